@@ -1,0 +1,1 @@
+"""The ``singerlake`` command: one module a subcommand."""

@@ -1,0 +1,80 @@
+"""Time and identities: the only module that asks the machine for either, so that tests can inject both."""
+
+from __future__ import annotations
+
+import base64
+import random
+import secrets
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Protocol
+
+IdSource = Callable[[], str]
+"""Gives a fresh identity at each call: 16 characters of lower-case base32hex, 80 random bits."""
+
+
+class Clock(Protocol):
+    """What the package needs to know of time."""
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never steps; only differences mean anything."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that many seconds."""
+        ...
+
+    def jitter(self) -> float:
+        """A random number in [0, 1), to spread retries."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def jitter(self) -> float:
+        return random.random()
+
+
+def random_id() -> str:
+    """A fresh identity from the system's entropy."""
+    return base64.b32hexencode(secrets.token_bytes(10)).decode("ascii").lower()
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds: ``2026-01-01T00:00:00.001000Z``."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_timestamp(text: str) -> datetime | None:
+    """The moment an RFC 3339 / ISO 8601 text names, in UTC; None where it names none.
+
+    A text without offset counts as UTC, as Singer taps mean it.
+    """
+    value = text.strip()
+    if value[-1:] in ("Z", "z"):
+        value = value[:-1] + "+00:00"
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError:
+        return None

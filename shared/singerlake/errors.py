@@ -1,0 +1,157 @@
+"""Every error this package raises, grouped by what the reader of it does next.
+
+    SingerlakeError
+    ├── FixTheSettings      change a setting, a permission or a name, then run again
+    │   ├── SettingError
+    │   ├── AccessDenied
+    │   ├── NoSuchBucket
+    │   ├── NotALake
+    │   ├── UnknownName
+    │   └── NameTooLong
+    ├── FixTheInput         the tap sent what no Singer reader can accept
+    │   ├── InvalidMessage
+    │   ├── InvalidSchema
+    │   └── InputEndedEarly
+    ├── LookAtTheLake       a person has to look at what is on storage before anything goes on
+    │   ├── CorruptObject
+    │   ├── UnsupportedFormat
+    │   ├── ForeignManifest
+    │   ├── MissingFile
+    │   ├── BrokenFile
+    │   ├── LostBookmark
+    │   └── StreamClosed
+    ├── TryAgainLater       the same call may succeed as it stands
+    │   ├── LockWaitExceeded
+    │   ├── TooManyConflicts
+    │   ├── StorageUnavailable
+    │   └── StorageFull
+    └── FindOutWhatHappened nothing may be deleted before the outcome is known
+        └── UnknownOutcome
+
+Messages are lower case, end with the next step, and carry their variables last as ``key=value``.
+"""
+
+from __future__ import annotations
+
+
+class SingerlakeError(Exception):
+    """Base of all errors of this package.
+
+    ``message`` says what is wrong, ``hint`` the next step; ``context`` is appended as ``key='value'``
+    and must never hold a secret or a record.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
+        self.message = message
+        self.hint = hint
+        self.context = context
+        parts = [message]
+        if hint:
+            parts.append(f"; {hint}")
+        if context:
+            parts.append(" (" + ", ".join(f"{key}={value!r}" for key, value in context.items()) + ")")
+        super().__init__("".join(parts))
+
+
+class FixTheSettings(SingerlakeError):
+    """Change a setting, a permission or a name, then run again."""
+
+
+class SettingError(FixTheSettings):
+    """A setting is missing, malformed or excludes another."""
+
+
+class AccessDenied(FixTheSettings):
+    """Storage refused the credentials, or a folder cannot be read or written."""
+
+
+class NoSuchBucket(FixTheSettings):
+    """The bucket of an ``s3://`` lake root does not exist."""
+
+
+class NotALake(FixTheSettings):
+    """Nothing at the lake root looks like a Singerlake."""
+
+
+class UnknownName(FixTheSettings):
+    """No tap, stream, version or property of that name; the message lists the known ones."""
+
+
+class NameTooLong(FixTheSettings):
+    """A tap id or stream name does not fit into one path segment of the storage."""
+
+
+class FixTheInput(SingerlakeError):
+    """The tap sent what no Singer reader can accept."""
+
+
+class InvalidMessage(FixTheInput):
+    """A line is not a Singer message; carries line number, length and first bytes, never the record."""
+
+
+class InvalidSchema(FixTheInput):
+    """A SCHEMA message without what the Singer specification requires of it."""
+
+
+class InputEndedEarly(FixTheInput):
+    """The input stopped in the middle of a line; whole lines before it are committed."""
+
+
+class LookAtTheLake(SingerlakeError):
+    """A person has to look at what is on storage before anything goes on."""
+
+
+class CorruptObject(LookAtTheLake):
+    """A metadata object is not the JSON that its key promises; it is left as it is."""
+
+
+class UnsupportedFormat(LookAtTheLake):
+    """The lake was written by a newer version of this package; upgrade to read or write it."""
+
+
+class ForeignManifest(LookAtTheLake):
+    """A manifest names another tap, stream or store than its place on storage says."""
+
+
+class MissingFile(LookAtTheLake):
+    """A file the manifest lists is not on storage."""
+
+
+class BrokenFile(LookAtTheLake):
+    """A data file's bytes, checksum or message count are not what the manifest says."""
+
+
+class LostBookmark(LookAtTheLake):
+    """A bookmark points at a file that neither the manifest nor any file's provenance knows."""
+
+
+class StreamClosed(LookAtTheLake):
+    """The stream's manifest store was closed by a migration; the message names its successor."""
+
+
+class TryAgainLater(SingerlakeError):
+    """The same call may succeed as it stands."""
+
+
+class LockWaitExceeded(TryAgainLater):
+    """Another writer held the lock longer than the configured wait; the message names it."""
+
+
+class TooManyConflicts(TryAgainLater):
+    """Other writers kept winning until the commit loop's attempts ran out; nothing was committed."""
+
+
+class StorageUnavailable(TryAgainLater):
+    """Storage did not answer or asked to slow down, and retries ran out; nothing was changed."""
+
+
+class StorageFull(TryAgainLater):
+    """No space is left where the lake or the spool is kept."""
+
+
+class FindOutWhatHappened(SingerlakeError):
+    """Nothing may be deleted before the outcome is known."""
+
+
+class UnknownOutcome(FindOutWhatHappened):
+    """A write may or may not have taken effect, and reading back did not tell."""

@@ -1,0 +1,73 @@
+"""The schema hash: FarmHash fingerprint64 of canonical JSON, Base85, seven characters (seed, section 1)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import farmhash
+
+SHORT = 7
+"""Characters of a hash in the ordinary case (seed: "a 7 character hash")."""
+FULL = 10
+"""Characters that eight bytes take in Base85; used where another schema already has the first seven."""
+
+_SETS = ("type", "required")
+
+
+def canonical_schema(schema: Any) -> bytes:
+    """The one text that all spellings of a schema share: keys sorted, no white space, UTF-8, and the arrays
+    ``type`` and ``required`` sorted, since JSON Schema defines both as sets.
+
+    The two are sorted only where they are those keywords: under ``properties``, ``$defs`` and the like, the same
+    words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data.
+    """
+    text = json.dumps(
+        _canonical(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True
+    )
+    return text.encode("utf-8", "surrogatepass")
+
+
+def full_hash(schema: Any) -> str:
+    """All ten Base85 characters (RFC 1924 alphabet, big-endian) of the canonical schema's fingerprint."""
+    return base64.b85encode(farmhash.fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
+
+
+def schema_hash(schema: Any) -> str:
+    """The hash of a schema as paths and manifests carry it: the first seven characters of ``full_hash``."""
+    return full_hash(schema)[:SHORT]
+
+
+def hash_among(schema: Any, known: Mapping[str, Any]) -> str:
+    """The hash of ``schema`` in a stream that knows ``known`` (hash -> schema): seven characters, or all ten where
+    another schema already has those seven."""
+    whole = full_hash(schema)
+    short = whole[:SHORT]
+    holder = known.get(short)
+    if holder is None or canonical_schema(holder) == canonical_schema(schema):
+        return short
+    return whole
+
+
+_DATA = frozenset({"const", "default", "enum", "examples", "example"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+
+
+def _canonical(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _member(key, value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_canonical(item) for item in node]
+    return node
+
+
+def _member(key: str, value: Any) -> Any:
+    if key in _DATA:
+        return value
+    if key in _NAMED and isinstance(value, dict):
+        return {name: _canonical(schema) for name, schema in value.items()}
+    if key in _SETS and isinstance(value, list):
+        return sorted((_canonical(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+    return _canonical(value)

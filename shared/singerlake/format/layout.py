@@ -1,0 +1,130 @@
+"""Where everything is: the only module that builds a key, and the only one that takes one apart."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from urllib.parse import unquote_to_bytes
+
+from singerlake.errors import NameTooLong, SettingError
+
+RAW = "raw"
+ROOT_METADATA = "singerlake.json"
+CATALOGUE = "catalogue.json"
+MANIFEST = "manifest.json"
+LOCK = "singerlake.lock"
+LOG = "_log"
+SUFFIX = ".singer.gz"
+
+SEGMENT_LIMIT = 255
+"""Bytes in one path segment, the limit of the common file systems."""
+_FILE_NAME_OVERHEAD = len("-20260101T000000.001000Z-20260101T000000.001000Z-") + 16 + len(SUFFIX)
+STREAM_LIMIT = SEGMENT_LIMIT - _FILE_NAME_OVERHEAD
+"""Bytes of a stream's segment, so that a data file's name, which repeats it, still fits."""
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_PLAIN_INSIDE = _PLAIN | frozenset(b"-_.")
+_RESERVED = frozenset((CATALOGUE, ROOT_METADATA))
+_SEGMENT = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._-]|%[0-9A-F]{2})*\Z")
+_FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
+
+
+def to_segment(name: str) -> str:
+    """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse.
+
+    Lone surrogates are encoded too, so that any name a JSON message can carry has a segment.
+    Raises ``SettingError`` for an empty name.
+    """
+    if not name:
+        raise SettingError("a tap id or stream name must not be empty", hint="give it a name")
+    encoded = "".join(
+        chr(byte) if byte in (_PLAIN_INSIDE if position else _PLAIN) else f"%{byte:02X}"
+        for position, byte in enumerate(name.encode("utf-8", "surrogatepass"))
+    )
+    return encoded.replace(".", "%2E") if encoded in _RESERVED else encoded
+
+
+def from_segment(segment: str) -> str | None:
+    """The name a path segment stands for; None where no name gives this segment."""
+    if not _SEGMENT.match(segment):
+        return None
+    try:
+        name = unquote_to_bytes(segment).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return name if to_segment(name) == segment else None
+
+
+def tap_segment(tap_id: str) -> str:
+    """The segment of a tap id. Raises ``NameTooLong``."""
+    return _limited("tap id", tap_id, SEGMENT_LIMIT)
+
+
+def stream_segment(stream: str) -> str:
+    """The segment of a stream name. Raises ``NameTooLong``."""
+    return _limited("stream name", stream, STREAM_LIMIT)
+
+
+def _limited(kind: str, name: str, limit: int) -> str:
+    segment = to_segment(name)
+    if len(segment) > limit:
+        raise NameTooLong(
+            f"{kind} takes {len(segment)} bytes as a path segment, {limit} at most",
+            hint="rename it with the tap's settings or a stream alias",
+            begins=segment[:60],
+        )
+    return segment
+
+
+def root_metadata_key() -> str:
+    return f"{RAW}/{ROOT_METADATA}"
+
+
+def tap_prefix(tap_id: str) -> str:
+    """Everything of one tap; ends in ``/``."""
+    return f"{RAW}/{tap_segment(tap_id)}/"
+
+
+def catalogue_key(tap_id: str) -> str:
+    return tap_prefix(tap_id) + CATALOGUE
+
+
+def stream_prefix(tap_id: str, stream: str) -> str:
+    """Everything of one stream; ends in ``/``. Paths in its manifest are relative to this."""
+    return f"{tap_prefix(tap_id)}{stream_segment(stream)}/"
+
+
+def manifest_key(tap_id: str, stream: str) -> str:
+    return stream_prefix(tap_id, stream) + MANIFEST
+
+
+def stream_lock_key(tap_id: str, stream: str) -> str:
+    """The second lock, taken only where storage honours no conditions."""
+    return stream_prefix(tap_id, stream) + LOCK
+
+
+def version_lock_key(tap_id: str, stream: str, version: str) -> str:
+    """The seed's lock, at the root of the stream-schema folder."""
+    return f"{stream_prefix(tap_id, stream)}{to_segment(version)}/{LOCK}"
+
+
+def file_path(stream: str, version: str, first: datetime, last: datetime, file_id: str) -> str:
+    """A data file's path relative to its stream's folder. The times are for the eye; the id is the identity."""
+    return f"{to_segment(version)}/{stream_segment(stream)}-{_compact(first)}-{_compact(last)}-{file_id}{SUFFIX}"
+
+
+def file_id_in(path: str) -> str | None:
+    """The identity at the end of a data file's name; None where the name has none. Only for listings: what a file
+    is called decides nothing that its header or the manifest says."""
+    found = _FILE_ID.search(path)
+    return found.group(1) if found else None
+
+
+def is_data_file(path: str) -> bool:
+    """Whether a path relative to a stream's folder lies where data files lie: ``<hash>/<name>.singer.gz``."""
+    folder, slash, name = path.partition("/")
+    return bool(slash) and "/" not in name and name.endswith(SUFFIX) and from_segment(folder) is not None
+
+
+def _compact(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")

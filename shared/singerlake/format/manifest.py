@@ -1,0 +1,70 @@
+"""``manifest.json``: the model's JSON, both ways, and the checks before it is believed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
+from singerlake.format import FORMAT
+from singerlake.format.model import Manifest
+
+
+
+class _Head(msgspec.Struct):
+    format: object = None
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Manifest)
+
+
+def to_json(manifest: Manifest) -> bytes:
+    """The manifest as stored: one JSON object."""
+    return _ENCODER.encode(manifest)
+
+
+def from_json(body: bytes, *, key: str) -> Manifest:
+    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    check_format(body, key=key)
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptObject(
+            f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        ) from error
+
+
+def check_format(body: bytes, *, key: str) -> None:
+    """Refuse what is not a JSON object, or was written by a newer format, before its fields are looked at."""
+    try:
+        written = _HEAD.decode(body).format
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptObject(
+            f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        ) from error
+    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
+        raise CorruptObject("has no format number", hint="is this a Singerlake's object?", key=key)
+    if written > FORMAT:
+        raise UnsupportedFormat(
+            f"written in format {written}, this version reads up to {FORMAT}", hint="upgrade singerlake", key=key
+        )
+
+
+def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, key: str) -> Manifest:
+    """The manifest, if it is the one that belongs at ``key``. Raises ``ForeignManifest``.
+
+    On a file system that folds case, the streams ``A`` and ``a`` share a folder; this keeps them from mixing.
+    """
+    for field, found, expected in (
+        ("tap", manifest.tap, tap),
+        ("stream", manifest.stream, stream),
+        ("store", manifest.store, store if store is not None else manifest.store),
+    ):
+        if found != expected:
+            raise ForeignManifest(
+                f"manifest belongs to {field} {found!r}, not {expected!r}",
+                hint="nothing was written; use the matching setting, or another lake root",
+                key=key,
+            )
+    return manifest

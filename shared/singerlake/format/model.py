@@ -1,0 +1,122 @@
+"""The frozen models of one stream's state: what ``manifest.json`` holds, field by field."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+class NewFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A data file as its writer describes it, before the fold gives it an offset.
+
+    ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
+    RECORD only. ``first`` and ``last`` are RFC 3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored
+    byte at which a gzip member starts and how many messages lie in it; empty members are not in it.
+    """
+
+    id: str
+    path: str
+    version: str
+    messages: int
+    records: int
+    bytes: int
+    raw_bytes: int
+    sha256: str
+    first: str
+    last: str
+    members: tuple[tuple[int, int], ...]
+
+
+class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A SCHEMA message's content as the tap sent it; ``schema`` is any JSON."""
+
+    schema: Any
+    key_properties: tuple[str, ...] = ()
+    bookmark_properties: tuple[str, ...] = ()
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a target against one stream. The counts are kept by the fold, from the files it really added."""
+
+    id: str
+    writer: str
+    started: str
+    updated: str = ""
+    status: str = "running"
+    files: int = 0
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+class DataFile(NewFile, frozen=True, kw_only=True):
+    """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
+
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.offset + self.messages
+
+
+class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
+    """A schema in use: where and when it first appeared in this lineage."""
+
+    first_offset: int
+    first_seen: str
+
+
+class Retired(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is no longer listed. ``by`` is the file that replaced it; None for an orphan."""
+
+    id: str
+    path: str
+    by: str | None
+    since: str
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Which transaction made this state; ``number`` never restarts."""
+
+    number: int
+    id: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader."""
+
+    format: int
+    tap: str
+    stream: str
+    store: str
+    lineage: str | None
+    created: str
+    transaction: Position
+    next_offset: int
+    versions: dict[str, str]
+    schemas: dict[str, SchemaVersion]
+    files: tuple[DataFile, ...]
+    retired: tuple[Retired, ...] = ()
+    runs: tuple[Run, ...] = ()
+    closed: str | None = None
+
+    @cached_property
+    def by_id(self) -> dict[str, DataFile]:
+        """Listed files by identity."""
+        return {file.id: file for file in self.files}
+
+    @cached_property
+    def retired_by_id(self) -> dict[str, Retired]:
+        """Retired files by identity."""
+        return {file.id: file for file in self.retired}
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [file.end for file in self.files]
+
+    def files_from(self, offset: int) -> tuple[DataFile, ...]:
+        """Listed files that hold any message at or after ``offset``, in offset order."""
+        return self.files[bisect_right(self._ends, offset) :]

@@ -1,0 +1,1 @@
+"""Rebuilding and checking a lake: plan (pure), apply, report."""

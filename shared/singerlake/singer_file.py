@@ -1,0 +1,250 @@
+"""A Singer file: complete gzip members of whole lines, the first one the SCHEMA message alone.
+
+Writing takes members that were compressed elsewhere, so that the caller decides on which thread; reading gives
+blocks of whole lines and checks them against the manifest as they pass. The layout is in ``shared/docs/format.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from isal import igzip_lib, isal_zlib
+
+from singerlake.errors import BrokenFile
+from singerlake.format.model import DataFile, NewFile
+
+MEMBER_BYTES = 8 << 20
+"""Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""
+EXTRA_LIMIT = 8000
+"""Bytes of an ``SL`` extra field's JSON, far below gzip's own 65,535."""
+_READ = 1 << 20
+_FASTEST_ZLIB_LEVEL = 4
+
+
+class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a data file says of itself in the extra field ``SL`` of its first gzip header."""
+
+    id: str
+    created: str
+    run: str
+    seq: int
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
+    holds, in order, as ``(id, messages)``, and where they stand in which lineage."""
+
+    id: str
+    lineage: str
+    offset: int
+    replaces: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, RECORD and ACTIVATE_VERSION only. ``offset`` is the first message's offset in the stream."""
+
+    data: bytes
+    offset: int
+    messages: int
+
+
+def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:
+    """One complete gzip member. Levels 1 to 3 are ISA-L's, 4 to 9 zlib's. Releases the interpreter lock.
+
+    ``extra`` is the JSON of an ``SL`` extra field.
+    """
+    if level < _FASTEST_ZLIB_LEVEL:
+        deflated = igzip_lib.compress(raw, level, flag=igzip_lib.COMP_DEFLATE)
+    else:
+        squeezer = zlib.compressobj(level, zlib.DEFLATED, -15, 9)
+        deflated = squeezer.compress(raw) + squeezer.flush()
+    flags = 4 if extra is not None else 0
+    head = b"\x1f\x8b\x08" + bytes((flags,)) + b"\0\0\0\0\0\xff"
+    if extra is not None:
+        field = b"SL" + struct.pack("<H", len(extra)) + extra
+        head += struct.pack("<H", len(field)) + field
+    return head + deflated + struct.pack("<II", isal_zlib.crc32(raw) & 0xFFFFFFFF, len(raw) & 0xFFFFFFFF)
+
+
+class Spool:
+    """A data file growing on the local disk, a member at a time; no descriptor is held between members."""
+
+    def __init__(self, path: Path, schema_line: bytes, header: FileHeader, *, level: int) -> None:
+        self.path = path
+        self.header = header
+        self.bytes = 0
+        self.raw_bytes = 0
+        self.messages = 0
+        self.records = 0
+        self._members: list[tuple[int, int]] = []
+        self._sha256 = hashlib.sha256()
+        line = schema_line if schema_line.endswith(b"\n") else schema_line + b"\n"
+        with path.open("xb"):
+            pass
+        self._append(compress_member(line, level, extra=msgspec.json.encode(header)), len(line))
+
+    def append(self, member: bytes, *, raw_bytes: int, messages: int, records: int) -> None:
+        """Add one compressed member of whole lines. Raises ``OSError`` as the disk does."""
+        self._members.append((self.bytes, messages))
+        self._append(member, raw_bytes)
+        self.messages += messages
+        self.records += records
+
+    def _append(self, member: bytes, raw_bytes: int) -> None:
+        with self.path.open("ab") as file:
+            file.write(member)
+        self._sha256.update(member)
+        self.bytes += len(member)
+        self.raw_bytes += raw_bytes
+
+    def describe(self, *, path: str, version: str, first: str, last: str) -> NewFile:
+        """The finished file as a transaction lists it; ``path`` is relative to the stream's folder."""
+        return NewFile(
+            id=self.header.id,
+            path=path,
+            version=version,
+            messages=self.messages,
+            records=self.records,
+            bytes=self.bytes,
+            raw_bytes=self.raw_bytes,
+            sha256=self._sha256.hexdigest(),
+            first=first,
+            last=last,
+            members=tuple(self._members),
+        )
+
+
+def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
+    """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
+    gzip header. The field is None where the header has none."""
+    if len(head) < 12 or head[:3] != b"\x1f\x8b\x08":
+        return None
+    if not head[3] & 4:
+        return None, 10
+    (length,) = struct.unpack_from("<H", head, 10)
+    fields, end = head[12 : 12 + length], 12 + length
+    position = 0
+    while position + 4 <= len(fields):
+        (size,) = struct.unpack_from("<H", fields, position + 2)
+        if fields[position : position + 2] == b"SL":
+            return fields[position + 4 : position + 4 + size], end
+        position += 4 + size
+    return None, end
+
+
+def read_header(head: bytes) -> FileHeader | None:
+    """The header of a file that was written by a target, from the file's first bytes; None where it has none."""
+    found = member_extra(head)
+    if found is None or found[0] is None:
+        return None
+    try:
+        return msgspec.json.decode(found[0], type=FileHeader)
+    except msgspec.DecodeError:
+        return None
+
+
+def read_blocks(
+    stream: BinaryIO, file: DataFile, *, member: int = 0, until: int | None = None, key: str = ""
+) -> Iterator[Block]:
+    """The messages of ``file`` from its ``member``-th tabled member on, in blocks of whole lines, in order.
+
+    ``stream`` gives the stored bytes from that member's start (from the file's first byte for member 0) to the start
+    of member ``until``, or to the end. SCHEMA messages are left out wherever they stand.
+
+    Raises ``BrokenFile`` where the gzip is damaged or cut, or where the messages or bytes are not what the manifest
+    says; blocks given before that are good as far as they go.
+    """
+    where = {"key": key or file.path, "id": file.id}
+    expected = sum(count for _, count in file.members[member:until])
+    offset = file.offset + sum(count for _, count in file.members[:member])
+    seen = 0
+    for data in inflate(stream, where=where):
+        kept, count = _kept_lines(data)
+        if count:
+            seen += count
+            if seen > expected:
+                break
+            yield Block(kept, offset, count)
+            offset += count
+    if seen != expected:
+        raise BrokenFile(
+            f"holds {'more than ' if seen > expected else ''}{min(seen, expected)} messages, the manifest says {expected}",
+            hint="run 'singerlake verify'; restore the file from a backup",
+            **where,
+        )
+
+
+def inflate(stream: BinaryIO, *, where: dict[str, str]) -> Iterator[bytes]:
+    """The decompressed bytes of a run of gzip members, in blocks that end on a newline."""
+    tail = b""
+    for piece in _inflated(stream, where):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield tail + piece[:cut] if tail else piece[:cut]
+            tail = piece[cut:]
+        else:
+            tail += piece
+    if tail:
+        raise BrokenFile("ends in the middle of a line", hint="run 'singerlake verify'", **where)
+
+
+def _inflated(stream: BinaryIO, where: dict[str, str]) -> Iterator[bytes]:
+    pending = b""
+    decompressor = None
+    try:
+        while True:
+            data = pending or stream.read(_READ)
+            pending = b""
+            if not data:
+                break
+            if decompressor is None:
+                decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+            out = decompressor.decompress(data, 4 * _READ)
+            if out:
+                yield out
+            while not decompressor.eof and not decompressor.needs_input:
+                out = decompressor.decompress(b"", 4 * _READ)
+                if out:
+                    yield out
+                else:
+                    break
+            if decompressor.eof:
+                pending = decompressor.unused_data
+                decompressor = None
+    except (igzip_lib.error, EOFError) as error:
+        raise BrokenFile(f"damaged gzip: {error}", hint="run 'singerlake verify'", **where) from error
+    if decompressor is not None:
+        raise BrokenFile("cut short: the last gzip member is not complete", hint="run 'singerlake verify'", **where)
+
+
+def _kept_lines(data: bytes) -> tuple[bytes, int]:
+    """``data`` without its SCHEMA lines, and how many lines are left."""
+    if b'"SCHEMA"' not in data:
+        return data, data.count(b"\n")
+    lines = [line for line in data.split(b"\n")[:-1] if not is_schema_line(line)]
+    return b"".join(line + b"\n" for line in lines), len(lines)
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+
+
+def is_schema_line(line: bytes) -> bool:
+    """Whether a line of a data file is a SCHEMA message, and not a record that merely holds the word."""
+    if b'"SCHEMA"' not in line:
+        return False
+    try:
+        return _KIND.decode(line).type == "SCHEMA"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,117 @@
+"""What the lake asks of a storage: keys, bytes, conditions. Adapters translate their driver's errors at this edge.
+
+Keys are relative to the lake root, separated by ``/`` and never begin with one. Listings are in the byte order of
+the UTF-8 keys. Every method may raise ``AccessDenied``, ``NoSuchBucket``, ``StorageFull``, ``StorageUnavailable``
+(nothing changed) and, for the writing ones, ``UnknownOutcome`` (it may have taken effect: read back).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object as a listing or a HEAD shows it; ``last_modified`` is on the storage's clock."""
+
+    key: str
+    size: int
+    last_modified: datetime
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object's whole body with the ETag that a condition on it takes."""
+
+    body: bytes
+    etag: str
+    last_modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write took effect; ``etag`` is what ``if_match`` takes next."""
+
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The condition of a write did not hold when storage looked. It may be the answer to one's own earlier try
+    whose reply was lost, so look for one's own mark before acting on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One level of a listing: the objects directly in it, and the names of the folders below, each ending in ``/``."""
+
+    entries: tuple[Entry, ...]
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a probe saw this storage honour. ``conditional_put``: both if_absent and if_match, with one winner under
+    a race. ``conditional_delete``: a DELETE with a wrong ETag leaves the object alone."""
+
+    conditional_put: bool
+    conditional_delete: bool
+
+
+class Storage(Protocol):
+    """A place for objects."""
+
+    @property
+    def url(self) -> str:
+        """The lake root as a person would write it, without credentials."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """Measured by a probe, once per endpoint and bucket in a process; writes and removes a few objects under
+        ``_singerlake_probe/`` where nothing is known yet."""
+        ...
+
+    def get(self, key: str) -> Stored | None:
+        """The object, or None where there is none."""
+        ...
+
+    def head(self, key: str) -> Entry | None:
+        """The object's entry, or None where there is none."""
+        ...
+
+    def put(
+        self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None
+    ) -> Written | Refused:
+        """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
+        ``if_match`` on an absent key is Refused."""
+        ...
+
+    def upload(self, key: str, path: Path) -> Entry:
+        """Copy a closed local file to a key that nobody else writes, whole or not at all, and check the size that
+        storage reports. Unconditional: data file names never clash. May take the file at ``path`` away."""
+        ...
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``start``; ``MissingFile`` where there is no object."""
+        ...
+
+    def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
+        """A stream of the bytes [start, end) to read and close; ``MissingFile`` where there is no object."""
+        ...
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
+        """All objects whose key begins with ``prefix`` and is greater than ``start_after``, in byte order of keys."""
+        ...
+
+    def list_folder(self, prefix: str) -> Folder:
+        """One level below ``prefix`` (empty, or ending in ``/``)."""
+        ...
+
+    def delete(self, key: str, *, if_match: str | None = None) -> bool:
+        """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""
+        ...
