@@ -1,0 +1,59 @@
+# Everything needs Python 3.10 or newer and nothing else: the first target that needs them
+# makes .venv and fetches the dependencies, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST_ARGS ?= -n 2 --dist loadgroup
+
+# Plugins are called by name (by Meltano, by the demo, by tests), so the environment's commands come first.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Meltano works from meltano.yml alone here; it need not call home.
+export MELTANO_SEND_ANONYMOUS_USAGE_STATS := false
+export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint format pytest bench docs clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+install: $(READY) ## Make .venv with the project and its tools
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; choose one: make PYTHON=python3.12")'
+	@echo "Installing into $(VENV) (once, and when pyproject.toml changes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres]' --group dev
+	@touch $(READY)
+
+demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)
+	@$(BIN)/python -m demo
+
+test: lint pytest ## All that has to hold before a commit
+
+lint: $(READY) ## Style, types, layers, and that generated files are current
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.plugin_definitions --check
+
+pytest: $(READY) ## The tests alone; PYTEST_ARGS='-k lock' chooses some
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+format: $(READY) ## Put the code into the project's style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: $(READY) ## Generate plugin definitions and settings tables from the plugins
+	$(BIN)/python -m tools.plugin_definitions
+
+bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio
+	@$(BIN)/python -m bench
+
+clean: ## Remove .venv and caches; lakes stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

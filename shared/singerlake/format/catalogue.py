@@ -1,0 +1,77 @@
+"""``catalogue.json``: the Singer Catalog of a tap, a cache of what its streams' manifests say.
+
+The shape is the Singer specification's (DISCOVERY_MODE.md, "The Catalog"); schemas are the tap's own JSON, untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import CorruptObject
+from singerlake.format.model import Manifest
+
+_HINT = "delete it, or run 'singerlake rebuild'"
+
+
+def entry(manifest: Manifest) -> dict[str, Any] | None:
+    """The catalog entry of a stream, from the schema of its newest file; None for a stream without files."""
+    if not manifest.files:
+        return None
+    schema = manifest.schemas[manifest.files[-1].version]
+    return stream_entry(manifest.stream, schema.schema, schema.key_properties)
+
+
+def stream_entry(stream: str, schema: Any, key_properties: Iterable[str]) -> dict[str, Any]:
+    """One stream as a Singer Catalog has it; only an offset orders a raw stream, hence LOG_BASED."""
+    keys = list(key_properties)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    metadata: list[dict[str, Any]] = [
+        {
+            "breadcrumb": [],
+            "metadata": {
+                "inclusion": "available",
+                "table-key-properties": keys,
+                "forced-replication-method": "LOG_BASED",
+            },
+        }
+    ]
+    for name in properties if isinstance(properties, dict) else ():
+        inclusion = "automatic" if name in keys else "available"
+        metadata.append({"breadcrumb": ["properties", name], "metadata": {"inclusion": inclusion}})
+    return {
+        "tap_stream_id": stream,
+        "stream": stream,
+        "schema": schema,
+        "key_properties": keys,
+        "replication_method": "LOG_BASED",
+        "metadata": metadata,
+    }
+
+
+def merged(catalogue: dict[str, Any] | None, fresh: dict[str, Any]) -> dict[str, Any]:
+    """``catalogue`` with one stream's entry replaced or added; streams in the order of their names."""
+    known = {item["tap_stream_id"]: item for item in (catalogue or {}).get("streams", ())}
+    known[fresh["tap_stream_id"]] = fresh
+    return {"streams": [known[name] for name in sorted(known)]}
+
+
+def to_json(catalogue: dict[str, Any]) -> bytes:
+    """The catalogue as stored."""
+    return msgspec.json.encode(catalogue)
+
+
+def from_json(body: bytes, *, key: str) -> dict[str, Any]:
+    """Parse what is stored under ``key``. Raises ``CorruptObject``."""
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptObject(f"not a catalogue: {error}", hint=_HINT, key=key) from error
+    streams = found.get("streams")
+    if not isinstance(streams, list) or not all(
+        isinstance(item, dict) and isinstance(item.get("tap_stream_id"), str) for item in streams
+    ):
+        raise CorruptObject("not a catalogue: 'streams' is not a list of catalog entries", hint=_HINT, key=key)
+    return found

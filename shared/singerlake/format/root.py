@@ -1,0 +1,56 @@
+"""``singerlake.json``: what is known of the lake as a whole, and what people say of its taps."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.errors import CorruptObject
+from singerlake.format import FORMAT
+from singerlake.format.manifest import check_format
+
+
+class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """Annotations of one tap, set by people and kept through every rebuild."""
+
+    owner: str = ""
+    description: str = ""
+    links: dict[str, str] = {}
+
+
+class RootMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """``manifest_store`` is the kind that streams not yet born will get."""
+
+    format: int
+    lake_id: str
+    manifest_store: str
+    taps: dict[str, TapNotes] = {}
+
+
+def new(*, lake_id: str, manifest_store: str) -> RootMetadata:
+    """The metadata of a lake without taps."""
+    return RootMetadata(format=FORMAT, lake_id=lake_id, manifest_store=manifest_store)
+
+
+def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
+    """``root`` with an entry for ``tap_id``; the same object where it has one."""
+    if tap_id in root.taps:
+        return root
+    return msgspec.structs.replace(root, taps={**root.taps, tap_id: TapNotes()})
+
+
+def to_json(root: RootMetadata) -> bytes:
+    """The root metadata as stored, indented, since people read it."""
+    return msgspec.json.format(msgspec.json.encode(root), indent=2) + b"\n"
+
+
+def from_json(body: bytes, *, key: str) -> RootMetadata:
+    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    check_format(body, key=key)
+    try:
+        return msgspec.json.decode(body, type=RootMetadata)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptObject(
+            f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        ) from error
+
+

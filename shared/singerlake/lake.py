@@ -1,0 +1,286 @@
+"""The lake as a whole: the public object, and the only place that names concrete storages and manifest stores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
+from singerlake.errors import LostBookmark, MissingFile, NotALake, SettingError, UnknownName
+from singerlake.format import catalogue, layout, root, selection
+from singerlake.format.manifest import check_own, from_json
+from singerlake.format.model import DataFile, Manifest
+from singerlake.format.selection import Bookmark, Slice
+from singerlake.lock import LockSettings
+from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.manifests.lockfile import LockfileStore
+from singerlake.manifests.port import ManifestStore
+from singerlake.manifests.writer import StreamWriter
+from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
+from singerlake.storage.local import LocalStorage
+from singerlake.storage.port import Storage
+from singerlake.storage.s3 import S3Settings, S3Storage
+
+logger = logging.getLogger(__name__)
+
+MANIFEST_STORES = ("lockfile",)
+"""The kinds of manifest store; the first is the default."""
+
+
+def open_storage(
+    lake_root: str, settings: S3Settings | None = None, *, clock: Clock | None = None, ids: IdSource = random_id
+) -> Storage:
+    """The storage a lake root names: a path, ``file://...`` or ``s3://bucket/prefix``. Raises ``SettingError``."""
+    clock = clock or SystemClock()
+    if not lake_root or not lake_root.strip():
+        raise SettingError("lake_root is empty", hint="set it to a path or to s3://bucket/prefix")
+    scheme = urlsplit(lake_root).scheme if "://" in lake_root else ""
+    if scheme == "s3":
+        bucket, _, prefix = lake_root[len("s3://") :].partition("/")
+        if not bucket:
+            raise SettingError("lake_root names no bucket", hint="write s3://bucket/prefix", lake_root=lake_root)
+        return S3Storage(bucket, prefix.strip("/"), settings or S3Settings(), clock=clock, ids=ids)
+    if scheme == "file":
+        return LocalStorage(Path(unquote(urlsplit(lake_root).path)), clock=clock, ids=ids)
+    if scheme:
+        raise SettingError(
+            "lake_root has a scheme nobody here knows", hint="use a path or s3://bucket/prefix", scheme=scheme
+        )
+    return LocalStorage(Path(lake_root).expanduser(), clock=clock, ids=ids)
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Taps, streams and their metadata on one storage. Cheap to make; nothing is read before it is asked for."""
+
+    storage: Storage
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = random_id
+
+    @classmethod
+    def open(cls, lake_root: str, settings: S3Settings | None = None) -> Lake:
+        """The lake at a path, ``file://`` or ``s3://`` root. Raises ``SettingError``."""
+        return cls(open_storage(lake_root, settings))
+
+    def exists(self) -> bool:
+        """Whether anything of a lake is there: root metadata, or any folder below ``raw/``."""
+        return self._root() is not None or bool(self.storage.list_folder(f"{layout.RAW}/").folders)
+
+    def require(self) -> Lake:
+        """This lake, if there is one. Raises ``NotALake``."""
+        if not self.exists():
+            raise NotALake(
+                "nothing here is a lake", hint="check lake_root; a lake has a folder 'raw'", lake_root=self.storage.url
+            )
+        return self
+
+    def root_metadata(self) -> root.RootMetadata | None:
+        """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+        found = self._root()
+        return found[0] if found else None
+
+    def taps(self) -> list[str]:
+        """Tap ids by one delimiter listing, so that no lost update of a cache can hide one."""
+        return self._names(f"{layout.RAW}/")
+
+    def streams(self, tap: str) -> list[str]:
+        """Stream names of a tap, likewise."""
+        return self._names(layout.tap_prefix(tap))
+
+    def stream(self, tap: str, name: str) -> LakeStream:
+        """One stream, whether or not it has data. Raises ``NameTooLong``, ``SettingError``."""
+        return LakeStream(self, tap, name)
+
+    def existing_stream(self, tap: str, name: str) -> LakeStream:
+        """One stream that is there. Raises ``UnknownName``, which lists those that are."""
+        known_taps = self.taps()
+        if tap not in known_taps:
+            raise UnknownName(f"no tap {tap!r} in this lake", hint=_known(known_taps), lake_root=self.storage.url)
+        known = self.streams(tap)
+        if name not in known:
+            raise UnknownName(f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url)
+        return LakeStream(self, tap, name)
+
+    def catalogue(self, tap: str) -> dict[str, Any]:
+        """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry is missing
+        or stale for want of a lost update is read from its manifest. Streams without files are left out."""
+        stored = self.storage.get(layout.catalogue_key(tap))
+        cached: dict[str, Any] = {}
+        if stored is not None:
+            entries = catalogue.from_json(stored.body, key=layout.catalogue_key(tap))["streams"]
+            cached = {item["tap_stream_id"]: item for item in entries}
+        entries = []
+        for name in self.streams(tap):
+            found = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
+            if found is not None:
+                entries.append(found)
+        return {"streams": entries}
+
+    def announce(self, manifest: Manifest) -> None:
+        """Bring ``catalogue.json`` and ``singerlake.json`` up to what a stream's manifest says. Both are caches of
+        what the streams hold: a lost race leaves them behind, never wrong, and is not an error."""
+        fresh = catalogue.entry(manifest)
+        if fresh is not None:
+            self._update_catalogue(manifest.tap, fresh)
+        self._update_root(manifest.tap, manifest.store)
+
+    def _names(self, prefix: str) -> list[str]:
+        found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
+        return sorted(name for name in found if name is not None)
+
+    def _root(self) -> tuple[root.RootMetadata, str] | None:
+        key = layout.root_metadata_key()
+        stored = self.storage.get(key)
+        return (root.from_json(stored.body, key=key), stored.etag) if stored else None
+
+    def _update_catalogue(self, tap: str, fresh: dict[str, Any]) -> None:
+        key = layout.catalogue_key(tap)
+        for _ in range(_CACHE_ATTEMPTS):
+            stored = self.storage.get(key)
+            known = catalogue.from_json(stored.body, key=key) if stored else None
+            if known is not None and fresh in known["streams"]:
+                return
+            body = catalogue.to_json(catalogue.merged(known, fresh))
+            if self._replace(key, body, stored.etag if stored else None):
+                return
+
+    def _update_root(self, tap: str, store: str) -> None:
+        key = layout.root_metadata_key()
+        for _ in range(_CACHE_ATTEMPTS):
+            found = self._root()
+            before = found[0] if found else root.new(lake_id=self.ids(), manifest_store=store)
+            after = root.with_tap(before, tap)
+            if found and after is before:
+                return
+            if self._replace(key, root.to_json(after), found[1] if found else None):
+                return
+
+    def _replace(self, key: str, body: bytes, etag: str | None) -> bool:
+        from singerlake.storage.port import Written
+
+        if etag is None:
+            return isinstance(self.storage.put(key, body, if_absent=True), Written)
+        return isinstance(self.storage.put(key, body, if_match=etag), Written)
+
+
+_CACHE_ATTEMPTS = 5
+
+
+def _known(names: list[str]) -> str:
+    return f"it has: {', '.join(names)}" if names else "it has none yet"
+
+
+@dataclass(frozen=True)
+class LakeStream:
+    """One stream of one tap: an ordered log of messages in files."""
+
+    lake: Lake
+    tap: str
+    name: str
+
+    def __post_init__(self) -> None:
+        layout.stream_prefix(self.tap, self.name)
+
+    @property
+    def prefix(self) -> str:
+        """The key prefix that paths in the manifest are relative to; ends in ``/``."""
+        return layout.stream_prefix(self.tap, self.name)
+
+    def snapshot(self) -> Manifest:
+        """The manifest as it is now. Where it is missing but files are there, one is rebuilt in memory, which a
+        warning says; its lineage is None. Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``."""
+        key = layout.manifest_key(self.tap, self.name)
+        stored = self.lake.storage.get(key)
+        if stored is not None:
+            return check_own(from_json(stored.body, key=key), tap=self.tap, stream=self.name, store=None, key=key)
+        logger.warning("no manifest at %s: reading the data files instead; 'singerlake rebuild' writes it again", key)
+        return self.rebuilt(lineage=None)
+
+    def rebuilt(self, *, lineage: str | None, store: str = MANIFEST_STORES[0]) -> Manifest:
+        """A manifest from the data files alone."""
+        return rebuild_manifest(
+            self.lake.storage,
+            self.tap,
+            self.name,
+            store=store,
+            lineage=lineage,
+            created=timestamp(self.lake.clock.now()),
+            transaction_id=self.lake.ids(),
+        ).manifest
+
+    def read(self, part: Slice) -> Iterator[Block]:
+        """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
+        there. Raises ``MissingFile``, ``BrokenFile``."""
+        file, member = part.file, part.member
+        key = self.prefix + file.path
+        start = file.members[member][0] if member else 0
+        skip = part.skip - sum(messages for _, messages in file.members[:member])
+        with self.lake.storage.open(key, start) as stream:
+            for block in read_blocks(stream, file, member=member, key=key):
+                if skip >= block.messages:
+                    skip -= block.messages
+                    continue
+                yield block.after(skip) if skip else block
+                skip = 0
+
+    def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
+        """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmark``."""
+        try:
+            return selection.resume(manifest, bookmark)
+        except LostBookmark:
+            return selection.resume(manifest, bookmark, self._origins(manifest))
+
+    def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
+        """What the headers of vacuumed files say they replaced."""
+        for file in manifest.files:
+            try:
+                provenance = self.provenance(file)
+            except MissingFile:
+                continue
+            offset = file.offset
+            for original, messages in provenance.replaces if provenance else ():
+                yield original, offset, file.id
+                offset += messages
+
+    def provenance(self, file: DataFile) -> Provenance | None:
+        """Which files a vacuumed file replaced; None for a file that a target wrote. Raises ``MissingFile``."""
+        first_member = file.members[0][0] if file.members else file.bytes
+        return read_provenance(self.lake.storage.read_range(self.prefix + file.path, 0, first_member))
+
+    def writer(
+        self, *, writer_id: str, store: str | None = None, lock: LockSettings | None = None
+    ) -> StreamWriter:
+        """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has.
+        Raises ``SettingError`` where it is not the lake's."""
+        return StreamWriter(
+            storage=self.lake.storage,
+            store=self._store(store),
+            tap=self.tap,
+            stream=self.name,
+            writer_id=writer_id,
+            lock=lock or LockSettings(),
+            rebuild=lambda: self.rebuilt(lineage=self.lake.ids()),
+            clock=self.lake.clock,
+            ids=self.lake.ids,
+        )
+
+    def _store(self, kind: str | None) -> ManifestStore:
+        metadata = self.lake.root_metadata()
+        recorded = metadata.manifest_store if metadata else None
+        chosen = kind or recorded or MANIFEST_STORES[0]
+        if recorded is not None and chosen != recorded:
+            raise SettingError(
+                f"manifest_store is {chosen!r}, this lake's is {recorded!r}",
+                hint="leave manifest_store unset, or use another lake_root",
+                lake_root=self.lake.storage.url,
+            )
+        if chosen not in MANIFEST_STORES:
+            raise SettingError(
+                f"manifest_store {chosen!r} is not known to this version",
+                hint=f"use one of: {', '.join(MANIFEST_STORES)}",
+            )
+        return LockfileStore(self.lake.storage, self.tap, self.name, clock=self.lake.clock)

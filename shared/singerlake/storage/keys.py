@@ -1,0 +1,42 @@
+"""What a key may be, on every storage alike, so that no name found in a lake's metadata leads out of the lake."""
+
+from __future__ import annotations
+
+from singerlake.errors import CorruptObject
+
+TEMPORARY_PREFIX = ".tmp-"
+"""Begins the names that the local adapter gives to files that are not whole yet."""
+FLOCK_NAME = ".singerlake.flock"
+"""The file under whose ``flock`` the local adapter checks conditions."""
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is an adapter's own, never an object's."""
+    return name == FLOCK_NAME or name.startswith(TEMPORARY_PREFIX)
+
+
+def check_key(key: str) -> str:
+    """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment or a NUL,
+    or takes a name that an adapter keeps for itself."""
+    segments = key.split("/")
+    if any(segment in ("", ".", "..") or "\0" in segment or is_hidden(segment) for segment in segments):
+        raise CorruptObject(
+            "no object can have this key", hint="look where this name comes from and correct it there", key=key
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix itself, which may be empty and may end anywhere in a key; refused like a key otherwise."""
+    folder, _, rest = prefix.rpartition("/")
+    if prefix.startswith("/") or "\0" in rest:
+        check_key(prefix)
+    if folder:
+        check_key(folder)
+    return prefix
+
+
+def check_conditions(if_absent: bool, if_match: str | None) -> None:
+    """``ValueError`` where a write asks for both conditions, which no storage can grant."""
+    if if_absent and if_match is not None:
+        raise ValueError("if_absent and if_match exclude each other")

@@ -1,0 +1,182 @@
+"""Objects in this process's memory: for tests, and for simulations that fault between any two effects."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import MissingFile
+from singerlake.storage.keys import check_conditions, check_key, check_prefix
+from singerlake.storage.port import Capabilities, Entry, Folder, Refused, Stored, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One side of one operation: ``done`` is False before its effect and True after it, before the caller knows.
+
+    ``operation`` is the name of the port's method; ``key`` its key or prefix.
+    """
+
+    operation: str
+    key: str
+    done: bool
+
+
+Hook = Callable[[Step], None]
+"""Called on the caller's thread without any lock held. What it raises, the caller of the operation gets: before the
+effect nothing has changed, after it the reply is lost."""
+
+
+def _no_hook(step: Step) -> None:
+    del step
+
+
+class MemoryStorage:
+    """A ``Storage`` that is linearizable and safe to share between threads; ``last_modified`` is the clock's.
+
+    ``ignore_conditions`` imitates a store that answers success to every condition, ``ignore_delete_conditions`` one
+    that does so for DELETE alone. ``capabilities`` tells the truth about both.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        ignore_conditions: bool = False,
+        ignore_delete_conditions: bool = False,
+        hook: Hook = _no_hook,
+    ) -> None:
+        self.hook = hook
+        self._clock = clock
+        self._ids = ids
+        self._conditional_put = not ignore_conditions
+        self._conditional_delete = not (ignore_conditions or ignore_delete_conditions)
+        self._url = f"memory://{ids()}"
+        self._lock = threading.Lock()
+        self._objects: dict[str, Stored] = {}
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(conditional_put=self._conditional_put, conditional_delete=self._conditional_delete)
+
+    def get(self, key: str) -> Stored | None:
+        check_key(key)
+        self.hook(Step("get", key, False))
+        with self._lock:
+            stored = self._objects.get(key)
+        self.hook(Step("get", key, True))
+        return stored
+
+    def head(self, key: str) -> Entry | None:
+        check_key(key)
+        self.hook(Step("head", key, False))
+        with self._lock:
+            stored = self._objects.get(key)
+        self.hook(Step("head", key, True))
+        return _entry(key, stored) if stored else None
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        check_key(key)
+        check_conditions(if_absent, if_match)
+        self.hook(Step("put", key, False))
+        with self._lock:
+            present = self._objects.get(key)
+            holds = not (
+                (if_absent and present is not None)
+                or (if_match is not None and (present is None or present.etag != if_match))
+            )
+            outcome: Written | Refused = Refused()
+            if holds or not self._conditional_put:
+                outcome = Written(self._store(key, body).etag)
+        self.hook(Step("put", key, True))
+        return outcome
+
+    def upload(self, key: str, path: Path) -> Entry:
+        check_key(key)
+        self.hook(Step("upload", key, False))
+        body = path.read_bytes()
+        with self._lock:
+            stored = self._store(key, body)
+        self.hook(Step("upload", key, True))
+        return _entry(key, stored)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        check_key(key)
+        self.hook(Step("read_range", key, False))
+        body = self._existing(key)[start : start + length]
+        self.hook(Step("read_range", key, True))
+        return body
+
+    def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
+        check_key(key)
+        self.hook(Step("open", key, False))
+        stream = io.BytesIO(self._existing(key)[start:end])
+        self.hook(Step("open", key, True))
+        return stream
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
+        check_prefix(prefix)
+        self.hook(Step("list", prefix, False))
+        with self._lock:
+            found = [
+                _entry(key, stored)
+                for key, stored in self._objects.items()
+                if key.startswith(prefix) and key.encode() > start_after.encode()
+            ]
+        self.hook(Step("list", prefix, True))
+        return iter(sorted(found, key=lambda entry: entry.key.encode()))
+
+    def list_folder(self, prefix: str) -> Folder:
+        check_prefix(prefix)
+        self.hook(Step("list_folder", prefix, False))
+        entries: dict[str, Entry] = {}
+        folders: set[str] = set()
+        with self._lock:
+            for key, stored in self._objects.items():
+                if key.startswith(prefix):
+                    name, slash, _ = key[len(prefix) :].partition("/")
+                    if slash:
+                        folders.add(name + slash)
+                    else:
+                        entries[key] = _entry(key, stored)
+        self.hook(Step("list_folder", prefix, True))
+        return Folder(
+            entries=tuple(entries[key] for key in sorted(entries, key=str.encode)),
+            folders=tuple(sorted(folders, key=str.encode)),
+        )
+
+    def delete(self, key: str, *, if_match: str | None = None) -> bool:
+        check_key(key)
+        self.hook(Step("delete", key, False))
+        with self._lock:
+            present = self._objects.get(key)
+            gone = if_match is None or not self._conditional_delete or present is None or present.etag == if_match
+            if gone:
+                self._objects.pop(key, None)
+        self.hook(Step("delete", key, True))
+        return gone
+
+    def _store(self, key: str, body: bytes) -> Stored:
+        stored = Stored(body=bytes(body), etag=self._ids(), last_modified=self._clock.now())
+        self._objects[key] = stored
+        return stored
+
+    def _existing(self, key: str) -> bytes:
+        with self._lock:
+            stored = self._objects.get(key)
+        if stored is None:
+            raise MissingFile("no such object", key=key)
+        return stored.body
+
+
+def _entry(key: str, stored: Stored) -> Entry:
+    return Entry(key=key, size=len(stored.body), last_modified=stored.last_modified, etag=stored.etag)

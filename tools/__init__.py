@@ -1,0 +1,1 @@
+"""What builds, checks and demonstrates the project; never shipped."""
