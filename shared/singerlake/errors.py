@@ -23,6 +23,7 @@
     ├── TryAgainLater       the same call may succeed as it stands
     │   ├── LockWaitExceeded
     │   ├── TooManyConflicts
+    │   ├── CommitRefused
     │   ├── StorageUnavailable
     │   └── StorageFull
     └── FindOutWhatHappened nothing may be deleted before the outcome is known
@@ -139,6 +140,10 @@ class LockWaitExceeded(TryAgainLater):
 
 class TooManyConflicts(TryAgainLater):
     """Other writers kept winning until the commit loop's attempts ran out; nothing was committed."""
+
+
+class CommitRefused(TryAgainLater):
+    """The stream changed so that a finished file no longer fits; its STATE was held back, so a rerun sends it again."""
 
 
 class StorageUnavailable(TryAgainLater):

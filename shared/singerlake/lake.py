@@ -22,7 +22,7 @@ from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
 from singerlake.storage.local import LocalStorage
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3 import S3Settings, S3Storage
 
 logger = logging.getLogger(__name__)
@@ -160,8 +160,6 @@ class Lake:
                 return
 
     def _replace(self, key: str, body: bytes, etag: str | None) -> bool:
-        from singerlake.storage.port import Written
-
         if etag is None:
             return isinstance(self.storage.put(key, body, if_absent=True), Written)
         return isinstance(self.storage.put(key, body, if_match=etag), Written)
@@ -251,9 +249,7 @@ class LakeStream:
         first_member = file.members[0][0] if file.members else file.bytes
         return read_provenance(self.lake.storage.read_range(self.prefix + file.path, 0, first_member))
 
-    def writer(
-        self, *, writer_id: str, store: str | None = None, lock: LockSettings | None = None
-    ) -> StreamWriter:
+    def writer(self, *, writer_id: str, store: str | None = None, lock: LockSettings | None = None) -> StreamWriter:
         """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has.
         Raises ``SettingError`` where it is not the lake's."""
         return StreamWriter(
@@ -283,4 +279,4 @@ class LakeStream:
                 f"manifest_store {chosen!r} is not known to this version",
                 hint=f"use one of: {', '.join(MANIFEST_STORES)}",
             )
-        return LockfileStore(self.lake.storage, self.tap, self.name, clock=self.lake.clock)
+        return LockfileStore(self.lake.storage, self.tap, self.name)

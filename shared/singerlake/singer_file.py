@@ -26,6 +26,7 @@ EXTRA_LIMIT = 8000
 """Bytes of an ``SL`` extra field's JSON, far below gzip's own 65,535."""
 _READ = 1 << 20
 _FASTEST_ZLIB_LEVEL = 4
+_EMPTY_DEFLATE = b"\x03\x00"
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,23 @@ class Block:
     data: bytes
     offset: int
     messages: int
+
+    def after(self, count: int) -> Block:
+        """This block without its first ``count`` messages."""
+        cut = nth_line(self.data, count)
+        return Block(self.data[cut:], self.offset + count, self.messages - count)
+
+    def first(self, count: int) -> Block:
+        """The first ``count`` messages of this block."""
+        return Block(self.data[: nth_line(self.data, count)], self.offset, count)
+
+
+def nth_line(data: bytes, count: int) -> int:
+    """Where the line after the first ``count`` lines of ``data`` begins."""
+    cut = 0
+    for _ in range(count):
+        cut = data.index(b"\n", cut) + 1
+    return cut
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:
@@ -149,6 +167,29 @@ def read_header(head: bytes) -> FileHeader | None:
         return msgspec.json.decode(found[0], type=FileHeader)
     except msgspec.DecodeError:
         return None
+
+
+def read_provenance(head: bytes) -> Provenance | None:
+    """What a vacuumed file's leading empty members say it replaced, their lists joined in order; None for a file
+    that a target wrote. ``head`` is the file from its first byte to its first tabled member."""
+    found: Provenance | None = None
+    while True:
+        header = member_extra(head)
+        if header is None or header[0] is None:
+            return found
+        try:
+            part = msgspec.json.decode(header[0], type=Provenance)
+        except msgspec.DecodeError:
+            return found
+        found = part if found is None else msgspec.structs.replace(found, replaces=found.replaces + part.replaces)
+        head = head[header[1] + len(_EMPTY_DEFLATE) + 8 :]
+
+
+def empty_member(extra: bytes) -> bytes:
+    """A gzip member without content that carries an ``SL`` extra field; readers of gzip pass over it."""
+    field = b"SL" + struct.pack("<H", len(extra)) + extra
+    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H", len(field)) + field
+    return head + _EMPTY_DEFLATE + b"\0" * 8
 
 
 def read_blocks(

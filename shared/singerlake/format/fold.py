@@ -11,6 +11,7 @@ from singerlake.format import FORMAT
 from singerlake.format import transactions as tx
 from singerlake.format.hashing import hash_among
 from singerlake.format.model import DataFile, Manifest, NewFile, Position, Retired, Run, SchemaVersion, StreamSchema
+from singerlake.format.transactions import Transaction
 
 RUNS_KEPT = 50
 """Runs a manifest remembers; older ones fall out at the front."""
@@ -18,10 +19,11 @@ RUNS_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a transaction does not fit the manifest as it now is. ``final`` where no catching up can help."""
+    """Why a transaction does not fit the state, and never will. ``successor`` is the manifest store that a closed
+    stream goes on in."""
 
     reason: str
-    final: bool = False
+    successor: str | None = None
 
 
 def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, transaction_id: str) -> Manifest:
@@ -48,7 +50,7 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     or was replaced, is skipped, so that a retried transaction changes nothing but the transaction number.
     """
     if manifest.closed is not None:
-        return Conflict(f"the stream was closed and goes on in {manifest.closed}", final=True)
+        return Conflict(f"the stream was closed and goes on in {manifest.closed}", successor=manifest.closed)
     change = transaction.change
     if isinstance(change, tx.AddFiles):
         fields = _add(manifest, change, transaction.at)
@@ -75,12 +77,12 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
     for file in change.files:
         gone = manifest.retired_by_id.get(file.id)
         if gone is not None and gone.by is None:
-            return Conflict(f"file {file.id} was retired as an orphan; upload it again under a new id", final=True)
+            return Conflict(f"file {file.id} was retired as an orphan; upload it again under a new id")
         if gone is not None or file.id in manifest.by_id:
             continue
         schema = change.schemas.get(file.version)
         if schema is None and file.version not in schemas:
-            return Conflict(f"no schema for version {file.version}", final=True)
+            return Conflict(f"no schema for version {file.version}")
         version = file.version
         if schema is not None:
             version = hash_among(schema.schema, {known: held.schema for known, held in schemas.items()})
@@ -130,20 +132,20 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     if known and all(known):
         return {}
     if any(known):
-        return Conflict("some, not all, of the new files are listed already", final=True)
+        return Conflict("some, not all, of the new files are listed already")
     missing = [id for id in change.old if id not in manifest.by_id]
     if missing or not change.old or not change.new:
-        return Conflict(f"files to replace are not listed: {', '.join(missing[:5])}", final=True)
+        return Conflict(f"files to replace are not listed: {', '.join(missing[:5])}")
     replaced = [manifest.by_id[id] for id in change.old]
     for before, after in zip(replaced, replaced[1:], strict=False):
         if before.end != after.offset:
-            return Conflict("files to replace are not contiguous", final=True)
+            return Conflict("files to replace are not contiguous")
     if {file.version for file in replaced} != {file.version for file in change.new} or len(
         {file.version for file in replaced}
     ) != 1:
-        return Conflict("files to replace and their replacements are not of one version", final=True)
+        return Conflict("files to replace and their replacements are not of one version")
     if sum(file.messages for file in replaced) != sum(file.messages for file in change.new):
-        return Conflict("replacements do not hold the same number of messages", final=True)
+        return Conflict("replacements do not hold the same number of messages")
     offset = replaced[0].offset
     outputs: list[DataFile] = []
     for file in change.new:
@@ -164,11 +166,9 @@ def _holder(outputs: list[DataFile], offset: int) -> str:
 def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, Any] | Conflict:
     listed = [id for id, _ in change.files if id in manifest.by_id]
     if listed:
-        return Conflict(f"files to retire are listed: {', '.join(listed[:5])}", final=True)
+        return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
     fresh = tuple(
-        Retired(id=id, path=path, by=None, since=at)
-        for id, path in change.files
-        if id not in manifest.retired_by_id
+        Retired(id=id, path=path, by=None, since=at) for id, path in change.files if id not in manifest.retired_by_id
     )
     return {"retired": manifest.retired + fresh}
 
@@ -176,9 +176,9 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
 def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     base = change.manifest
     if (base.tap, base.stream) != (manifest.tap, manifest.stream):
-        return Conflict("the new state is of another stream", final=True)
+        return Conflict("the new state is of another stream")
     if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
-        return Conflict("the new state keeps the lineage and takes offsets back", final=True)
+        return Conflict("the new state keeps the lineage and takes offsets back")
     return {
         "lineage": base.lineage,
         "created": base.created,

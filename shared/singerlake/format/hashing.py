@@ -24,9 +24,7 @@ def canonical_schema(schema: Any) -> bytes:
     The two are sorted only where they are those keywords: under ``properties``, ``$defs`` and the like, the same
     words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data.
     """
-    text = json.dumps(
-        _canonical(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True
-    )
+    text = json.dumps(_canonical(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True)
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -9,7 +9,6 @@ from singerlake.format import FORMAT
 from singerlake.format.model import Manifest
 
 
-
 class _Head(msgspec.Struct):
     format: object = None
 

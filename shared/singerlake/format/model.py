@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+
 class NewFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A data file as its writer describes it, before the fold gives it an offset.
 

@@ -52,5 +52,3 @@ def from_json(body: bytes, *, key: str) -> RootMetadata:
         raise CorruptObject(
             f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
-
-

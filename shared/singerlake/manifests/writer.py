@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import MissingFile, StreamClosed, UnknownOutcome
+from singerlake.errors import CommitRefused, MissingFile, StreamClosed
 from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.hashing import hash_among
@@ -35,6 +35,7 @@ class StreamWriter:
     clock: Clock
     ids: IdSource
     _loaded: Loaded | None = None
+    _published: list[AddFiles] = field(default_factory=list)
 
     def open(self) -> Manifest:
         """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
@@ -71,11 +72,20 @@ class StreamWriter:
         change = AddFiles(files=(file,), schemas={file.version: schema}, run=run)
         transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
         assert self._loaded is not None
-        self._loaded = self._checked(
-            commit_transaction(self.store, self._loaded, transaction, ids=frozenset((file.id,)), clock=self.clock)
-        )
+        self._loaded = self._checked(commit_transaction(self.store, self._loaded, transaction, clock=self.clock))
+        if self.store.exclusive:
+            self._published.append(change)
+            self._add_lost_again()
         self._confirm(file, key)
         return self._loaded.manifest
+
+    def _add_lost_again(self) -> None:
+        """Without conditional writes another writer may have overwritten the manifest from an older state: every file
+        this writer published is looked for, and added again where it is gone, before any STATE goes out."""
+        for change in self._published:
+            loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
+            again = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
+            self._loaded = self._checked(commit_transaction(self.store, loaded, again, clock=self.clock))
 
     def _confirm(self, file: NewFile, key: str) -> None:
         """Between commit and STATE: the file is there with its bytes."""
@@ -107,17 +117,18 @@ class StreamWriter:
         )
 
     def _checked(self, outcome: Loaded | Conflict) -> Loaded:
-        if isinstance(outcome, Conflict):
-            raise UnknownOutcome(
-                f"the commit was refused: {outcome.reason}",
-                hint="the uploaded file was left where it is; run 'singerlake verify'",
+        closed = outcome.successor if isinstance(outcome, Conflict) else outcome.manifest.closed
+        if closed is not None:
+            raise StreamClosed(
+                f"this stream moved to the manifest store {closed!r}",
+                hint="unset manifest_store, then run again",
                 tap=self.tap,
                 stream=self.stream,
             )
-        if outcome.manifest.closed is not None:
-            raise StreamClosed(
-                f"this stream moved to the manifest store {outcome.manifest.closed!r}",
-                hint="unset manifest_store, then run again",
+        if isinstance(outcome, Conflict):
+            raise CommitRefused(
+                f"a finished file no longer fits its stream: {outcome.reason}",
+                hint="run again; the uploaded file was left where it is",
                 tap=self.tap,
                 stream=self.stream,
             )

@@ -1,0 +1,215 @@
+"""The seed's lock file: taken by writing it, reading it back and finding one's own ``writer-id`` in it.
+
+The lock is courtesy between writers; no guarantee rests on it, since the manifest is replaced conditionally. Its own
+writes are conditional where storage honours that, so that a writer that woke up late neither overwrites nor deletes
+its successor's lock (Kleppmann, "How to do distributed locking"). Whether a holder is dead is judged by the body not
+changing for a time on the observer's monotonic clock, never by comparing two machines' clocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import CorruptObject, LockWaitExceeded, SettingError, SingerlakeError, UnknownOutcome
+from singerlake.storage.port import Refused, Storage, Stored, Written
+
+logger = logging.getLogger(__name__)
+
+_FIRST_POLL = 0.02
+_LONGEST_POLL = 1.0
+_WRITES_WITHOUT_WAITING = 2
+_WAIT_HINT = "wait for it, raise lock_max_wait_seconds, or run 'singerlake lock break'"
+
+
+class LockBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"writer_id": "writer-id"}):
+    """What a lock file holds. ``nonce`` makes every body, and so every ETag, new; ``released`` is set by a holder
+    that gave the lock up where storage cannot delete conditionally."""
+
+    writer_id: str
+    acquired: str
+    refreshed: str
+    nonce: str
+    released: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockSettings:
+    """Seconds. ``stale_after`` without a change and a lock may be taken over; ``refresh`` is how often a holder
+    changes it; ``max_wait`` is how long to wait for a live holder. Raises ``SettingError``."""
+
+    max_wait: float = 600.0
+    stale_after: float = 60.0
+    refresh: float = 15.0
+
+    def __post_init__(self) -> None:
+        if self.refresh <= 0 or self.stale_after <= 0 or self.max_wait < 0:
+            raise SettingError(
+                "lock times must be positive",
+                hint="check lock_max_wait_seconds, lock_stale_after_seconds and lock_refresh_seconds",
+            )
+        if self.refresh * 2 > self.stale_after:
+            raise SettingError(
+                "lock_refresh_seconds is more than half of lock_stale_after_seconds, so live locks would look dead",
+                hint="lower lock_refresh_seconds or raise lock_stale_after_seconds",
+                lock_refresh_seconds=self.refresh,
+                lock_stale_after_seconds=self.stale_after,
+            )
+
+
+def parse_lock(body: bytes, *, key: str) -> LockBody:
+    """The content of a lock file. Raises ``CorruptObject``."""
+    try:
+        return msgspec.json.decode(body, type=LockBody)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptObject(
+            f"not a lock file: {error}", hint="look at who wrote it, then run 'singerlake lock break'", key=key
+        ) from error
+
+
+def _holder(body: LockBody | None) -> str:
+    if body is None:
+        return "the lock could not be taken in time, though nobody held it for long"
+    return f"writer {body.writer_id} has held the lock since {body.acquired}, last refreshed {body.refreshed}"
+
+
+class Lock:
+    """One writer's hold on one key. ``acquire``, then ``refresh`` now and then, then ``release``."""
+
+    def __init__(
+        self, storage: Storage, key: str, writer_id: str, settings: LockSettings, clock: Clock, ids: IdSource
+    ) -> None:
+        self._storage = storage
+        self._key = key
+        self._writer_id = writer_id
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+        self._conditional = storage.capabilities().conditional_put
+        self._mine: tuple[LockBody, str] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this writer has taken the lock and not seen it lost."""
+        return self._mine is not None
+
+    @contextmanager
+    def held(self) -> Iterator[Lock]:
+        """The lock taken for the length of a block, refreshed from a thread of its own. Raises as ``acquire``."""
+        self.acquire()
+        done = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(done,), name="singerlake-lock", daemon=True)
+        heart.start()
+        try:
+            yield self
+        finally:
+            done.set()
+            heart.join()
+            self.release()
+
+    def acquire(self) -> None:
+        """Wait for the lock and take it. Raises ``LockWaitExceeded``, which names the holder, ``CorruptObject``."""
+        started = self._clock.monotonic()
+        nonces: set[str] = set()
+        watched: tuple[bytes, float] | None = None
+        poll = _FIRST_POLL
+        while True:
+            stored = self._storage.get(self._key)
+            body = parse_lock(stored.body, key=self._key) if stored else None
+            now = self._clock.monotonic()
+            if stored is not None and body is not None and body.nonce in nonces and body.released is None:
+                self._mine = (body, stored.etag)
+                return
+            if watched is None or stored is None or watched[0] != stored.body:
+                watched = (stored.body if stored else b"", now)
+            free = body is None or body.released is not None
+            stale = not free and now - watched[1] >= self._settings.stale_after
+            if stale and body is not None:
+                logger.warning("taking over the lock of %s, unchanged for %.0f s", body.writer_id, now - watched[1])
+            if (free or stale) and len(nonces) < _WRITES_WITHOUT_WAITING:
+                self._write(stored, nonces)
+                continue
+            if now - started >= self._settings.max_wait:
+                raise LockWaitExceeded(_holder(body), hint=_WAIT_HINT, key=self._key)
+            self._clock.sleep(poll * (0.5 + self._clock.jitter() / 2))
+            poll = min(poll * 1.5, _LONGEST_POLL)
+            if free or stale:
+                self._write(stored, nonces)
+
+    def refresh(self) -> bool:
+        """Show that the holder lives. False where the lock was lost to another writer, which stops nothing."""
+        if self._mine is None:
+            return False
+        body, etag = self._mine
+        fresh = msgspec.structs.replace(body, refreshed=timestamp(self._clock.now()), nonce=self._ids())
+        outcome = self._replace(fresh, etag)
+        if isinstance(outcome, Refused):
+            found = self._storage.get(self._key)
+            if found is not None and self._nonce(found) == fresh.nonce:
+                outcome = Written(found.etag)
+        if isinstance(outcome, Refused):
+            logger.warning("the lock %s was taken over; going on, since commits are safe without it", self._key)
+            self._mine = None
+            return False
+        self._mine = (fresh, outcome.etag)
+        return True
+
+    def release(self) -> None:
+        """Give the lock up, if it is still this writer's. Failures are logged: a lock nobody refreshes goes stale."""
+        if self._mine is None:
+            return
+        (body, etag), self._mine = self._mine, None
+        try:
+            if not self._conditional:
+                found = self._storage.get(self._key)
+                if found is None or self._nonce(found) != body.nonce:
+                    return
+            if self._storage.capabilities().conditional_delete:
+                self._storage.delete(self._key, if_match=etag)
+            else:
+                gone = msgspec.structs.replace(body, released=timestamp(self._clock.now()), nonce=self._ids())
+                self._replace(gone, etag)
+        except SingerlakeError as error:
+            logger.warning("could not release the lock %s: %s", self._key, error)
+
+    def _write(self, seen: Stored | None, nonces: set[str]) -> None:
+        """Put a lock of one's own where ``seen`` was, and remember its nonce. Whether it took is for the next read to
+        tell: the reply to a write can be lost, and without conditions another writer's may have come on top (seed,
+        section 3)."""
+        now = timestamp(self._clock.now())
+        body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=self._ids())
+        encoded = msgspec.json.encode(body)
+        nonces.add(body.nonce)
+        with suppress(UnknownOutcome):
+            if not self._conditional:
+                self._storage.put(self._key, encoded)
+            elif seen is None:
+                self._storage.put(self._key, encoded, if_absent=True)
+            else:
+                self._storage.put(self._key, encoded, if_match=seen.etag)
+
+    def _replace(self, body: LockBody, etag: str) -> Written | Refused:
+        encoded = msgspec.json.encode(body)
+        if self._conditional:
+            return self._storage.put(self._key, encoded, if_match=etag)
+        found = self._storage.get(self._key)
+        if found is None or self._mine is None or self._nonce(found) != self._mine[0].nonce:
+            return Refused()
+        return self._storage.put(self._key, encoded)
+
+    def _nonce(self, stored: Stored) -> str:
+        return parse_lock(stored.body, key=self._key).nonce
+
+    def _beat(self, done: threading.Event) -> None:
+        while not done.wait(self._settings.refresh):
+            try:
+                if not self.refresh():
+                    return
+            except SingerlakeError as error:
+                logger.warning("could not refresh the lock %s: %s", self._key, error)

@@ -1,0 +1,72 @@
+"""The one commit loop of all manifest stores: commit; when another came first, catch up and try again."""
+
+from __future__ import annotations
+
+from singerlake.clock import Clock
+from singerlake.errors import TooManyConflicts, UnknownOutcome
+from singerlake.format.fold import Conflict
+from singerlake.format.model import Manifest
+from singerlake.format.transactions import AddFiles, Change, ReplaceFiles, Transaction
+from singerlake.manifests.port import Loaded, ManifestStore, Outdated
+
+ATTEMPTS = 100
+_FIRST_CEILING = 0.02
+_LONGEST_CEILING = 5.0
+
+
+def commit_transaction(
+    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+) -> Loaded | Conflict:
+    """The state with ``transaction`` in it, or why it can never be.
+
+    Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
+    one's own earlier success whose reply was lost. Waits between tries with full jitter. Raises ``TooManyConflicts``
+    (nothing was committed) and ``UnknownOutcome``.
+    """
+    unknown: UnknownOutcome | None = None
+    ceiling = _FIRST_CEILING
+    for _ in range(attempts):
+        if is_done(base.manifest, transaction.change):
+            return base
+        try:
+            outcome = store.commit(base, transaction)
+        except UnknownOutcome as error:
+            unknown = error
+        else:
+            unknown = None
+            if not isinstance(outcome, Outdated):
+                return outcome
+        clock.sleep(ceiling * clock.jitter())
+        ceiling = min(ceiling * 2, _LONGEST_CEILING)
+        fresh = store.load()
+        if fresh is None:
+            raise UnknownOutcome(
+                "the stream's state disappeared while a transaction was being committed",
+                hint="run 'singerlake rebuild', then run again; no file was deleted",
+            )
+        base = fresh
+    if is_done(base.manifest, transaction.change):
+        return base
+    if unknown is not None:
+        raise unknown
+    raise TooManyConflicts(
+        f"other writers came first {attempts} times in a row", hint="run again, with fewer writers on this stream"
+    )
+
+
+def is_done(manifest: Manifest, change: Change) -> bool:
+    """Whether the files a change adds are all in the state already, so that it must not be committed again."""
+    if isinstance(change, AddFiles):
+        files = change.files
+    elif isinstance(change, ReplaceFiles):
+        files = change.new
+    else:
+        return False
+    return bool(files) and all(_known(manifest, file.id) for file in files)
+
+
+def _known(manifest: Manifest, file_id: str) -> bool:
+    if file_id in manifest.by_id:
+        return True
+    gone = manifest.retired_by_id.get(file_id)
+    return gone is not None and gone.by is not None

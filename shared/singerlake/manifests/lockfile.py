@@ -1,0 +1,80 @@
+"""``lockfile``: the seed's store. The state is ``manifest.json``, and a transaction replaces it conditionally."""
+
+from __future__ import annotations
+
+import logging
+
+from singerlake.errors import UnknownOutcome
+from singerlake.format import layout
+from singerlake.format.fold import Conflict, apply
+from singerlake.format.manifest import check_own, from_json, to_json
+from singerlake.format.model import Manifest
+from singerlake.format.transactions import Transaction
+from singerlake.manifests.port import Loaded, Outdated
+from singerlake.storage.port import Refused, Storage
+
+logger = logging.getLogger(__name__)
+
+
+class LockfileStore:
+    """Manifest store over one object. Where storage honours no conditions it is best effort: one writer at a time,
+    kept apart by the locks alone, which it says once."""
+
+    kind = "lockfile"
+
+    def __init__(self, storage: Storage, tap: str, stream: str) -> None:
+        self._storage = storage
+        self._tap = tap
+        self._stream = stream
+        self._key = layout.manifest_key(tap, stream)
+
+    @property
+    def exclusive(self) -> bool:
+        return not self._storage.capabilities().conditional_put
+
+    def load(self) -> Loaded | None:
+        """The state in ``manifest.json``; None where there is none."""
+        stored = self._storage.get(self._key)
+        if stored is None:
+            return None
+        manifest = from_json(stored.body, key=self._key)
+        return Loaded(
+            check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key), stored.etag
+        )
+
+    def create(self, manifest: Manifest) -> Loaded:
+        """Birth. Of several writers' first states one stays, and all go on from that one."""
+        if self.exclusive:
+            logger.warning(
+                "%s honours no conditional writes: best effort, run one writer a stream only", self._storage.url
+            )
+            self._storage.put(self._key, to_json(manifest))
+        else:
+            self._storage.put(self._key, to_json(manifest), if_absent=True)
+        loaded = self.load()
+        if loaded is None:
+            raise UnknownOutcome(
+                "a manifest just written cannot be read back", hint="check the storage, then run again", key=self._key
+            )
+        return loaded
+
+    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
+        """Replace the manifest, on condition that it is still ``base``."""
+        after = apply(base.manifest, transaction)
+        if isinstance(after, Conflict):
+            return after
+        if self.exclusive:
+            return self._overwrite(base, after)
+        outcome = self._storage.put(self._key, to_json(after), if_match=base.mark)
+        return Outdated() if isinstance(outcome, Refused) else Loaded(after, outcome.etag)
+
+    def _overwrite(self, base: Loaded, after: Manifest) -> Loaded | Outdated:
+        """Without conditions: look, write, read back. Others are kept away by the stream's own lock, not by this."""
+        before = self.load()
+        if before is None or before.manifest.transaction != base.manifest.transaction:
+            return Outdated()
+        self._storage.put(self._key, to_json(after))
+        found = self.load()
+        if found is None or found.manifest.transaction != after.transaction:
+            return Outdated()
+        return found
