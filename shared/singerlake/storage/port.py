@@ -84,9 +84,7 @@ class Storage(Protocol):
         """The object's entry, or None where there is none."""
         ...
 
-    def put(
-        self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None
-    ) -> Written | Refused:
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
         ``if_match`` on an absent key is Refused."""
         ...

@@ -1,0 +1,98 @@
+"""How the conformance suite opens each storage, and how it races workers on one.
+
+A real object store joins when ``SINGERLAKE_TEST_S3_BUCKET`` is set, with ``SINGERLAKE_TEST_S3_ENDPOINT``,
+``SINGERLAKE_TEST_S3_REGION``, ``SINGERLAKE_TEST_S3_ACCESS_KEY_ID`` and ``SINGERLAKE_TEST_S3_SECRET_ACCESS_KEY`` where
+it needs them; everything is written below a new prefix of that bucket.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from singerlake.clock import SystemClock, random_id
+from singerlake.storage.local import LocalStorage
+from singerlake.storage.memory import MemoryStorage
+from singerlake.storage.port import Storage, Written
+
+Reopen = Callable[[], Storage]
+Result = TypeVar("Result")
+
+
+def increment(reopen: Reopen, key: str, times: int) -> None:
+    """Add one to the number in an object, that often, by compare and swap."""
+    storage = reopen()
+    done = 0
+    while done < times:
+        stored = storage.get(key)
+        assert stored is not None
+        if isinstance(storage.put(key, b"%d" % (int(stored.body) + 1), if_match=stored.etag), Written):
+            done += 1
+
+
+def create(reopen: Reopen, keys: Sequence[str]) -> list[str]:
+    """The keys that this worker was the first to create."""
+    storage = reopen()
+    return [key for key in keys if isinstance(storage.put(key, random_id().encode(), if_absent=True), Written)]
+
+
+@dataclass
+class Opener:
+    """One adapter under test. ``fresh`` gives an empty storage, ``reopener`` what opens the same one in a worker;
+    ``processes`` is False only for a storage that lives in one process, whose workers are threads."""
+
+    fresh: Callable[[], Storage]
+    reopener: Callable[[Storage], Reopen]
+    processes: bool
+
+    def race(self, storage: Storage, key: str, *, workers: int, increments: int) -> None:
+        self._run(partial(increment, self.reopener(storage), key, increments), workers)
+
+    def race_to_create(self, storage: Storage, keys: Sequence[str], *, workers: int) -> list[str]:
+        won = self._run(partial(create, self.reopener(storage), keys), workers)
+        return [key for each in won for key in each]
+
+    def fill(self, storage: Storage, keys: Sequence[str]) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: storage.put(key, b""), keys))
+
+    def _run(self, work: Callable[[], Result], workers: int) -> list[Result]:
+        pool = (
+            ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+            if self.processes
+            else ThreadPoolExecutor(workers)
+        )
+        with pool:
+            futures = [pool.submit(work) for _ in range(workers)]
+            return [future.result() for future in futures]
+
+
+def open_local(root: str) -> Storage:
+    return LocalStorage(root, clock=SystemClock(), ids=random_id)
+
+
+@contextmanager
+def local(folder: Path) -> Iterator[Opener]:
+    yield Opener(
+        fresh=lambda: open_local(str(folder / random_id())),
+        reopener=lambda storage: partial(open_local, storage.url),
+        processes=True,
+    )
+
+
+@contextmanager
+def memory(folder: Path) -> Iterator[Opener]:
+    yield Opener(
+        fresh=lambda: MemoryStorage(clock=SystemClock(), ids=random_id),
+        reopener=lambda storage: lambda: storage,
+        processes=False,
+    )
+
+
+FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {"local": local, "memory": memory}
