@@ -217,7 +217,7 @@ def read_blocks(
             offset += count
     if seen != expected:
         raise BrokenFile(
-            f"holds {'more than ' if seen > expected else ''}{min(seen, expected)} messages, the manifest says {expected}",
+            f"the manifest says {expected} messages, the file holds {'more' if seen > expected else seen}",
             hint="run 'singerlake verify'; restore the file from a backup",
             **where,
         )

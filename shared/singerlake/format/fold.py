@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -137,7 +138,7 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     if missing or not change.old or not change.new:
         return Conflict(f"files to replace are not listed: {', '.join(missing[:5])}")
     replaced = [manifest.by_id[id] for id in change.old]
-    for before, after in zip(replaced, replaced[1:], strict=False):
+    for before, after in pairwise(replaced):
         if before.end != after.offset:
             return Conflict("files to replace are not contiguous")
     if {file.version for file in replaced} != {file.version for file in change.new} or len(

@@ -1,0 +1,138 @@
+"""The schema hash and what it must not depend on."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import farmhash
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.format.hashing import canonical_schema, full_hash, hash_among, schema_hash
+from singerlake.format.layout import from_segment, to_segment
+
+FINGERPRINTS = {
+    b"": 0x9AE16A3B2F90404F,
+    b"a": 0xB3454265B6DF75E3,
+    b"ab": 0xAA8D6E5242ADA51E,
+    b"abc": 0x24A5B3A074E7F369,
+    b"test": 8581389452482819506,
+    b"test" * 8: -4196240717365766262 % 2**64,
+    b"test" * 64: 3500507768004279527,
+    "日本語".encode(): 0xD99EEDA07B1CB847,
+    bytes(range(256)): 0x496FBE15ED0E171F,
+    b"x" * 16: 0x2E1630F1FCF7781C,
+    b"x" * 17: 0x9CE745A1F3812FA5,
+    b"x" * 32: 0xB30B9BACCC74DC05,
+    b"x" * 33: 0xAA49185443E61637,
+    b"x" * 64: 0x5FFB3C754F6913B8,
+    b"x" * 65: 0x447CB9FD96F25F39,
+    b"x" * 1000: 0x1A8C8AB6295A3220,
+    b"1footrue": -1541654101129638711 % 2**64,
+    b"2applefalse": 2794438866806483259,
+    b"3true": -4880158226897771312 % 2**64,
+}
+"""Google's forever-fixed function: values of google/farmhash, Guava and BigQuery's FARM_FINGERPRINT."""
+
+
+@pytest.mark.parametrize(("text", "fingerprint"), FINGERPRINTS.items())
+def test_the_installed_farmhash_gives_the_published_fingerprints(text: bytes, fingerprint: int) -> None:
+    assert farmhash.fingerprint64(text) == fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "short", "segment"),
+    [
+        ('{"properties":{"id":{"type":"integer"}},"type":"object"}', "3)vD5#h", "3%29vD5%23h"),
+        (
+            '{"properties":{"id":{"type":"integer"},"name":{"type":["null","string"]}},"type":"object"}',
+            "c3&93#l",
+            "c3%2693%23l",
+        ),
+    ],
+)
+def test_the_format_s_vectors_hold(text: str, short: str, segment: str) -> None:
+    schema = json.loads(text)
+    assert canonical_schema(schema) == text.encode()
+    assert schema_hash(schema) == short
+    assert to_segment(short) == segment
+    assert from_segment(segment) == short
+
+
+NAMES = st.sampled_from(["id", "name", "type", "required", "properties", "enum", "ключ"])
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries(
+        {"type": st.lists(st.sampled_from(["null", "string", "integer", "array"]), unique=True, max_size=4)},
+        optional={"enum": st.lists(st.integers(), max_size=3), "format": st.just("date-time")},
+    )
+    | st.booleans(),
+    lambda inner: st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=4)},
+        optional={
+            "required": st.lists(NAMES, unique=True, max_size=4),
+            "items": inner,
+            "anyOf": st.lists(inner, max_size=2),
+        },
+    ),
+    max_leaves=8,
+)
+
+
+def _respelled(node: object, shuffle: random.Random, *, named: bool = False) -> object:
+    """The same schema in another spelling: keys in another order, the sets ``type`` and ``required`` too."""
+    if isinstance(node, dict):
+        items = list(node.items())
+        shuffle.shuffle(items)
+        return {
+            key: _respelled(_reordered(value, shuffle), shuffle)
+            if key in ("type", "required") and not named and isinstance(value, list)
+            else _respelled(value, shuffle, named=key == "properties" and not named)
+            for key, value in items
+        }
+    if isinstance(node, list):
+        return [_respelled(item, shuffle) for item in node]
+    return node
+
+
+def _reordered(items: list[object], shuffle: random.Random) -> list[object]:
+    return shuffle.sample(items, len(items))
+
+
+@given(SCHEMAS, st.randoms(use_true_random=False), st.sampled_from([None, 2]))
+def test_the_hash_does_not_change_with_spelling(schema: object, shuffle: random.Random, indent: int | None) -> None:
+    respelled = json.loads(json.dumps(_respelled(schema, shuffle), indent=indent))
+    assert canonical_schema(respelled) == canonical_schema(schema)
+    assert full_hash(respelled) == full_hash(schema)
+
+
+@given(SCHEMAS)
+def test_the_canonical_text_is_the_schema_itself_spelled_canonically(schema: object) -> None:
+    text = canonical_schema(schema)
+    assert canonical_schema(json.loads(text)) == text
+
+
+def test_the_order_of_data_and_of_names_does_matter() -> None:
+    assert schema_hash({"enum": ["b", "a"]}) != schema_hash({"enum": ["a", "b"]})
+    assert schema_hash({"default": {"type": ["b", "a"]}}) != schema_hash({"default": {"type": ["a", "b"]}})
+    assert schema_hash({"items": [{"type": "string"}, {}]}) != schema_hash({"items": [{}, {"type": "string"}]})
+
+
+def test_the_hash_is_the_head_of_all_ten_characters() -> None:
+    schema = {"type": "object", "properties": {}}
+    assert len(full_hash(schema)) == 10
+    assert full_hash(schema).startswith(schema_hash(schema))
+
+
+def test_a_second_schema_under_the_same_seven_characters_takes_all_ten() -> None:
+    schema = {"type": "object", "properties": {"b": {"type": ["string", "null"]}}}
+    other_spelling = {"properties": {"b": {"type": ["null", "string"]}}, "type": "object"}
+    short = schema_hash(schema)
+    assert hash_among(schema, {}) == short
+    assert hash_among(schema, {short: other_spelling}) == short
+    assert hash_among(schema, {short: {"another": "schema"}}) == full_hash(schema)
+
+
+def test_a_schema_with_a_lone_surrogate_has_a_hash() -> None:
+    assert len(schema_hash({"properties": {"\ud800": {}}})) == 7

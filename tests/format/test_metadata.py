@@ -1,0 +1,103 @@
+"""manifest.json, catalogue.json and singerlake.json: what is believed, and what is refused with the key named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
+from singerlake.format import catalogue, manifest, root
+from tests.format.test_fold import add, born, done, new_file
+
+KEY = "raw/t/s/manifest.json"
+PARSERS: dict[str, Callable[..., object]] = {
+    "manifest": manifest.from_json,
+    "root": root.from_json,
+    "catalogue": catalogue.from_json,
+}
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"3", b"\xff\xfe", b'{"format":', b"<html></html>"])
+def test_what_is_not_a_json_object_is_corrupt(parser: str, body: bytes) -> None:
+    with pytest.raises(CorruptObject, match=KEY):
+        PARSERS[parser](body, key=KEY)
+
+
+@pytest.mark.parametrize("parser", ["manifest", "root"])
+@pytest.mark.parametrize("body", [b"{}", b'{"format":"1"}', b'{"format":true}', b'{"format":0}', b'{"format":1}'])
+def test_an_object_of_another_kind_is_corrupt(parser: str, body: bytes) -> None:
+    with pytest.raises(CorruptObject, match=KEY):
+        PARSERS[parser](body, key=KEY)
+
+
+@pytest.mark.parametrize("parser", ["manifest", "root"])
+def test_a_newer_format_is_refused_before_its_fields_are_looked_at(parser: str) -> None:
+    with pytest.raises(UnsupportedFormat, match=r"format 2.*upgrade.*manifest\.json"):
+        PARSERS[parser](b'{"format":2,"files":"other"}', key=KEY)
+
+
+@pytest.mark.parametrize("body", [b'{"streams":{}}', b'{"streams":[1]}', b'{"streams":[{"stream":"a"}]}', b"{}"])
+def test_a_catalogue_of_another_shape_is_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptObject, match="not a catalogue"):
+        catalogue.from_json(body, key=KEY)
+
+
+def test_a_manifest_comes_back_as_it_was_and_unknown_fields_are_passed_over() -> None:
+    state = done(born(), add(new_file("a"), new_file("b", 4, 1)))
+    fields = json.loads(manifest.to_json(state))
+    fields["new_field"] = {"later": "format"}
+    assert manifest.from_json(json.dumps(fields).encode(), key=KEY) == state
+
+
+def test_the_manifest_has_the_fields_of_the_format_and_the_seed_s_versions() -> None:
+    fields = json.loads(manifest.to_json(done(born(), add(new_file("a")))))
+    assert list(fields["versions"].values()) == ["v1"]
+    assert set(fields["files"][0]) == {
+        *("id", "path", "version", "offset", "messages", "records", "bytes", "raw_bytes", "sha256"),
+        *("first", "last", "members"),
+    }
+    assert fields["transaction"] == {"number": 1, "id": "t0"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("tap", "T"), ("stream", "S"), ("store", "log")])
+def test_a_manifest_that_belongs_elsewhere_is_refused(field: str, value: str) -> None:
+    state = msgspec.structs.replace(born(), **{field: value})
+    with pytest.raises(ForeignManifest, match=rf"belongs to {field} '{value}'.*manifest\.json"):
+        manifest.check_own(state, tap="t", stream="s", store="lockfile", key=KEY)
+
+
+def test_the_catalogue_holds_the_tap_s_own_schema_untouched() -> None:
+    schema = {"properties": {"a": True, "b": {"items": [{"type": "string"}, False]}}, "$defs": {"x": {}}}
+    found = catalogue.stream_entry("s", schema, ["a"])
+    assert found["schema"] == schema
+    by_name = {tuple(item["breadcrumb"]): item["metadata"] for item in found["metadata"]}
+    assert by_name["properties", "a"] == {"inclusion": "automatic"}
+    assert by_name["properties", "b"] == {"inclusion": "available"}
+    assert by_name[()]["forced-replication-method"] == "LOG_BASED"
+
+
+def test_the_catalogue_s_entry_is_the_newest_file_s_schema() -> None:
+    assert catalogue.entry(born()) is None
+    state = done(born(), add(new_file("a", 3, 1), new_file("b", 3, 0)))
+    found = catalogue.entry(state)
+    assert found is not None
+    assert list(found["schema"]["properties"]) == ["a"]
+
+
+def test_a_stream_is_merged_into_a_catalogue_once() -> None:
+    one, two = catalogue.stream_entry("b", {}, []), catalogue.stream_entry("a", {}, [])
+    merged = catalogue.merged(catalogue.merged(catalogue.merged(None, one), two), one)
+    assert [item["stream"] for item in merged["streams"]] == ["a", "b"]
+    assert catalogue.from_json(catalogue.to_json(merged), key=KEY) == merged
+
+
+def test_people_s_annotations_survive_a_run_that_adds_its_tap() -> None:
+    notes = root.TapNotes(owner="Ada", description="d", links={"docs": "https://example.org"})
+    before = msgspec.structs.replace(root.new(lake_id="l", manifest_store="lockfile"), taps={"a": notes})
+    after = root.from_json(root.to_json(root.with_tap(before, "b")), key=KEY)
+    assert after.taps == {"a": notes, "b": root.TapNotes()}
+    assert root.with_tap(after, "a") is after
