@@ -148,7 +148,7 @@ class Lock:
             return False
         body, etag = self._mine
         fresh = msgspec.structs.replace(body, refreshed=timestamp(self._clock.now()), nonce=self._ids())
-        outcome = self._replace(fresh, etag)
+        outcome = self._replace(body, fresh, etag)
         if isinstance(outcome, Refused):
             found = self._storage.get(self._key)
             if found is not None and self._nonce(found) == fresh.nonce:
@@ -166,15 +166,11 @@ class Lock:
             return
         (body, etag), self._mine = self._mine, None
         try:
-            if not self._conditional:
-                found = self._storage.get(self._key)
-                if found is None or self._nonce(found) != body.nonce:
-                    return
             if self._storage.capabilities().conditional_delete:
                 self._storage.delete(self._key, if_match=etag)
             else:
                 gone = msgspec.structs.replace(body, released=timestamp(self._clock.now()), nonce=self._ids())
-                self._replace(gone, etag)
+                self._replace(body, gone, etag)
         except SingerlakeError as error:
             logger.warning("could not release the lock %s: %s", self._key, error)
 
@@ -194,12 +190,13 @@ class Lock:
             else:
                 self._storage.put(self._key, encoded, if_match=seen.etag)
 
-    def _replace(self, body: LockBody, etag: str) -> Written | Refused:
+    def _replace(self, mine: LockBody, body: LockBody, etag: str) -> Written | Refused:
+        """Put ``body`` where ``mine`` is, by its ETag or, without conditions, by looking just before."""
         encoded = msgspec.json.encode(body)
         if self._conditional:
             return self._storage.put(self._key, encoded, if_match=etag)
         found = self._storage.get(self._key)
-        if found is None or self._mine is None or self._nonce(found) != self._mine[0].nonce:
+        if found is None or self._nonce(found) != mine.nonce:
             return Refused()
         return self._storage.put(self._key, encoded)
 
