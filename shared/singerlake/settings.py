@@ -1,0 +1,82 @@
+"""Settings that every part of the package names alike: their JSON Schema, and how they become typed values.
+
+Flat on purpose: Meltano gives nested settings to a plugin's environment only as JSON. Secrets carry the marks that
+singer-sdk, and so ``--about`` and Meltano, know them by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from singerlake.storage.s3 import S3Settings
+
+
+def setting(kind: str, title: str, description: str, *, secret: bool = False, **keywords: Any) -> dict[str, Any]:
+    """One optional setting as a JSON Schema property; ``keywords`` are further JSON Schema."""
+    described: dict[str, Any] = {"type": [kind, "null"], "title": title, "description": description, **keywords}
+    if secret:
+        described |= {"secret": True, "writeOnly": True}
+    return described
+
+
+LAKE_ROOT: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "title": "Lake root",
+    "description": "Where the lake is: a path, or `s3://bucket/prefix`.",
+}
+"""Required wherever it is used."""
+
+S3_SETTINGS: dict[str, dict[str, Any]] = {
+    "aws_access_key_id": setting(
+        "string",
+        "AWS access key id",
+        "Leave the keys unset to use boto3's own chain: environment, profile, container or instance role.",
+        secret=True,
+    ),
+    "aws_secret_access_key": setting(
+        "string", "AWS secret access key", "Belongs to the access key id.", secret=True
+    ),
+    "aws_session_token": setting(
+        "string", "AWS session token", "Only for temporary credentials.", secret=True
+    ),
+    "aws_profile": setting("string", "AWS profile", "A profile of the AWS configuration files."),
+    "aws_region": setting("string", "AWS region", "The bucket's region; S3-compatible servers often take any."),
+    "aws_role_arn": setting("string", "AWS role ARN", "A role to assume with the credentials above."),
+    "aws_role_external_id": setting(
+        "string", "AWS role external id", "The external id that the role's trust policy asks for."
+    ),
+    "s3_endpoint_url": setting(
+        "string", "S3 endpoint URL", "For S3-compatible servers, for example `http://127.0.0.1:9000`."
+    ),
+    "s3_kms_key_id": setting(
+        "string", "KMS key id", "Encrypt every object with this KMS key; unset: as the bucket does by default."
+    ),
+    "s3_path_style": setting(
+        "boolean", "Path-style addressing", "Put the bucket into the path instead of the host name."
+    ),
+}
+"""The settings of lakes on S3, name -> JSON Schema."""
+
+_FIELDS = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+    "aws_profile": "profile",
+    "aws_region": "region",
+    "aws_role_arn": "role_arn",
+    "aws_role_external_id": "role_external_id",
+    "s3_endpoint_url": "endpoint_url",
+    "s3_kms_key_id": "kms_key_id",
+    "s3_path_style": "path_style",
+}
+
+
+def s3_settings(config: Mapping[str, Any]) -> S3Settings:
+    """What ``config`` says of S3; settings that are unset, null or empty keep their defaults."""
+    from singerlake.storage.s3 import S3Settings
+
+    chosen = {field: config[name] for name, field in _FIELDS.items() if config.get(name) not in (None, "")}
+    return S3Settings(**chosen)
