@@ -1,0 +1,1 @@
+"""``make demo``: real flights through a tap, into the lake, out again, and read by Spark."""

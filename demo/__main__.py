@@ -1,0 +1,134 @@
+"""Real flights end to end, by the commands a user would type; ``meltano.yml`` has the pipelines.
+
+A throwaway PostgreSQL is the source, a third-party tap reads it and a third-party target takes the replay. Between
+two captures the table gets a new column, so the lake holds two schema versions. Everything is left in ``output/``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from demo import flights
+from demo.display import Commands, Display, StepFailed, failure
+from tools.postgres import postgres_server
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "output"
+MARK = OUTPUT / ".made-by-demo"
+LAKE = OUTPUT / "lake"
+TAP, STREAM = "tap-postgres", "public-flights"
+STEPS = 10
+
+
+def main() -> int:
+    """Run all steps; 0, or 1 with the reason on the screen."""
+    console = Console()
+    try:
+        fresh_output()
+        with Display(STEPS, console) as display:
+            run(display, Commands(environment(), OUTPUT / "logs"))
+    except StepFailed as error:
+        console.print(failure(error), soft_wrap=True)
+        return 1
+    console.print(what_to_look_at())
+    return 0
+
+
+def run(display: Display, commands: Commands) -> None:
+    """The steps, in the order of a real project's life."""
+    with display.step("Install a third-party tap and a third-party target"):
+        commands.run("meltano", "install")
+    with postgres_server() as server:
+        with display.step("Load the flights of January to November 2013 into a throwaway PostgreSQL") as say:
+            say(f"{flights.load(server.dsn):,} rows")
+        with display.step("Capture: meltano run tap-postgres target-singerlake"):
+            commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
+        with display.step("Time passes: December arrives, and a new column, filled in from November on") as say:
+            say(f"{flights.change(server.dsn):,} rows new or changed")
+        with display.step("Capture again, incrementally: the new column makes schema version v2"):
+            commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
+    with display.step("Look: singerlake ls output/lake"):
+        display.console.print(commands.run("singerlake", "ls", str(LAKE)), highlight=False, end="")
+    with display.step("Check every file's bytes, checksum and counts: singerlake verify output/lake"):
+        commands.run("singerlake", "verify", str(LAKE))
+    with display.step("Replay from v2 onward into CSV: meltano run tap-singerlake target-csv") as say:
+        commands.run("meltano", "run", "replay", TAP_SINGERLAKE_FROM_VERSION="v2")
+        say(f"{rows_in(OUTPUT / 'csv'):,} rows in output/csv")
+    with display.step("Replay again: the bookmark knows that nothing is new") as say:
+        commands.run("meltano", "run", "replay", TARGET_CSV_OUTPUT_PATH=str(OUTPUT / "csv-second-run"))
+        say(f"{rows_in(OUTPUT / 'csv-second-run'):,} rows")
+    with display.step("Read both versions with Spark: spark.read.format('singerlake')"):
+        lines = commands.run(sys.executable, "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
+        display.console.print(by_airport([json.loads(line) for line in lines]))
+
+
+def fresh_output() -> None:
+    """An empty ``output/``. A folder of that name which the demo did not make is left alone: StepFailed."""
+    if OUTPUT.exists() and any(OUTPUT.iterdir()):
+        if not MARK.exists():
+            raise StepFailed(f"{OUTPUT} holds something that the demo did not make; move it away and run again")
+        shutil.rmtree(OUTPUT)
+    OUTPUT.mkdir(exist_ok=True)
+    MARK.touch()
+    for folder in ("logs", "csv", "csv-second-run"):
+        (OUTPUT / folder).mkdir()
+
+
+def environment() -> dict[str, str]:
+    """The environment of every command: this Python's commands first on PATH, Meltano's state in ``output/``."""
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "MELTANO_PROJECT_ROOT": str(ROOT),
+        "MELTANO_DATABASE_URI": f"sqlite:///{OUTPUT / 'meltano.db'}",
+        "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false",
+        "MELTANO_CLI_DISABLE_VERSION_CHECK": "1",
+        "NO_COLOR": "1",
+    }
+
+
+def rows_in(folder: Path) -> int:
+    """Rows of all CSV files of a folder, without their headers."""
+    count = 0
+    for path in folder.glob("*.csv"):
+        with path.open(newline="") as file:
+            count += sum(1 for _ in csv.reader(file)) - 1
+    return count
+
+
+def by_airport(rows: list[dict[str, object]]) -> Table:
+    """Spark's answer as a table."""
+    shown = Table("airport", "records", "mean departure delay, minutes", "with the new column")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        shown.add_row(str(row["origin"]), f"{row['flights']:,}", str(row["delay"]), f"{row['with_airline']:,}")
+    return shown
+
+
+def what_to_look_at() -> Panel:
+    """Where to go from here."""
+    return Panel.fit(
+        "output/lake            the lake: gzip files of the very lines the tap wrote, and a manifest for each stream\n"
+        "output/csv             what the third-party target made of the replay\n"
+        "output/logs            the log of every command\n"
+        "meltano.yml            the project that just ran, to copy\n"
+        "\n"
+        "zcat output/lake/raw/tap-postgres/public-flights/*/*.singer.gz | head -2\n"
+        "python -m json.tool output/lake/raw/tap-postgres/public-flights/manifest.json\n"
+        ".venv/bin/singerlake --help",
+        title="Look at",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Singerlake under Meltano, as its users run it: capture, replay, check, and what happens when something dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.meltano.project import BIN, Project, Row
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path).create()
+
+
+def rows(first: int, last: int, **more: object) -> list[Row]:
+    return [{"id": number, "name": f"row {number}", **more} for number in range(first, last + 1)]
+
+
+def of(stream: str, records: list[Row]) -> list[tuple[str, Row]]:
+    return [(stream, record) for record in records]
+
+
+def test_only_what_is_new_is_captured_and_replayed(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    assert project.replayed() == of("users", rows(1, 5))
+    assert project.replayed() == []
+
+    project.captured()
+    assert project.replayed() == of("users", rows(5, 5)), "the tap repeats the row of its bookmark, and nothing else"
+
+    project.source_has(users=rows(1, 7))
+    project.captured()
+    assert project.replayed() == of("users", rows(5, 7))
+
+
+def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project: Project) -> None:
+    project.source_has(users=rows(1, 2))
+    project.captured()
+    assert project.replayed() == of("users", rows(1, 2))
+
+    wider = rows(3, 4, email="a@example.com")
+    project.source_has(users=[*rows(1, 2), *wider], orders=rows(1, 3))
+    project.captured()
+    assert sorted(project.replayed(), key=str) == sorted(
+        [*of("users", [*rows(2, 2), *wider]), *of("orders", rows(1, 3))], key=str
+    )
+
+
+def test_a_replay_starts_at_a_version_and_again_from_there_on_full_refresh(project: Project) -> None:
+    project.source_has(users=rows(1, 2))
+    project.captured()
+    wider = rows(3, 4, email="a@example.com")
+    project.source_has(users=[*rows(1, 2), *wider])
+    project.captured()
+
+    since = of("users", [*rows(2, 2), *wider])
+    assert project.replayed(TAP_SINGERLAKE_FROM_VERSION="v2") == since
+    assert project.replayed(TAP_SINGERLAKE_FROM_VERSION="v2") == []
+    assert project.replayed("--full-refresh", TAP_SINGERLAKE_FROM_VERSION="v2") == since
+    assert project.replayed("--full-refresh") == [*of("users", rows(1, 2)), *since]
+
+
+def test_only_selected_streams_are_replayed(project: Project) -> None:
+    project.source_has(users=rows(1, 2), orders=rows(1, 3))
+    project.captured()
+    assert project.meltano("select", "tap-singerlake", "orders", "*").returncode == 0
+    assert project.replayed() == of("orders", rows(1, 3))
+
+
+def test_a_target_killed_in_the_middle_fails_the_run_and_the_next_run_loses_nothing(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    project.source_has(users=rows(1, 9))
+    run = subprocess.Popen(
+        [BIN / "meltano", "run", "tap-rows", "target-singerlake"],
+        cwd=project.folder,
+        env=project.environment({"TAP_ROWS_PAUSE": str(project.folder)}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wait_for(project.folder / "there", run)
+    os.kill(child(run.pid, "target-singerlake"), signal.SIGKILL)
+    (project.folder / "go").touch()
+    output, _ = run.communicate(timeout=120)
+    assert run.returncode != 0, output
+
+    project.captured()
+    assert {record["id"] for _, record in project.replayed()} == set(range(1, 10))
+
+
+def wait_for(path: Path, run: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert run.poll() is None, run.communicate()[0]
+        time.sleep(0.02)
+
+
+def child(parent: int, name: str) -> int:
+    """The process id of the one process below ``parent`` that runs the command ``name``."""
+    found = [
+        process.pid
+        for process in psutil.Process(parent).children(recursive=True)
+        if any(Path(part).name == name for part in process.cmdline())
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_lake_is_checked_in_the_same_run(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.run("tap-rows", "target-singerlake", "singerlake:verify")
+
+
+def test_a_damaged_lake_fails_the_run(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    (file,) = project.lake.rglob("*.singer.gz")
+    file.write_bytes(file.read_bytes()[:-1])
+    ran = project.meltano("run", "singerlake:verify")
+    assert ran.returncode != 0
+    assert file.name in ran.stdout
+
+
+@pytest.mark.parametrize("plugin", ["target-singerlake", "tap-singerlake"])
+def test_meltano_finds_the_configuration_valid(project: Project, plugin: str) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    tested = project.meltano("config", "test", plugin, TARGET_SINGERLAKE_TAP_ID="config-test")
+    assert tested.returncode == 0, tested.stdout
+    assert "Plugin configuration is valid" in tested.stdout
+
+
+def test_meltano_finds_a_lake_root_that_cannot_be_written_invalid(project: Project) -> None:
+    (project.folder / "lake").write_text("not a folder")
+    tested = project.meltano("config", "test", "target-singerlake", TARGET_SINGERLAKE_TAP_ID="config-test")
+    assert tested.returncode != 0
+    assert "Plugin configuration is invalid" in tested.stdout
