@@ -72,7 +72,9 @@ def test_a_live_slow_writer_is_waited_for_and_named_when_patience_ends(place: Pl
     slow = place.lock("slow")
     slow.acquire()
     place.clock.on_sleep = lambda _: slow.refresh()
-    with pytest.raises(LockWaitExceeded, match=r"writer slow has held the lock since 2026-01-01.*singerlake lock break"):
+    with pytest.raises(
+        LockWaitExceeded, match=r"writer slow has held the lock since 2026-01-01.*singerlake lock break"
+    ):
         place.lock("bob").acquire()
     assert SETTINGS.max_wait <= place.clock.seconds < SETTINGS.max_wait + 5
     assert slow.is_held
@@ -243,8 +245,6 @@ def test_with_conditions_exactly_one_of_two_writers_holds_the_lock(order: tuple[
 
 
 def test_without_conditions_reading_back_fails_in_the_known_four_of_twenty_orders() -> None:
-    doubly_held = {
-        "".join(order) for order in ORDERS if both_after(order, ignore_conditions=True) == ["A", "B"]
-    }
+    doubly_held = {"".join(order) for order in ORDERS if both_after(order, ignore_conditions=True) == ["A", "B"]}
     assert len(ORDERS) == 20
     assert doubly_held == {"ABAABB", "BABBAA", "BAAABB", "ABBBAA"}

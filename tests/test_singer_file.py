@@ -165,9 +165,7 @@ def test_what_a_vacuumed_file_replaced_is_in_its_leading_empty_members(tmp_path:
     leading = b"".join(empty_member(msgspec.json.encode(part)) for part in parts)
     whole = leading + path.read_bytes()
     assert gzip.decompress(whole) == SCHEMA + b"".join(lines(9))
-    assert read_provenance(whole) == msgspec.structs.replace(
-        parts[0], replaces=(("a", 2), ("b", 3), ("c", 4))
-    )
+    assert read_provenance(whole) == msgspec.structs.replace(parts[0], replaces=(("a", 2), ("b", 3), ("c", 4)))
     assert read_provenance(path.read_bytes()) is None
 
 

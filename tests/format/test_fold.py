@@ -118,9 +118,7 @@ def test_a_second_schema_under_one_short_hash_is_listed_under_all_ten_characters
 def test_the_latest_schema_message_of_a_version_is_kept_with_its_first_offset() -> None:
     version = schema_hash(SCHEMAS[0])
     manifest = done(born(), add(new_file("a")))
-    later = AddFiles(
-        files=(new_file("b"),), schemas={version: StreamSchema(schema=SCHEMAS[0], key_properties=("a",))}
-    )
+    later = AddFiles(files=(new_file("b"),), schemas={version: StreamSchema(schema=SCHEMAS[0], key_properties=("a",))})
     after = done(manifest, later)
     assert after.schemas[version].key_properties == ("a",)
     assert after.schemas[version].first_offset == 0
@@ -237,15 +235,11 @@ def test_no_sequence_of_changes_and_retries_moves_a_message_or_leaves_a_gap(step
             change = add(*(new_file(f"f{n}", 1 + n % 3, second) for n in dict.fromkeys(first)))
         elif kind == "replace" and manifest.files:
             start = first % len(manifest.files)
-            run = [file for file in manifest.files[start : start + second]]
+            run = list(manifest.files[start : start + second])
             run = [file for file in run if file.version == run[0].version]
             change = ReplaceFiles(
                 old=tuple(file.id for file in run),
-                new=(
-                    new_file(
-                        f"m{len(history)}", sum(file.messages for file in run), version=run[0].version
-                    ),
-                ),
+                new=(new_file(f"m{len(history)}", sum(file.messages for file in run), version=run[0].version),),
             )
         elif kind == "retire":
             change = RetireFiles(files=tuple((f"f{n}", f"x/f{n}") for n in first))

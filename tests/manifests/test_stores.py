@@ -203,9 +203,7 @@ def test_a_writer_that_loses_every_race_gives_up_with_nothing_committed(place: P
             return place.store().commit(base, transaction)
 
     with pytest.raises(TooManyConflicts, match="7 times in a row"):
-        commit_transaction(
-            AlwaysLate(), base, place.transaction(add(new_file("mine"))), clock=place.clock, attempts=7
-        )
+        commit_transaction(AlwaysLate(), base, place.transaction(add(new_file("mine"))), clock=place.clock, attempts=7)
     assert "mine" not in place.listed()
 
 

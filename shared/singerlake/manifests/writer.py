@@ -82,10 +82,11 @@ class StreamWriter:
     def _add_lost_again(self) -> None:
         """Without conditional writes another writer may have overwritten the manifest from an older state: every file
         this writer published is looked for, and added again where it is gone, before any STATE goes out."""
+        loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
         for change in self._published:
-            loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
             again = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
-            self._loaded = self._checked(commit_transaction(self.store, loaded, again, clock=self.clock))
+            loaded = self._checked(commit_transaction(self.store, loaded, again, clock=self.clock))
+        self._loaded = loaded
 
     def _confirm(self, file: NewFile, key: str) -> None:
         """Between commit and STATE: the file is there with its bytes."""
