@@ -22,6 +22,8 @@ from typing import Any
 import click
 import yaml
 
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS
+
 ROOT = Path(__file__).resolve().parent.parent
 DISTRIBUTION = "singerlake"
 WORD_CASE = {"aws": "AWS", "s3": "S3", "arn": "ARN", "id": "ID", "kms": "KMS", "url": "URL", "sse": "SSE"}
@@ -148,14 +150,7 @@ def utility_facts(group: click.Group) -> dict[str, Any]:
     """The generated keys of the utility: a Meltano command for each command of the command line, the lake filled in."""
     return {
         "settings_group_validation": [["lake_root"]],
-        "settings": [
-            {
-                "name": "lake_root",
-                "label": "Lake root",
-                "kind": "string",
-                "description": "Where the lake is: a path or s3://bucket/prefix",
-            }
-        ],
+        "settings": [setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **S3_SETTINGS}.items()],
         "commands": {
             "-".join(words): {"args": " ".join([*words, "$SINGERLAKE_LAKE_ROOT"]), "description": summary}
             for words, summary in _commands(group, ())

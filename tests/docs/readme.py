@@ -1,0 +1,58 @@
+"""The README as a test sees it: files to write, commands to run with what they print, and data in other languages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+_BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; ``name`` is the file it stands for, where the fence says so."""
+
+    language: str
+    name: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line after ``$`` in a console block, and the lines below it."""
+
+    line: str
+    prints: str
+
+
+def blocks() -> list[Block]:
+    """All fenced blocks, in order."""
+    return [Block(found["language"], found["name"], found["text"]) for found in _BLOCK.finditer(README.read_text())]
+
+
+def commands(console: str) -> list[Command]:
+    """The commands of a console block."""
+    parts = re.split(r"^\$ ", console, flags=re.MULTILINE)
+    if parts[0].strip():
+        raise ValueError(f"a console block begins with a command: {parts[0]!r}")
+    return [Command(*part.split("\n", 1)) for part in parts[1:]]
+
+
+_VARIABLE = {
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?": "<time>",
+    r"\d{8}T\d{6}\.\d{6}Z": "<time>",
+    r"\b[0-9a-v]{16}\b": "<id>",
+    r"\b[0-9a-f]{64}\b": "<sha256>",
+    r"[─━═]+": "─",
+    r" +": " ",
+    r" $": "",
+}
+
+
+def stable(text: str) -> str:
+    """What does not change from run to run: times, identities and widths of columns are made equal."""
+    for pattern, instead in _VARIABLE.items():
+        text = re.sub(pattern, instead, text, flags=re.MULTILINE)
+    return text.strip()

@@ -1,0 +1,84 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs import readme
+from tests.meltano import project
+
+ROOT = readme.README.parent
+BIN = Path(sys.executable).parent
+
+
+def test_the_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if "SINGERLAKE" not in name and "MELTANO" not in name},
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+    }
+    ran = 0
+    for block in readme.blocks():
+        if block.name and block.language == "json":
+            (tmp_path / block.name).write_text(block.text)
+        for command in readme.commands(block.text) if block.language == "console" else ():
+            done = subprocess.run(
+                command.line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            )
+            assert done.returncode == 0, done.stderr
+            assert readme.stable(done.stdout) == readme.stable(command.prints), command.line
+            ran += 1
+    assert ran >= 4
+
+
+def test_the_meltano_project_to_copy_captures_and_replays(tmp_path: Path) -> None:
+    """Only the third-party plugins are exchanged, for small ones, and what is installed here is not installed again."""
+    (copied,) = [block.text for block in readme.blocks() if block.name == "meltano.yml"]
+    wanted = yaml.safe_load(copied)
+    for plugins in wanted["plugins"].values():
+        for plugin in plugins:
+            del plugin["pip_url"]
+            if "variant" in plugin:
+                del plugin["variant"]
+                small = {"tap-postgres": "tap_rows.py", "target-csv": "target_keep.py"}[plugin["name"]]
+                settings = {"tap_rows.py": ["source", "pause"], "target_keep.py": ["path"]}[small]
+                values = {"source": str(tmp_path / "source.json"), "path": str(tmp_path / "kept.jsonl")}
+                plugin["namespace"] = plugin["name"].replace("-", "_")
+                plugin["executable"] = str(project.HERE / small)
+                plugin["capabilities"] = ["catalog", "discover", "state"]
+                plugin["settings"] = [{"name": name} for name in settings]
+                plugin["config"] = {name: values[name] for name in settings if name in values}
+    (tmp_path / "meltano.yml").write_text(yaml.safe_dump(wanted, sort_keys=False))
+    mine = project.Project(tmp_path)
+    mine.source_has(users=[{"id": 1}, {"id": 2}])
+    mine.run("capture")
+    mine.run("replay")
+    messages = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert [message["record"] for message in messages if message["type"] == "RECORD"] == [{"id": 1}, {"id": 2}]
+
+
+def test_every_file_it_links_to_is_there() -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", readme.README.read_text())
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_it_names_is_there() -> None:
+    text = readme.README.read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"\bmake ([a-z]+) ", text))
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {"demo", "test"} <= named <= set(re.findall(r"make ([a-z]+)", shown))
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "rebuild", "lock"])
+def test_every_command_is_named(command: str) -> None:
+    assert f"singerlake {command}" in readme.README.read_text()
