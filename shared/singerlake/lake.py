@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
@@ -23,7 +23,9 @@ from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
 from singerlake.storage.local import LocalStorage
 from singerlake.storage.port import Storage, Written
-from singerlake.storage.s3 import S3Settings, S3Storage
+
+if TYPE_CHECKING:
+    from singerlake.storage.s3 import S3Settings
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ def open_storage(
         bucket, _, prefix = lake_root[len("s3://") :].partition("/")
         if not bucket:
             raise SettingError("lake_root names no bucket", hint="write s3://bucket/prefix", lake_root=lake_root)
+        from singerlake.storage.s3 import S3Settings, S3Storage
+
         return S3Storage(bucket, prefix.strip("/"), settings or S3Settings(), clock=clock, ids=ids)
     if scheme == "file":
         return LocalStorage(Path(unquote(urlsplit(lake_root).path)), clock=clock, ids=ids)
@@ -106,8 +110,9 @@ class Lake:
         return LakeStream(self, tap, name)
 
     def catalogue(self, tap: str) -> dict[str, Any]:
-        """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry is missing
-        or stale for want of a lost update is read from its manifest. Streams without files are left out."""
+        """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to a
+        race is read from its manifest instead, and one whose folder is gone is left out, as are streams without files.
+        An entry may be a schema behind until the stream's next run."""
         stored = self.storage.get(layout.catalogue_key(tap))
         cached: dict[str, Any] = {}
         if stored is not None:

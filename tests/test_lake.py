@@ -1,0 +1,182 @@
+"""The lake as a whole: roots, names, caches, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from singerlake.errors import CorruptObject, NameTooLong, NotALake, SettingError, UnknownName, UnsupportedFormat
+from singerlake.format import catalogue, layout, root
+from singerlake.format.hashing import schema_hash
+from singerlake.format.model import NewFile, StreamSchema
+from singerlake.format.selection import select
+from singerlake.lake import Lake, open_storage
+from singerlake.singer_file import FileHeader, Spool, compress_member
+from tests.fakes import START
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+SCHEMA_LINE = b'{"type":"SCHEMA","stream":"s","schema":{"type":"object","properties":{"n":{"type":"integer"}}}}'
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake.open(str(tmp_path / "lake"))
+
+
+def publish(lake: Lake, tmp_path: Path, tap: str, stream: str, members: list[int] | None = None) -> NewFile:
+    """One file of numbered records, ``members`` of them in each gzip member."""
+    header = FileHeader(id=lake.ids(), created="2026", run="r", seq=0)
+    spool = Spool(tmp_path / header.id, SCHEMA_LINE, header, level=1)
+    number = 0
+    for count in members or [2]:
+        raw = b"".join(
+            b'{"type":"RECORD","stream":"s","record":{"n":%d}}\n' % n for n in range(number, number + count)
+        )
+        spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=count, records=count)
+        number += count
+    version = schema_hash(SCHEMA)
+    path = layout.file_path(stream, version, START, START, header.id)
+    file = spool.describe(path=path, version=version, first="2026", last="2026")
+    manifest = lake.stream(tap, stream).writer(writer_id="w").publish(spool.path, file, StreamSchema(schema=SCHEMA))
+    lake.announce(manifest)
+    return file
+
+
+@pytest.mark.parametrize("lake_root", ["", "  ", "s3://", "s3:///prefix", "gs://bucket", "http://example.org"])
+def test_a_root_that_names_no_storage_is_a_setting_error(lake_root: str) -> None:
+    with pytest.raises(SettingError, match="lake_root"):
+        open_storage(lake_root)
+
+
+def test_paths_and_file_urls_name_the_same_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "a lake"
+    open_storage(str(folder)).put("raw/x", b"1")
+    for spelling in (f"file://{folder}", f"file://{tmp_path}/a%20lake", "~/a lake", f"{folder}/"):
+        stored = open_storage(spelling).get("raw/x")
+        assert stored is not None, spelling
+
+
+def test_nothing_is_a_lake_before_something_was_written(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(NotALake, match="nothing here is a lake"):
+        lake.require()
+    assert not (tmp_path / "lake").exists()
+    publish(lake, tmp_path, "t", "s")
+    assert lake.require() is lake
+
+
+NAMES = ["plain", "../../etc", "a/b", "catalogue.json", "singerlake.json", "_hidden", ".dot", "日本 ü", "A=1", "%2e"]
+
+
+def test_taps_and_streams_of_any_name_are_found_by_listing_alone(lake: Lake, tmp_path: Path) -> None:
+    for name in NAMES:
+        publish(lake, tmp_path, name, name)
+    for key in (layout.root_metadata_key(), *(layout.catalogue_key(name) for name in NAMES)):
+        lake.storage.delete(key)
+    assert lake.taps() == sorted(NAMES)
+    for name in NAMES:
+        assert lake.streams(name) == [name]
+        assert [entry["stream"] for entry in lake.catalogue(name)["streams"]] == [name]
+    assert {path.name for path in tmp_path.iterdir()} == {"lake"}
+
+
+def test_unknown_names_are_errors_that_list_the_known_ones(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path, "tap-a", "flights")
+    with pytest.raises(UnknownName, match=r"no tap 'tap-b'.*tap-a"):
+        lake.existing_stream("tap-b", "flights")
+    with pytest.raises(UnknownName, match=r"no stream 'planes'.*flights"):
+        lake.existing_stream("tap-a", "planes")
+    assert lake.existing_stream("tap-a", "flights").snapshot().next_offset == 2
+
+
+def test_names_that_cannot_be_folders_are_refused_before_anything_is_written(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(NameTooLong):
+        lake.stream("t", "s" * 300)
+    with pytest.raises(SettingError, match="must not be empty"):
+        lake.stream("t", "")
+    assert not (tmp_path / "lake").exists()
+
+
+def test_the_caches_say_what_was_published_and_keep_what_people_wrote(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path, "a", "s")
+    metadata = lake.root_metadata()
+    assert metadata is not None
+    notes = root.TapNotes(owner="Ada", description="d")
+    noted = msgspec.structs.replace(metadata, taps={"a": notes})
+    lake.storage.put(layout.root_metadata_key(), root.to_json(noted))
+    publish(lake, tmp_path, "b", "s")
+    publish(lake, tmp_path, "b", "u")
+    after = lake.root_metadata()
+    assert after is not None
+    assert after.taps == {"a": notes, "b": root.TapNotes()}
+    assert after.lake_id == metadata.lake_id
+    stored = lake.storage.get(layout.catalogue_key("b"))
+    assert stored is not None
+    assert [entry["stream"] for entry in catalogue.from_json(stored.body, key="k")["streams"]] == ["s", "u"]
+
+
+def test_announcing_what_is_known_writes_nothing(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path, "a", "s")
+    keys = (layout.root_metadata_key(), layout.catalogue_key("a"))
+    before = [lake.storage.get(key) for key in keys]
+    lake.announce(lake.stream("a", "s").snapshot())
+    assert [lake.storage.get(key) for key in keys] == before
+
+
+def test_a_lost_catalogue_entry_never_hides_a_stream(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path, "a", "s")
+    stored = lake.storage.get(layout.catalogue_key("a"))
+    publish(lake, tmp_path, "a", "hidden")
+    assert stored is not None
+    lake.storage.put(layout.catalogue_key("a"), stored.body)
+    assert [entry["stream"] for entry in lake.catalogue("a")["streams"]] == ["hidden", "s"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [(b"<xml/>", CorruptObject), (b'{"format":9}', UnsupportedFormat)], ids=["corrupt", "newer"]
+)
+def test_root_metadata_that_cannot_be_believed_stops_writers_and_stays(
+    lake: Lake, tmp_path: Path, body: bytes, error: type[Exception]
+) -> None:
+    lake.storage.put(layout.root_metadata_key(), body)
+    with pytest.raises(error, match=r"raw/singerlake\.json"):
+        lake.stream("t", "s").writer(writer_id="w")
+    stored = lake.storage.get(layout.root_metadata_key())
+    assert stored is not None
+    assert stored.body == body
+    assert lake.storage.get(layout.manifest_key("t", "s")) is None
+
+
+def test_a_manifest_store_that_is_not_the_lake_s_is_a_setting_error(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"manifest_store 'nosuch' is not known.*lockfile"):
+        lake.stream("t", "s").writer(writer_id="w", store="nosuch")
+    publish(lake, tmp_path, "t", "s")
+    with pytest.raises(SettingError, match=r"manifest_store is 'nosuch', this lake's is 'lockfile'"):
+        lake.stream("t", "s").writer(writer_id="w", store="nosuch")
+
+
+@pytest.mark.parametrize("offset", range(12))
+def test_reading_begins_exactly_at_an_offset_inside_any_member(lake: Lake, tmp_path: Path, offset: int) -> None:
+    publish(lake, tmp_path, "t", "s", [1, 3, 2])
+    publish(lake, tmp_path, "t", "s", [4, 1])
+    stream = lake.stream("t", "s")
+    blocks = [block for part in select(stream.snapshot(), offset=offset) for block in stream.read(part)]
+    numbers = [
+        msgspec.json.decode(line)["record"]["n"] for block in blocks for line in block.data.split(b"\n") if line
+    ]
+    assert numbers == [*range(6), *range(5)][offset:]
+    if blocks:
+        assert blocks[0].offset == offset
+
+
+def test_a_stream_nobody_wrote_to_reads_as_empty(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    manifest = lake.stream("t", "never").snapshot()
+    assert (manifest.files, manifest.next_offset) == ((), 0)
+
+
+def test_a_lake_is_frozen(lake: Lake) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        lake.storage = lake.storage  # type: ignore[misc]
