@@ -1,0 +1,167 @@
+"""Singer catalogs as the JSON they are: what discovery says, what the SDK is given, what a person changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from singer_sdk.singerlib import Catalog, CatalogEntry, MetadataMapping
+
+from singerlake.errors import SettingError
+from singerlake.format import catalogue
+from singerlake.format.hashing import canonical_schema
+from singerlake.format.model import SchemaVersion
+from tap_singerlake.schemas import for_sdk
+
+
+@dataclass(frozen=True)
+class StoredSchema:
+    """Stands in for ``singer_sdk.singerlib.Schema``, which fails on boolean subschemas and tuple items and drops the
+    keywords it does not know."""
+
+    json: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """A fresh copy that the SDK can walk."""
+        return for_sdk(self.json)
+
+
+def discovered(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The lake's catalog entry as discovery prints it: the stored schema untouched, everything selected."""
+    keys = [key for key in entry.get("key_properties") or () if isinstance(key, str)]
+    made = catalogue.stream_entry(entry["tap_stream_id"], entry.get("schema"), keys)
+    made["metadata"][0]["metadata"].update({"selected": True, "selected-by-default": True})
+    return made
+
+
+def for_singer_sdk(catalog: Any) -> Catalog:
+    """A catalog's JSON as the SDK holds it, without its ``Schema``. Raises ``SettingError``."""
+    streams = catalog.get("streams") if isinstance(catalog, Mapping) else None
+    if not isinstance(streams, list):
+        raise SettingError("the catalog has no list 'streams'", hint="pass what --discover prints")
+    entries = [_entry(item) for item in streams]
+    return Catalog((entry.tap_stream_id, entry) for entry in entries)
+
+
+def _entry(item: Any) -> CatalogEntry:
+    name = item.get("tap_stream_id", item.get("stream")) if isinstance(item, Mapping) else None
+    if not isinstance(name, str):
+        raise SettingError("a catalog entry has no tap_stream_id", hint="pass what --discover prints")
+    metadata = item.get("metadata", [])
+    if not isinstance(metadata, list) or not all(_is_metadata(part) for part in metadata):
+        raise SettingError("a catalog entry's metadata is malformed", hint="pass what --discover prints", stream=name)
+    return CatalogEntry(
+        tap_stream_id=name,
+        stream=name,
+        schema=StoredSchema(plain(item.get("schema"))),  # type: ignore[arg-type]
+        metadata=MetadataMapping.from_iterable(metadata),
+        key_properties=_keys(item.get("key_properties")),
+        replication_method=_replication_method(item),
+    )
+
+
+def _is_metadata(part: Any) -> bool:
+    return (
+        isinstance(part, Mapping)
+        and isinstance(part.get("metadata"), Mapping)
+        and isinstance(part.get("breadcrumb"), list | tuple)
+        and all(isinstance(crumb, str) for crumb in part["breadcrumb"])
+    )
+
+
+def _replication_method(item: Mapping[str, Any]) -> str:
+    """FULL_TABLE where the entry or its metadata asks for it anywhere, since only a person writes it there."""
+    root: Mapping[str, Any] = next(
+        (part["metadata"] for part in item.get("metadata", ()) if not part["breadcrumb"]), {}
+    )
+    asked = (
+        item.get("replication_method"),
+        root.get("replication-method"),
+        root.get("forced-replication-method"),
+    )
+    return "FULL_TABLE" if "FULL_TABLE" in asked else "LOG_BASED"
+
+
+def plain(value: Any) -> Any:
+    """JSON without the decimals that the SDK reads catalogs with."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return value
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a catalog says otherwise than the lake ever did; laid over each SCHEMA message.
+
+    A catalog may be older than the lake, so what equals any of the lake's versions is no one's wish, and what the
+    catalog does not know stays as the file has it.
+    """
+
+    key_properties: list[str] | None
+    properties: Mapping[str, Any]
+    keywords: Mapping[str, Any]
+
+    @classmethod
+    def between(cls, entry: CatalogEntry | None, known: Iterable[SchemaVersion]) -> Overrides:
+        """The differences between a catalog entry and all versions of a stream."""
+        versions = list(known)
+        schema = entry.schema.json if entry is not None and isinstance(entry.schema, StoredSchema) else None
+        schema = schema if isinstance(schema, dict) else {}
+        stored = [version.schema for version in versions if isinstance(version.schema, dict)]
+        properties = [_properties(one) for one in stored]
+        return cls(
+            key_properties=None if entry is None else _asked_keys(entry, [list(v.key_properties) for v in versions]),
+            properties={
+                name: asked for name, asked in _properties(schema).items() if not _any_has(properties, name, asked)
+            },
+            keywords={
+                name: asked
+                for name, asked in schema.items()
+                if name != "properties" and not _any_has(stored, name, asked)
+            },
+        )
+
+    def __bool__(self) -> bool:
+        return self.key_properties is not None or bool(self.properties) or bool(self.keywords)
+
+    def apply(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A SCHEMA message with the differences laid over it."""
+        result = dict(message)
+        if self.properties or self.keywords:
+            schema = message.get("schema")
+            base = dict(schema) if isinstance(schema, dict) else {}
+            result["schema"] = {**base, **self.keywords, "properties": {**_properties(base), **self.properties}}
+        if self.key_properties is not None:
+            result["key_properties"] = self.key_properties
+        return result
+
+
+def _asked_keys(entry: CatalogEntry, known: list[list[str]]) -> list[str] | None:
+    root = entry.metadata.get(())
+    in_metadata = _keys(getattr(root, "table_key_properties", None))
+    in_entry = _keys(entry.key_properties)
+    if in_metadata is not None and in_entry is not None and in_metadata != in_entry:
+        return in_metadata
+    asked = in_metadata if in_metadata is not None else in_entry
+    return None if asked is None or asked in known else asked
+
+
+def _keys(value: Any) -> list[str] | None:
+    return [key for key in value if isinstance(key, str)] if isinstance(value, list | tuple) else None
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _any_has(known: Iterable[Mapping[str, Any]], name: str, value: Any) -> bool:
+    """Whether any of ``known`` has a member ``name`` of that value; order inside JSON Schema's sets does not count."""
+    wanted = canonical_schema({"": value})
+    return any(name in one and canonical_schema({"": one[name]}) == wanted for one in known)

@@ -1,0 +1,95 @@
+"""Standard output as bytes: one writer for what comes from the lake and for what the SDK says, whole lines only."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any, NoReturn
+
+from singer_sdk.singerlib.encoding.base import GenericSingerWriter
+from singer_sdk.singerlib.encoding.simple import Message
+from singer_sdk.singerlib.json import serialize_json
+
+GRACE_SECONDS = 2.0
+"""How long a signal waits for a line that is being written while nobody reads it."""
+
+
+class LineWriter(GenericSingerWriter[bytes, Message]):
+    """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out.
+
+    A signal ends the process at once, except inside a write: there the line under way is finished first, so that
+    the output ends on a newline wherever somebody still reads it. After a signal nothing more is written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._signal: int | None = None
+        self._writing = False
+
+    def serialize_message(self, message: Message) -> bytes:
+        """An SDK message as one line without its newline."""
+        return encode(message.to_dict())
+
+    def write_message(self, message: Message) -> None:
+        """Write one SDK message."""
+        self.write(self.format_message(message) + b"\n")
+
+    def write(self, lines: bytes | memoryview) -> None:
+        """Write bytes that end on a newline. Raises ``SystemExit`` after a signal, and where nobody reads any more."""
+        self._leave_if_told()
+        self._writing = True
+        try:
+            self._write_all(memoryview(lines))
+        except BrokenPipeError:
+            raise SystemExit(1) from None
+        finally:
+            self._writing = False
+        self._leave_if_told()
+
+    def stop(self, signum: int, _frame: FrameType | None = None) -> None:
+        """A signal handler: exit with 128 + ``signum``, as shells report a death by signal."""
+        self._signal = signum
+        timer = threading.Timer(GRACE_SECONDS, os._exit, (128 + signum,))
+        timer.daemon = True
+        timer.start()
+        if not self._writing:
+            _leave(signum)
+
+    def _write_all(self, left: memoryview) -> None:
+        sys.stdout.flush()
+        buffer = sys.stdout.buffer
+        # A file object without a buffer of its own takes part of a large write when a signal comes in between.
+        sink: Any = getattr(buffer, "raw", buffer)
+        while left:
+            written = sink.write(left)
+            if written is None:
+                select.select((), (sink,), ())
+                continue
+            if self._signal is not None:
+                left = left[: _line_end(left, written)]
+            left = left[written:]
+
+    def _leave_if_told(self) -> None:
+        if self._signal is not None:
+            _leave(self._signal)
+
+
+def encode(message: Any) -> bytes:
+    """One Singer message as compact JSON; decimals and large integers exact."""
+    return serialize_json(message).encode("ascii")
+
+
+def _line_end(lines: memoryview, written: int) -> int:
+    """Where the line that holds the last of the ``written`` bytes ends."""
+    return bytes(lines).index(b"\n", max(0, written - 1)) + 1
+
+
+def _leave(signum: int) -> NoReturn:
+    # From here on a second signal would only interrupt the way out.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + signum)

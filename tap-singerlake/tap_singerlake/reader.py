@@ -1,0 +1,126 @@
+"""One stream's messages from a starting point on, each behind the SCHEMA message it was written under."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from singerlake.errors import BrokenFile, MissingFile
+from singerlake.format.model import DataFile, Manifest
+from singerlake.format.selection import Bookmark, Slice, first_offset, resolve_version
+from singerlake.lake import LakeStream
+from singerlake.singer_file import Block, inflate, is_schema_line
+
+logger = logging.getLogger(__name__)
+
+HELD_BYTES = 64 << 20
+"""Most bytes held back until the checksum behind them is seen; only files of foreign make have members so large."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLine:
+    """The SCHEMA message that the messages behind it were written under: a line with its newline."""
+
+    line: bytes
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Whole lines of one file, RECORD and ACTIVATE_VERSION only."""
+
+    block: Block
+    file: DataFile
+    lineage: str | None
+
+    def bookmark(self, messages: int) -> Bookmark:
+        """Where a reader stands who has passed on the first ``messages`` of these."""
+        offset = self.block.offset + messages
+        return Bookmark(lineage=self.lineage, offset=offset, file=self.file.id, line=offset - self.file.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnd:
+    """Everything of a file was given, or it was passed over."""
+
+    bookmark: Bookmark
+
+
+@dataclass
+class Reader:
+    """Reads on from ``position``, or without one from where ``from_version`` first appears; ``versions`` (labels,
+    hashes, path segments) restricts to files of those. Goes once over what was committed when it began."""
+
+    stream: LakeStream
+    position: Bookmark | None = None
+    from_version: str | None = None
+    versions: tuple[str, ...] | None = None
+    _current: DataFile | None = None
+
+    def events(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:
+        """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
+        another, costs a new look at the manifest.
+
+        Raises ``UnknownName``, ``LostBookmark``, ``MissingFile``, ``BrokenFile`` and what storage raises.
+        """
+        while True:
+            try:
+                yield from self._files(manifest)
+                return
+            except MissingFile:
+                fresh = self.stream.snapshot()
+                if self._current is None or self._current.id in fresh.by_id:
+                    raise
+                logger.info("%s: a file was replaced while it was being read, going on in its successor", fresh.stream)
+                manifest = fresh
+
+    def _files(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:
+        wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
+        start = self.start(manifest)
+        for file in manifest.files_from(start):
+            if wanted is None or file.version in wanted:
+                self._current = file
+                yield SchemaLine(self._schema_line(file), file.version)
+                part = Slice(file, max(0, start - file.offset))
+                for block in verified(self.stream.read(part), file):
+                    messages = Messages(block, file, manifest.lineage)
+                    self.position = messages.bookmark(block.messages)
+                    yield messages
+            self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)
+            yield FileEnd(self.position)
+
+    def start(self, manifest: Manifest) -> int:
+        """The offset to begin at. Raises ``UnknownName``, ``LostBookmark``."""
+        if self.position is None:
+            return first_offset(manifest, self.from_version)
+        return self.stream.resume(manifest, self.position)
+
+    def _schema_line(self, file: DataFile) -> bytes:
+        """The file's own SCHEMA message, which stands alone before its first tabled member."""
+        key = self.stream.prefix + file.path
+        end = file.members[0][0] if file.members else file.bytes
+        with self.stream.lake.storage.open(key, 0, end) as head:
+            text = b"".join(inflate(head, where={"key": key, "id": file.id}))
+        lines = [line + b"\n" for line in text.split(b"\n") if is_schema_line(line)]
+        if not lines:
+            raise BrokenFile("has no SCHEMA message", hint="run 'singerlake verify'", key=key, id=file.id)
+        return lines[-1]
+
+
+def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:
+    """The same blocks, each held back until the gzip member it lies in has ended well, so that bytes of a damaged
+    member are never passed on."""
+    starts, offset = set(), file.offset
+    for _, messages in file.members:
+        starts.add(offset)
+        offset += messages
+    held: list[Block] = []
+    size = 0
+    for block in blocks:
+        if block.offset in starts or size > HELD_BYTES:
+            yield from held
+            held, size = [], 0
+        held.append(block)
+        size += len(block.data)
+    yield from held

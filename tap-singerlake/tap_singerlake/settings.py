@@ -1,0 +1,151 @@
+"""What the tap is told: its own settings, in the shapes that files, environments and Meltano give them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from singerlake.errors import SettingError, UnknownName
+from singerlake.settings import setting
+
+STATE_EVERY_RECORDS = 100_000
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "tap_id": {
+        "type": "string",
+        "minLength": 1,
+        "title": "Tap ID",
+        "description": "Whose data to replay: the tap_id it was captured under.",
+    },
+    "streams": setting(
+        "array",
+        "Streams",
+        "Streams to offer, by name or glob, for example `sales_*`. Default: all.",
+        items={"type": "string"},
+    ),
+    "from_version": setting(
+        "string",
+        "From version",
+        "Where to begin without a bookmark: at the first message of this schema version, whatever follows. A label "
+        '(`v2`), a hash, or JSON text per stream: `{"flights": "v2"}`. Default: the beginning.',
+    ),
+    "versions": {
+        "type": ["array", "string", "object", "null"],
+        "items": {"type": "string"},
+        "title": "Versions",
+        "description": "Replay only these schema versions, by label or hash: a list, or JSON text per stream: "
+        '`{"flights": ["v1", "v3"]}`. Default: all.',
+    },
+    "include_lake_metadata": setting(
+        "boolean",
+        "Include lake metadata",
+        "Add `_singerlake_offset`, `_singerlake_version` and `_singerlake_file` to every record. Records are then "
+        "written anew instead of passed on as they were captured, which takes longer.",
+        default=False,
+    ),
+    "max_records": setting(
+        "integer",
+        "Max records",
+        "Stop each stream after this many records; the next run goes on there. Default: no limit.",
+        minimum=1,
+    ),
+    "state_every_records": setting(
+        "integer",
+        "State every records",
+        "Emit a STATE message after this many messages of a stream, beside the one at the end of every file.",
+        default=STATE_EVERY_RECORDS,
+        minimum=1,
+    ),
+}
+"""JSON Schema of the settings that are the tap's own."""
+
+
+def normalised(config: Mapping[str, Any]) -> dict[str, Any]:
+    """``config`` with an object for ``from_version`` written as the JSON text that the setting takes."""
+    result = dict(config)
+    if isinstance(result.get("from_version"), Mapping):
+        result["from_version"] = json.dumps(result["from_version"])
+    return result
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting that is one value for all streams, or one for each stream that it names."""
+
+    name: str
+    value: Any
+
+    def of(self, stream: str) -> Any:
+        """The value for one stream; None where there is none."""
+        return self.value.get(stream) if isinstance(self.value, dict) else self.value
+
+    def check(self, known: Iterable[str]) -> None:
+        """Raises ``UnknownName`` where a stream is named that is not among ``known``."""
+        names = sorted(known)
+        unknown = sorted(set(self.value) - set(names)) if isinstance(self.value, dict) else []
+        if unknown:
+            raise UnknownName(
+                f"{self.name} names stream {unknown[0]!r}, which the lake does not hold",
+                hint=f"it has: {', '.join(names)}",
+            )
+
+
+def from_version(config: Mapping[str, Any]) -> Choice:
+    """The setting ``from_version``: text for all streams, or for each. Raises ``SettingError``."""
+    found = _maybe_json("from_version", config.get("from_version"))
+    texts = list(found.values()) if isinstance(found, dict) else [found]
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise SettingError("from_version names something else than a version", hint='write "v2" or {"stream": "v2"}')
+    return Choice("from_version", found)
+
+
+def versions(config: Mapping[str, Any]) -> Choice:
+    """The setting ``versions``: a tuple of texts for all streams, or for each. Raises ``SettingError``."""
+    found = _maybe_json("versions", config.get("versions"))
+    if isinstance(found, dict):
+        return Choice("versions", {stream: _texts(value) for stream, value in found.items()})
+    return Choice("versions", _texts(found))
+
+
+def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list[str]:
+    """The streams that any of ``patterns`` names or, as a glob, matches; all for None or no patterns. Raises
+    ``UnknownName`` for a pattern that finds none."""
+    names = sorted(known)
+    chosen: set[str] = set()
+    for pattern in patterns or ():
+        found = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+        if not found:
+            raise UnknownName(
+                f"streams: the lake holds no stream {pattern!r} of this tap",
+                hint=f"it has: {', '.join(names)}" if names else "it has none yet",
+            )
+        chosen |= found
+    return sorted(chosen) if patterns else names
+
+
+def _maybe_json(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not text.startswith(("{", "[")):
+        return text or None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        # A hash may begin with a brace, since Base85 knows them.
+        if len(text) <= 10 and '"' not in text:
+            return text
+        raise SettingError(f"{name} begins like JSON and is none: {error}", hint="check the quotes") from error
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    if value is None or value == []:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise SettingError("versions names something else than versions", hint='write ["v1", "v2"]')
+    return tuple(text for text in value if text) or None

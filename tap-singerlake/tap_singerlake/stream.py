@@ -1,0 +1,172 @@
+"""One stream of the lake as the SDK sees it, with a synchronisation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from singer_sdk import Stream
+from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
+from singer_sdk.singerlib import Catalog, CatalogEntry
+from singer_sdk.singerlib.json import deserialize_json
+
+from singerlake.errors import SettingError
+from singerlake.format.selection import Bookmark
+from singerlake.lake import LakeStream
+from tap_singerlake import settings
+from tap_singerlake.catalog import Overrides, StoredSchema
+from tap_singerlake.reader import Messages, Reader
+from tap_singerlake.replay import Replay
+from tap_singerlake.roads import MappedRoad, RawRoad, Road, register
+
+if TYPE_CHECKING:
+    from tap_singerlake.tap import TapSingerlake
+
+
+class ReplayedStream(Stream):
+    """Replays one stream from its bookmark on.
+
+    Everything between storage and standard output goes by the block; the SDK's road for single records is taken only
+    where the configuration or the catalog asks for a change to them.
+    """
+
+    _tap: TapSingerlake
+
+    def __init__(self, tap: TapSingerlake, entry: Mapping[str, Any], stream: LakeStream) -> None:
+        self.stored_entry = entry
+        self._stored = StoredSchema(entry.get("schema"))
+        self._lake_stream = stream
+        self._entry: CatalogEntry | None = None
+        super().__init__(tap, schema=self._stored.to_dict(), name=stream.name)
+        self.primary_keys = tuple(entry.get("key_properties") or ())
+        self.forced_replication_method = "LOG_BASED"
+
+    def apply_catalog(self, catalog: Catalog) -> None:
+        """Take selection, keys and replication method from a catalog. There never is a replication key: only an
+        offset orders a stream of the lake."""
+        self._tap_input_catalog = catalog
+        self._entry = catalog.get_stream(self.name)
+        if self._entry is None:
+            self.logger.warning(
+                "stream %r is in the lake but not in the catalog, so it is left out; refresh the catalog "
+                "(with Meltano: run --refresh-catalog)",
+                self.name,
+            )
+            return
+        self.primary_keys = tuple(self._entry.key_properties or self.primary_keys)
+        self.forced_replication_method = self._entry.replication_method
+
+    @property
+    def stream_maps(self) -> list[StreamMap]:
+        """The stream maps as the mapper now has them. Raises ``SettingError`` and the SDK's own errors."""
+        if self.name not in self._tap.mapper.stream_maps:
+            register(
+                self._tap.mapper,
+                self.name,
+                self.schema,
+                self.primary_keys,
+                self.mask,
+                lake_metadata=self._adds_lake_metadata,
+            )
+        return self._tap.mapper.stream_maps[self.name]
+
+    # Final in the SDK, whose own takes records one by one.
+    def sync(self, context: Mapping[str, Any] | None = None) -> None:  # type: ignore[misc]
+        """Write what the lake holds from the bookmark on, and STATE messages that say how far that was.
+
+        Raises ``SettingError``, ``UnknownName``, ``LostBookmark``, ``BrokenFile``, ``MissingFile`` and what storage
+        raises; the last STATE then stands where everything before it was written.
+        """
+        if all(isinstance(one, RemoveRecordTransform) for one in self.stream_maps):
+            self.logger.info("stream maps remove stream %r: it is not read, its bookmark stays", self.name)
+            return
+        reader = self._reader()
+        manifest = self._lake_stream.snapshot()
+        replay = Replay(
+            self._road(Overrides.between(self._entry, manifest.schemas.values())),
+            write=self._tap.message_writer.write,
+            checkpoint=self._checkpoint,
+            every=self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS,
+            limit=self._limit(),
+        )
+        self.logger.info("replaying %r from offset %d of %d", self.name, reader.start(manifest), manifest.next_offset)
+        total = 0
+        with self.get_record_counter() as counter, self.get_sync_timer():
+            for records in replay.run(reader.events(manifest)):
+                counter.increment(records)
+                total += records
+        self.logger.info("replayed %d records of %r", total, self.name)
+
+    def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+        """The records that ``sync`` would write, one by one and unmapped."""
+        for event in self._reader().events(self._lake_stream.snapshot()):
+            if isinstance(event, Messages):
+                for line in event.block.data.split(b"\n")[:-1]:
+                    message = deserialize_json(line)
+                    if message["type"] == "RECORD":
+                        yield message["record"]
+
+    def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
+        """Nothing to promote: a bookmark is final whenever it is written, and the SDK's markers have no part in it."""
+
+    @property
+    def _singer_catalog_entry(self) -> CatalogEntry:
+        return CatalogEntry(
+            tap_stream_id=self.name,
+            stream=self.name,
+            schema=self._stored,  # type: ignore[arg-type]
+            metadata=self.metadata,
+            key_properties=list(self.primary_keys),
+            replication_method=self.replication_method,
+        )
+
+    @property
+    def _adds_lake_metadata(self) -> bool:
+        return bool(self.config.get("include_lake_metadata"))
+
+    def _reader(self) -> Reader:
+        return Reader(
+            self._lake_stream,
+            position=self._bookmark(),
+            from_version=self._tap.from_version.of(self.name),
+            versions=self._tap.versions.of(self.name),
+        )
+
+    def _road(self, overrides: Overrides) -> Road:
+        if self._passes_raw(self.stream_maps):
+            return RawRoad(overrides)
+        return MappedRoad(self.name, self._tap.mapper, self.mask, overrides, lake_metadata=self._adds_lake_metadata)
+
+    def _passes_raw(self, maps: Sequence[StreamMap]) -> bool:
+        changed = [one for one in maps if type(one) is not SameRecordTransform or one.flattening_enabled]
+        return not changed and len(maps) == 1 and all(self.mask.values()) and not self._adds_lake_metadata
+
+    def _limit(self) -> int | None:
+        limits = [limit for limit in (self.config.get("max_records"), self.ABORT_AT_RECORD_COUNT) if limit is not None]
+        return min(limits, default=None)
+
+    def _bookmark(self) -> Bookmark | None:
+        if self.replication_method == "FULL_TABLE":
+            return None
+        found = self.tap_state.get("bookmarks", {}).get(self.name)
+        if not found:
+            return None
+        try:
+            bookmark = msgspec.convert(found, Bookmark)
+        except msgspec.ValidationError as error:
+            raise SettingError(
+                f"the state of stream {self.name!r} is not a bookmark of this tap: {error}",
+                hint="run with --full-refresh, or give the replay a state id of its own",
+            ) from error
+        if bookmark.offset < 0 or bookmark.line < 0:
+            raise SettingError(
+                f"the bookmark of stream {self.name!r} is negative",
+                hint="run with --full-refresh",
+                offset=bookmark.offset,
+            )
+        return bookmark
+
+    def _checkpoint(self, bookmark: Bookmark) -> None:
+        self.tap_state.setdefault("bookmarks", {})[self.name] = msgspec.to_builtins(bookmark)
+        self._tap.state_writer.write_state(self.tap_state)

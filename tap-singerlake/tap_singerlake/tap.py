@@ -1,0 +1,148 @@
+"""``tap-singerlake``: a Singer tap over a lake."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, ClassVar
+
+import simplejson
+from singer_sdk import Tap
+from singer_sdk.exceptions import MapExpressionError, StreamMapConfigError
+from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TapCapabilities
+from singer_sdk.mapper import PluginMapper
+from singer_sdk.singerlib import Catalog
+
+from singerlake.errors import SettingError, SingerlakeError, UnknownName
+from singerlake.lake import Lake
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings
+from tap_singerlake import settings
+from tap_singerlake.catalog import discovered, for_singer_sdk
+from tap_singerlake.output import LineWriter
+from tap_singerlake.stream import ReplayedStream
+
+
+class TapSingerlake(Tap):
+    """Replays what target-singerlake captured, into any Singer target."""
+
+    name = "tap-singerlake"
+    package_name = "singerlake"
+    dynamic_catalog = True
+    message_writer_class = LineWriter
+    message_writer: LineWriter
+
+    capabilities: ClassVar[list[CapabilitiesEnum]] = [
+        TapCapabilities.CATALOG,
+        TapCapabilities.STATE,
+        TapCapabilities.DISCOVER,
+        TapCapabilities.TEST,
+        TapCapabilities.LOG_BASED,
+        TapCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.ABOUT,
+        PluginCapabilities.STREAM_MAPS,
+        PluginCapabilities.FLATTENING,
+        PluginCapabilities.STRUCTURED_LOGGING,
+    ]
+
+    config_jsonschema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {"lake_root": LAKE_ROOT, **settings.PROPERTIES, **S3_SETTINGS},
+        "required": ["lake_root", "tap_id"],
+    }
+
+    def __init__(
+        self,
+        *,
+        config: Any = None,
+        catalog: Any = None,
+        state: Any = None,
+        message_writer: LineWriter | None = None,
+        **options: Any,
+    ) -> None:
+        # Signal handlers are set while the SDK's constructor runs, and need the writer.
+        self.message_writer = message_writer or LineWriter()
+        if isinstance(catalog, Catalog):
+            catalog = catalog.to_dict()
+        super().__init__(
+            config=settings.normalised(config) if isinstance(config, Mapping) else config,
+            catalog=None if catalog is None else for_singer_sdk(catalog),
+            state=state,
+            message_writer=self.message_writer,
+            **options,
+        )
+
+    @property
+    def from_version(self) -> settings.Choice:
+        """Where streams without a bookmark begin. Raises ``SettingError``."""
+        return settings.from_version(self.config)
+
+    @property
+    def versions(self) -> settings.Choice:
+        """Which versions of a stream are replayed. Raises ``SettingError``."""
+        return settings.versions(self.config)
+
+    def discover_streams(self) -> Sequence[ReplayedStream]:
+        """The streams of the tap id that have data. Raises ``NotALake``, ``UnknownName``, ``CorruptObject`` and what
+        storage raises."""
+        lake = Lake.open(self.config["lake_root"], s3_settings(self.config)).require()
+        tap_id = self.config["tap_id"]
+        entries = {entry["tap_stream_id"]: entry for entry in lake.catalogue(tap_id)["streams"]}
+        if not entries and tap_id not in (known := lake.taps()):
+            raise UnknownName(
+                f"no tap {tap_id!r} in this lake",
+                hint=f"set tap_id to one of: {', '.join(known)}" if known else "nothing was captured yet",
+                lake_root=lake.storage.url,
+            )
+        for choice in (self.from_version, self.versions):
+            choice.check(entries)
+        names = settings.chosen_streams(self.config.get("streams"), entries)
+        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name)) for name in names]
+
+    @property
+    def catalog_dict(self) -> dict[str, Any]:
+        """What discovery prints: schemas as they were captured."""
+        streams = (stream for stream in self.streams.values() if isinstance(stream, ReplayedStream))
+        return {"streams": [discovered(stream.stored_entry) for stream in streams]}
+
+    def run_discovery(self) -> str:
+        """Write the catalog to standard output and return its text."""
+        text = self.catalog_json_text
+        self.message_writer.write(text.encode("ascii") + b"\n")
+        return text
+
+    def setup_mapper(self) -> None:
+        """Build the stream maps of all selected streams, so that a wrong map is found before anything is read."""
+        # A copy, since the SDK's mapper takes "__else__" out of what it is given.
+        self.mapper = PluginMapper(plugin_config=copy.deepcopy(dict(self.config)), logger=self.logger)
+        for stream in self.streams.values():
+            if stream.selected:
+                _ = stream.stream_maps
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take the state of an earlier run. Raises ``SettingError`` where it has not the shape of a Singer state."""
+        bookmarks = (state or {}).get("bookmarks") or {}
+        if not isinstance(bookmarks, Mapping) or not all(isinstance(one, Mapping) for one in bookmarks.values()):
+            raise SettingError(
+                "the state's 'bookmarks' is not an object of objects", hint="pass the last STATE's value"
+            )
+        super().load_state({"bookmarks": bookmarks})
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
+        self.message_writer.stop(signum, frame)
+
+
+def main() -> None:
+    """The console command: what goes wrong is one line and exit code 1."""
+    try:
+        TapSingerlake.cli()
+    except (SingerlakeError, StreamMapConfigError, MapExpressionError) as error:
+        _fail(str(error))
+    except (FileNotFoundError, simplejson.JSONDecodeError) as error:
+        _fail(f"config, catalog or state cannot be read: {error}")
+
+
+def _fail(message: str) -> None:
+    TapSingerlake.logger.critical(message)
+    sys.exit(1)

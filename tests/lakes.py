@@ -1,0 +1,76 @@
+"""Lakes for tests of readers: files written and committed as a target does it, from messages a test makes up."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from singerlake.clock import parse_timestamp, timestamp
+from singerlake.format import layout
+from singerlake.format.model import Manifest, StreamSchema
+from singerlake.lake import Lake
+from singerlake.singer_file import FileHeader, Spool, compress_member
+
+Line = bytes | Mapping[str, Any]
+"""A whole message as bytes without newline, or a record to be put into a RECORD message."""
+
+
+def build_stream(
+    lake: Lake,
+    tap: str,
+    stream: str,
+    schema: Any,
+    records_or_lines: Iterable[Line],
+    *,
+    file_size: int = 1000,
+    key_properties: Sequence[str] = (),
+    bookmark_properties: Sequence[str] = (),
+    member_size: int = 100,
+) -> Manifest:
+    """Append to a stream, ``file_size`` messages a file and ``member_size`` messages a gzip member, and bring the
+    lake's caches up to date. Call again with another schema for a next version."""
+    lines = [line if isinstance(line, bytes) else record_line(stream, line) for line in records_or_lines]
+    head = {"type": "SCHEMA", "stream": stream, "schema": schema, "key_properties": list(key_properties)}
+    if bookmark_properties:
+        head["bookmark_properties"] = list(bookmark_properties)
+    schema_line = json.dumps(head).encode()
+    writer = lake.stream(tap, stream).writer(writer_id="a-test")
+    manifest = writer.open()
+    described = StreamSchema(
+        schema=schema, key_properties=tuple(key_properties), bookmark_properties=tuple(bookmark_properties)
+    )
+    now = timestamp(lake.clock.now())
+    moment = parse_timestamp(now)
+    assert moment is not None
+    with tempfile.TemporaryDirectory() as folder:
+        for sequence, start in enumerate(range(0, len(lines), file_size)):
+            part = lines[start : start + file_size]
+            header = FileHeader(id=lake.ids(), created=now, run="a-test-run", seq=sequence)
+            spool = Spool(Path(folder) / header.id, schema_line, header, level=1)
+            for begin in range(0, len(part), member_size):
+                _append(spool, part[begin : begin + member_size])
+            version = writer.version_of(schema)
+            path = layout.file_path(stream, version, moment, moment, header.id)
+            file = spool.describe(path=path, version=version, first=now, last=now)
+            manifest = writer.publish(spool.path, file, described)
+    lake.announce(manifest)
+    return manifest
+
+
+def record_line(stream: str, record: Mapping[str, Any], **envelope: Any) -> bytes:
+    """A RECORD message; ``envelope`` are further members, such as ``version`` and ``time_extracted``."""
+    return json.dumps({"type": "RECORD", "stream": stream, "record": record, **envelope}).encode()
+
+
+def activate_version_line(stream: str, version: int) -> bytes:
+    """An ACTIVATE_VERSION message."""
+    return json.dumps({"type": "ACTIVATE_VERSION", "stream": stream, "version": version}).encode()
+
+
+def _append(spool: Spool, lines: Sequence[bytes]) -> None:
+    raw = b"".join(line + b"\n" for line in lines)
+    records = sum(json.loads(line)["type"] == "RECORD" for line in lines)
+    spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=len(lines), records=records)
