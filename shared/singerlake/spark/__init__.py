@@ -1,1 +1,19 @@
-""""""
+"""Spark reads a lake: ``spark.read.format("singerlake")``.
+
+Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``singerlake`` known to one session: with Spark Connect, whose server looks in its own
+    environment, or where the discovery of data sources is off or failed."""
+    from singerlake.spark.source import SingerlakeDataSource
+
+    spark.dataSource.register(SingerlakeDataSource)

@@ -1,0 +1,157 @@
+"""From the values of one column to an Arrow array, exactly or not at all.
+
+Values are as ``values.fit`` gives them, or as a typed msgspec decoder does: the same, but for JSON text, which may
+still be ``msgspec.Raw``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from singerlake.spark.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp
+from singerlake.spark.values import Misfit, describe, slot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
+    """The array of type ``arrow`` that holds ``values``. Raises ``pyarrow.ArrowException``, ``OverflowError`` or
+    ``UnicodeEncodeError`` where one of them does not fit exactly, or is null in a field declared without."""
+    import pyarrow as pa
+
+    if not field.nullable and None in values:
+        # An engine trusts a column declared without nulls, and would read other values in their place.
+        raise pa.ArrowInvalid("null in a column declared without")
+    column = field.type
+    if isinstance(column, Struct):
+        return _structs(values, column, arrow)
+    if isinstance(column, Array):
+        return _lists(values, column, arrow)
+    if isinstance(column, Timestamp):
+        return _timestamps(pa.array(values, pa.string()), arrow)
+    if isinstance(column, Decimal):
+        return pa.array([_number(value, column) for value in values], pa.string()).cast(arrow)
+    if isinstance(column, Date):
+        return pa.array(values, pa.string()).cast(arrow)
+    if isinstance(column, Integer):
+        return pa.array(values, pa.int64()).cast(arrow)
+    if isinstance(column, JsonText):
+        return pa.array([_written(value) for value in values], arrow)
+    return pa.array(values, arrow)
+
+
+def locate(values: Sequence[Any], field: Field, arrow: pa.DataType) -> tuple[int, Misfit] | None:
+    """The first of ``values`` that ``build`` refuses, and why; None where it takes each of them."""
+    for index, value in enumerate(values):
+        misfit = _explain(value, field, arrow, field.name)
+        if misfit is not None:
+            return index, misfit
+    return None
+
+
+def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> Misfit | None:
+    import pyarrow as pa
+
+    try:
+        build([value], field, arrow)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        if value is None:
+            return Misfit(path, f"{describe(field.type)}, never null", "null")
+        for inner, inner_field, inner_arrow, inner_path in _inside(value, field.type, arrow, path):
+            found = _explain(inner, inner_field, inner_arrow, inner_path)
+            if found is not None:
+                return found
+        return Misfit(path, describe(field.type), "one that does not fit")
+    return None
+
+
+def _inside(value: Any, column: Column, arrow: pa.DataType, path: str) -> list[tuple[Any, Field, pa.DataType, str]]:
+    if isinstance(column, Struct):
+        return [
+            (getattr(value, slot(index)), field, arrow.field(index).type, f"{path}.{field.name}")
+            for index, field in enumerate(column.fields)
+        ]
+    if isinstance(column, Array):
+        element = _element(column, arrow)
+        return [(item, element, arrow.value_type, path + "[]") for item in value]
+    return []
+
+
+def _element(column: Array, arrow: pa.DataType) -> Field:
+    return Field("element", column.element, nullable=arrow.value_field.nullable)
+
+
+def _written(value: Any) -> str | None:
+    """JSON text as it stands in the line; None for null and for what is not there."""
+    if value is None or isinstance(value, str):
+        return value
+    text = bytes(value).decode()
+    return None if text in ("", "null") else text
+
+
+def _number(value: Any, column: Decimal) -> str | None:
+    text = _written(value)
+    if text and isinstance(value, msgspec.Raw) and column.text and text[0] == '"':
+        return text[1:-1]
+    return text
+
+
+def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    present = [value for value in values if value is not None]
+    fields = [arrow.field(index) for index in range(arrow.num_fields)]
+    children = [
+        build(list(map(attrgetter(slot(index)), present)), field, fields[index].type)
+        for index, field in enumerate(column.fields)
+    ]
+    if len(present) == len(values):
+        return pa.StructArray.from_arrays(children, fields=fields)
+    found = iter(range(len(present)))
+    places = pa.array([None if value is None else next(found) for value in values], pa.int64())
+    spread = [child.take(places) for child in children]
+    return pa.StructArray.from_arrays(spread, fields=fields, mask=places.is_null())
+
+
+def _lists(values: Sequence[Any], column: Array, arrow: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    offsets, flat = [0], []
+    for value in values:
+        if value is not None:
+            flat.extend(value)
+        offsets.append(len(flat))
+    inner = build(flat, _element(column, arrow), arrow.value_type)
+    missing = pa.array([value is None for value in values], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, type=arrow, mask=missing)
+
+
+_ZONE = r"([Z]|[+-]\d\d(:?\d\d)?)$"
+_NEEDLESS_ZEROS = r"(\.\d{6})0+([^0-9]|$)"
+_DATE_LENGTH = len("2026-01-01")
+
+
+def _timestamps(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Arrow reads a column whose times are written one way in one go; only mixed or unusual ones take the long way."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if arrow.tz is not None:
+        try:
+            return texts.cast(arrow)
+        except pa.ArrowInvalid:
+            pass
+    texts = pc.replace_substring_regex(pc.utf8_upper(texts), _NEEDLESS_ZEROS, r"\1\2")
+    if pc.any(pc.less_equal(pc.utf8_length(texts), _DATE_LENGTH)).as_py():
+        raise pa.ArrowInvalid("a date without a time")
+    if arrow.tz is None:
+        return texts.cast(arrow)
+    zoned = pc.match_substring_regex(pc.utf8_slice_codeunits(texts, _DATE_LENGTH), _ZONE)
+    nothing = pa.scalar(None, pa.string())
+    naive = pc.assume_timezone(pc.if_else(zoned, nothing, texts).cast(pa.timestamp("us")), arrow.tz)
+    return pc.coalesce(pc.if_else(zoned, texts, nothing).cast(arrow), naive)

@@ -1,0 +1,164 @@
+"""The types a column can have, apart from any engine: what a JSON value must be to fit, and how two types widen.
+
+A value fits a type or it does not; nothing is coerced. Every type takes null.
+
+    Boolean     true, false
+    Integer     a number without fraction, in ``bits`` bits (1.0 is one: JSON Schema says so)
+    Double      any number; integers only up to 2**53, beyond which a double would change them; NaN, Infinity
+    Decimal     a number, a string holding one, or either, exactly in ``precision`` digits, ``scale`` of them decimals
+    Text        a string
+    JsonText    anything; the column holds the JSON text as it was written
+    Timestamp   an ISO 8601 date and time to the microsecond; ``zoned``: UTC where the text has no offset
+    Date        YYYY-MM-DD
+    Array       an array whose elements fit
+    Struct      an object; properties it does not name are left out, as columns are
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+MAX_PRECISION = 38
+"""Digits of the widest decimal that Spark and Arrow's decimal128 hold."""
+MAX_OPEN_SCALE = 18
+"""Decimals a type without declared precision may have, so that it keeps 20 digits before the point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    bits: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    precision: int
+    scale: int
+    number: bool
+    """Whether a JSON number fits."""
+    text: bool
+    """Whether a JSON string holding a number fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    zoned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Only null is declared. Takes the other's type in a merge; a column that ends as this is one of JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    fields: tuple[Field, ...]
+
+    def get(self, name: str) -> Field | None:
+        """The field of exactly that name."""
+        return next((field for field in self.fields if field.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: Column
+    nullable: bool = True
+
+
+Column: TypeAlias = Boolean | Integer | Double | Decimal | Text | JsonText | Timestamp | Date | Nothing | Array | Struct
+
+
+def merge(left: Column, right: Column) -> Column:
+    """The narrowest type that takes every value of both as it is; order does not matter but for the order of fields,
+    which is of first appearance."""
+    if left == right or isinstance(right, Nothing):
+        return left
+    if isinstance(left, Nothing):
+        return right
+    if isinstance(left, Struct) and isinstance(right, Struct):
+        return _merge_structs(left, right)
+    if isinstance(left, Array) and isinstance(right, Array):
+        return Array(merge(left.element, right.element))
+    if isinstance(left, Decimal) or isinstance(right, Decimal):
+        return _merge_decimal(left, right)
+    if isinstance(left, Integer | Double) and isinstance(right, Integer | Double):
+        return Double()
+    if _is_string(left) and _is_string(right):
+        return Text()
+    return JsonText()
+
+
+def merge_all(types: list[Column]) -> Column:
+    """The merge of all; ``Nothing`` of none."""
+    return reduce(merge, types, Nothing())
+
+
+def settle(column: Column) -> Column:
+    """``column`` with ``Nothing`` replaced by what takes any value."""
+    if isinstance(column, Nothing):
+        return JsonText()
+    if isinstance(column, Array):
+        return Array(settle(column.element))
+    if isinstance(column, Struct):
+        return Struct(tuple(Field(field.name, settle(field.type), field.nullable) for field in column.fields))
+    return column
+
+
+def _merge_structs(left: Struct, right: Struct) -> Struct:
+    merged = {field.name: field.type for field in left.fields}
+    for field in right.fields:
+        merged[field.name] = merge(merged[field.name], field.type) if field.name in merged else field.type
+    return Struct(tuple(Field(name, column) for name, column in merged.items()))
+
+
+def _merge_decimal(left: Column, right: Column) -> Column:
+    if isinstance(right, Decimal) and not isinstance(left, Decimal):
+        left, right = right, left
+    if not isinstance(left, Decimal):
+        return JsonText()
+    if isinstance(right, Integer):
+        right = Decimal(MAX_PRECISION, 0, number=True, text=False)
+    if not isinstance(right, Decimal):
+        return Text() if _is_string(left) and _is_string(right) else JsonText()
+    scale = max(left.scale, right.scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale) + scale
+    if digits > MAX_PRECISION and scale > MAX_OPEN_SCALE:
+        return Text() if _is_string(left) and _is_string(right) else JsonText()
+    return Decimal(min(digits, MAX_PRECISION), scale, number=left.number or right.number, text=left.text or right.text)
+
+
+def _is_string(column: Column) -> bool:
+    """Whether every value of it is a JSON string."""
+    return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and not column.number)

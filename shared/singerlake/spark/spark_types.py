@@ -1,0 +1,126 @@
+"""Between the columns of a lake and the types of Spark, both ways."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from singerlake.errors import SettingError, UnknownName
+from singerlake.spark.columns import (
+    Array,
+    Boolean,
+    Column,
+    Date,
+    Decimal,
+    Double,
+    Field,
+    Integer,
+    JsonText,
+    Struct,
+    Text,
+    Timestamp,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import types as spark
+
+
+def to_spark(columns: Struct) -> spark.StructType:
+    """The schema of a DataFrame with these columns; all of it nullable, since a raw record may lack anything."""
+    from pyspark.sql import types as spark
+
+    return spark.StructType([spark.StructField(field.name, _spark(field.type), True) for field in columns.fields])
+
+
+def _spark(column: Column) -> spark.DataType:
+    from pyspark.sql import types as spark
+
+    if isinstance(column, Struct):
+        return to_spark(column)
+    if isinstance(column, Array):
+        return spark.ArrayType(_spark(column.element), True)
+    if isinstance(column, Decimal):
+        return spark.DecimalType(column.precision, column.scale)
+    if isinstance(column, Integer):
+        return {8: spark.ByteType, 16: spark.ShortType, 32: spark.IntegerType, 64: spark.LongType}[column.bits]()
+    if isinstance(column, Timestamp):
+        return spark.TimestampType() if column.zoned else spark.TimestampNTZType()
+    simple: dict[type, spark.DataType] = {
+        Boolean: spark.BooleanType(),
+        Double: spark.DoubleType(),
+        Date: spark.DateType(),
+    }
+    return simple.get(type(column), spark.StringType())
+
+
+def requested(schema: spark.StructType, known: Struct | None) -> Struct:
+    """What a user's schema asks for, in the light of what the lake declares (None: it declares nothing yet): a string
+    column is the string itself where one is declared, otherwise the value's JSON text.
+
+    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has.
+    """
+    if not schema.fields:
+        raise SettingError("the schema has no columns", hint="name at least one in .schema(...)")
+    return _requested_struct(schema, known, "")
+
+
+def _requested_struct(schema: spark.StructType, known: Struct | None, path: str) -> Struct:
+    fields = []
+    for item in schema.fields:
+        declared = known.get(item.name) if known is not None else None
+        if known is not None and declared is None:
+            names = ", ".join(field.name for field in known.fields)
+            raise UnknownName(f"no column {path + item.name!r} in the versions selected", hint=f"there are: {names}")
+        column = _requested(item.dataType, declared.type if declared else None, path + item.name)
+        fields.append(Field(item.name, column, item.nullable))
+    return Struct(tuple(fields))
+
+
+def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Column:
+    from pyspark.sql import types as spark
+
+    if isinstance(wanted, spark.StructType):
+        return _requested_struct(wanted, declared if isinstance(declared, Struct) else None, path + ".")
+    if isinstance(wanted, spark.ArrayType):
+        element = declared.element if isinstance(declared, Array) else None
+        return Array(_requested(wanted.elementType, element, path + "[]"))
+    if isinstance(wanted, spark.StringType):
+        return Text() if declared is None or _is_text(declared) else JsonText()
+    if isinstance(wanted, spark.DecimalType):
+        text = declared is None or isinstance(declared, JsonText) or _is_text(declared)
+        number = declared is None or not _is_text(declared)
+        if isinstance(declared, Decimal):
+            text, number = declared.text, declared.number
+        return Decimal(wanted.precision, wanted.scale, number=number, text=text)
+    simple: dict[type, Column] = {
+        spark.BooleanType: Boolean(),
+        spark.ByteType: Integer(8),
+        spark.ShortType: Integer(16),
+        spark.IntegerType: Integer(32),
+        spark.LongType: Integer(64),
+        spark.DoubleType: Double(),
+        spark.TimestampType: Timestamp(),
+        spark.TimestampNTZType: Timestamp(zoned=False),
+        spark.DateType: Date(),
+    }
+    if type(wanted) not in simple:
+        raise SettingError(
+            f"column {path!r} cannot be read as {wanted.simpleString()}",
+            hint="use boolean, tinyint, smallint, int, bigint, double, decimal, string, date, timestamp, "
+            "timestamp_ntz, array or struct; or read a string and convert it in Spark",
+        )
+    return simple[type(wanted)]
+
+
+def _is_text(column: Column) -> bool:
+    return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and not column.number)
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of batches for ``schema``, times in UTC whatever the session's zone is."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)

@@ -1,0 +1,98 @@
+"""Cutting what a reader selected into partitions: runs of gzip members, packed to about one size.
+
+Pure. A large file becomes many partitions, and many small files become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.format.model import DataFile
+
+TARGET_BYTES = 64 << 20
+"""Raw bytes of a partition: seconds of work for a task, a few batches in memory, and 1 GB still feeds 16 cores."""
+FILE_COST = 1 << 20
+"""Raw bytes that opening one more file counts as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive members of one file, and which of their messages are meant.
+
+    ``part`` describes just these members, with the offset of their first message; the stored bytes are
+    [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``).
+    """
+
+    part: DataFile
+    start: int
+    end: int
+    first: int
+    stop: int
+
+
+def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_BYTES) -> Iterator[Run]:
+    """The messages of ``files`` with offsets [first, stop), in runs of at most ``target`` raw bytes where a single
+    member is not larger; no member is cut."""
+    for file in files:
+        for begin, end in _member_ranges(file, first, stop, target):
+            yield _run(file, begin, end, first, stop)
+
+
+def _member_ranges(file: DataFile, first: int, stop: int, target: int) -> Iterator[tuple[int, int]]:
+    """Runs of members as [begin, end) into the file's table."""
+    offset = file.offset
+    begin, size = -1, 0
+    for index, (_, messages) in enumerate(file.members):
+        meant = offset < stop and offset + messages > first
+        raw = _raw_bytes(file, index, index + 1)
+        if begin >= 0 and (not meant or size + raw > target):
+            yield begin, index
+            begin = -1
+        if meant:
+            begin, size = (index, raw) if begin < 0 else (begin, size + raw)
+        offset += messages
+    if begin >= 0:
+        yield begin, len(file.members)
+
+
+def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
+    members = file.members[begin:end]
+    offset = file.offset + sum(messages for _, messages in file.members[:begin])
+    part = msgspec.structs.replace(
+        file,
+        members=members,
+        offset=offset,
+        messages=sum(messages for _, messages in members),
+        raw_bytes=_raw_bytes(file, begin, end),
+    )
+    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, part.end))
+
+
+def _end(file: DataFile, member: int) -> int:
+    """The stored byte after a member: empty members that follow it may be among them, which hold nothing."""
+    return file.members[member + 1][0] if member + 1 < len(file.members) else file.bytes
+
+
+def _raw_bytes(file: DataFile, begin: int, end: int) -> int:
+    """About how many raw bytes members hold: the manifest knows it of the whole file only."""
+    return file.raw_bytes * (_end(file, end - 1) - file.members[begin][0]) // file.bytes
+
+
+def pack(pieces: Iterable[Run], target: int = TARGET_BYTES) -> list[tuple[Run, ...]]:
+    """``pieces`` in their order, put together until a partition has about ``target`` raw bytes."""
+    partitions: list[tuple[Run, ...]] = []
+    current: list[Run] = []
+    size = 0
+    for piece in pieces:
+        cost = piece.part.raw_bytes + FILE_COST
+        if current and size + cost > target:
+            partitions.append(tuple(current))
+            current, size = [], 0
+        current.append(piece)
+        size += cost
+    if current:
+        partitions.append(tuple(current))
+    return partitions
