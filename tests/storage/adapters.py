@@ -8,6 +8,7 @@ it needs them; everything is written below a new prefix of that bucket.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,8 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.storage.local import LocalStorage
 from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage, Written
+from singerlake.storage.s3 import S3Settings, S3Storage
+from tests.servers.s3 import s3_server
 
 Reopen = Callable[[], Storage]
 Result = TypeVar("Result")
@@ -95,4 +98,41 @@ def memory(folder: Path) -> Iterator[Opener]:
     )
 
 
-FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {"local": local, "memory": memory}
+def open_s3(bucket: str, prefix: str, settings: S3Settings) -> Storage:
+    return S3Storage(bucket, prefix, settings, clock=SystemClock(), ids=random_id)
+
+
+def _s3_opener(bucket: str, folder: str, settings: S3Settings) -> Opener:
+    return Opener(
+        fresh=lambda: open_s3(bucket, f"{folder}/{random_id()}", settings),
+        reopener=lambda storage: partial(open_s3, bucket, storage.url.removeprefix(f"s3://{bucket}/"), settings),
+        processes=True,
+    )
+
+
+@contextmanager
+def s3(folder: Path) -> Iterator[Opener]:
+    with s3_server() as server:
+        yield _s3_opener(server.create_bucket("conformance"), "a lake/%41", server.settings())
+
+
+@contextmanager
+def real_s3(folder: Path) -> Iterator[Opener]:
+    given = {name: os.environ.get(f"SINGERLAKE_TEST_S3_{name}") for name in REAL_S3_VARIABLES}
+    settings = S3Settings(
+        endpoint_url=given["ENDPOINT"],
+        region=given["REGION"],
+        access_key_id=given["ACCESS_KEY_ID"],
+        secret_access_key=given["SECRET_ACCESS_KEY"],
+    )
+    yield _s3_opener(os.environ["SINGERLAKE_TEST_S3_BUCKET"], f"singerlake-test/{random_id()}", settings)
+
+
+REAL_S3_VARIABLES = ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
+    "local": local,
+    "memory": memory,
+    "s3": s3,
+}
+if "SINGERLAKE_TEST_S3_BUCKET" in os.environ:
+    FACTORIES["real_s3"] = real_s3

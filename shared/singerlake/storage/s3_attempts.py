@@ -1,0 +1,83 @@
+"""Sending a write until its outcome is known, or saying that it is not.
+
+A reply that was lost leaves two possibilities, and a second try of a conditional write is then refused by the first.
+So every request is sent singly, what became of an unclear one is looked up before the next, and a refusal counts only
+where no earlier try can have caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from singerlake.clock import Clock
+from singerlake.errors import SingerlakeError, UnknownOutcome
+from singerlake.storage.s3_errors import Meaning, meaning
+
+Result = TypeVar("Result")
+
+ATTEMPTS = 10
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_NO_TRY_AFTER = 90.0
+"""Seconds; a store that does not answer costs a long time-out at each try."""
+
+
+def settle(
+    send: Callable[[], Result],
+    look: Callable[[], Result | None],
+    refused: Result | None,
+    *,
+    clock: Clock,
+    translate: Callable[[Exception], SingerlakeError],
+    key: str,
+) -> Result:
+    """The result of a write.
+
+    ``send`` makes one request. ``look`` reads back: the result where the write's effect is seen, ``refused`` where it
+    can no longer happen because its condition has ceased to hold, None where it still may. ``refused`` is None for a
+    write without condition. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
+    once something may have.
+    """
+    began = clock.monotonic()
+    unclear = False
+    last: Exception | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            if clock.monotonic() - began > _NO_TRY_AFTER:
+                break
+            clock.sleep(clock.jitter() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+        try:
+            return send()
+        except Exception as error:
+            last = error
+            means = meaning(error)
+            if means is Meaning.FATAL or (means is Meaning.REFUSED and refused is None):
+                break
+            if means is Meaning.REFUSED and refused is not None and not unclear:
+                return refused
+            unclear = unclear or means is Meaning.UNKNOWN
+        if unclear:
+            seen = _look(look)
+            if seen is not None:
+                return seen
+            if means is Meaning.REFUSED and refused is not None:
+                return refused
+    assert last is not None
+    if meaning(last) is Meaning.CONFLICT and (seen := _look(look)) is not None:
+        return seen
+    if not unclear:
+        raise translate(last) from last
+    raise UnknownOutcome(
+        "a write may or may not have happened, and reading back did not tell",
+        hint="delete nothing; read the object once storage answers again",
+        key=key,
+        reason=str(translate(last)),
+    ) from last
+
+
+def _look(look: Callable[[], Result | None]) -> Result | None:
+    try:
+        return look()
+    except SingerlakeError:
+        return None

@@ -1,0 +1,187 @@
+"""How S3 is reached: settings, credentials, clients. boto3 is imported when the first client is made, not before."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from singerlake.errors import AccessDenied, SettingError
+
+_SETTING_NAMES = {
+    "access_key_id": "aws_access_key_id",
+    "secret_access_key": "aws_secret_access_key",
+    "session_token": "aws_session_token",
+    "profile": "aws_profile",
+    "region": "aws_region",
+    "role_arn": "aws_role_arn",
+    "role_external_id": "aws_role_external_id",
+    "endpoint_url": "s3_endpoint_url",
+    "kms_key_id": "s3_kms_key_id",
+    "path_style": "s3_path_style",
+}
+_FALLBACK_REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How to reach an S3 bucket; whatever is None is left to botocore's own chain of environment, files and roles.
+
+    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with ``endpoint_url``.
+    A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
+    Raises ``SettingError`` where settings contradict each other.
+    """
+
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None
+    region: str | None = None
+    role_arn: str | None = None
+    role_external_id: str | None = field(default=None, repr=False)
+    endpoint_url: str | None = None
+    kms_key_id: str | None = None
+    path_style: bool | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            # a line break in a credential would reach an HTTP header, and from there an error message
+            if isinstance(value, str) and (not value or value != value.strip() or not value.isprintable()):
+                raise SettingError(
+                    f"{_SETTING_NAMES[each.name]} is empty or has white space around it or control characters in it",
+                    hint="correct it, or leave it out",
+                )
+        self._check_pair("access_key_id", "secret_access_key")
+        self._check_pair("secret_access_key", "access_key_id")
+        self._check_pair("session_token", "access_key_id")
+        self._check_pair("role_external_id", "role_arn")
+        if self.profile and self.access_key_id:
+            raise SettingError("aws_profile and aws_access_key_id are both set", hint="keep one of them")
+        if self.endpoint_url:
+            self._check_endpoint(self.endpoint_url)
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may show."""
+        values = (self.secret_access_key, self.session_token, self.role_external_id)
+        return tuple(value for value in values if value)
+
+    def _check_pair(self, name: str, needed: str) -> None:
+        if getattr(self, name) and not getattr(self, needed):
+            raise SettingError(f"{_SETTING_NAMES[name]} is set without {_SETTING_NAMES[needed]}", hint="set both")
+
+    def _check_endpoint(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingError("s3_endpoint_url is not a URL", hint="write http://host:port or https://host")
+        if parts.username or parts.password:
+            raise SettingError(
+                "s3_endpoint_url holds credentials", hint="put them into aws_access_key_id and its secret"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """``patient`` retries by itself what is harmless to repeat. ``single`` sends each request once: botocore's silent
+    retry of a conditional PUT whose reply was lost would show as a refusal by one's own write."""
+
+    patient: Any
+    single: Any
+
+
+def connect(settings: S3Settings) -> Clients:
+    """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
+    import boto3
+    import botocore.exceptions
+
+    try:
+        session = boto3.Session(botocore_session=_session(settings))
+        return Clients(patient=_client(session, settings, attempts=5), single=_client(session, settings, attempts=1))
+    except botocore.exceptions.ProfileNotFound as error:
+        raise AccessDenied(
+            "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
+        ) from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise SettingError(
+            "no S3 client can be made from these settings", hint="check the aws_ and s3_ ones", reason=str(error)
+        ) from error
+
+
+def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
+    from botocore.config import Config
+
+    path_style = bool(settings.endpoint_url) if settings.path_style is None else settings.path_style
+    style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
+    options: dict[str, Any] = {
+        "retries": {"total_max_attempts": attempts, "mode": "standard"},
+        "s3": {"addressing_style": style},
+        "connect_timeout": 10,
+        "read_timeout": 60,
+        "max_pool_connections": 32,
+        "tcp_keepalive": True,
+    }
+    if settings.endpoint_url:  # most stores other than AWS refuse the checksum trailers that botocore adds by default
+        options["request_checksum_calculation"] = "when_required"
+        options["response_checksum_validation"] = "when_required"
+    region = settings.region or session.region_name or (_FALLBACK_REGION if settings.endpoint_url else None)
+    return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+
+
+def _session(settings: S3Settings) -> Any:
+    """A botocore session that finds its credentials as the settings say."""
+    import botocore.session
+
+    session = botocore.session.Session(profile=settings.profile)
+    if settings.access_key_id:
+        session.set_credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
+    if settings.region:
+        session.set_config_variable("region", settings.region)
+    return _in_role(session, settings) if settings.role_arn else session
+
+
+def _in_role(source: Any, settings: S3Settings) -> Any:
+    """A session that acts in a role and assumes it again before its credentials expire, however long a run lasts."""
+    import botocore.session
+    from botocore.credentials import (
+        AssumeRoleCredentialFetcher,
+        CredentialProvider,
+        CredentialResolver,
+        DeferredRefreshableCredentials,
+    )
+
+    credentials = source.get_credentials()
+    if credentials is None:
+        raise AccessDenied(
+            "there are no credentials to assume the role with",
+            hint="set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment",
+            role_arn=settings.role_arn,
+        )
+    region = settings.region or source.get_config_variable("region") or _FALLBACK_REGION
+
+    def sts(service: str, **options: Any) -> Any:
+        return source.create_client(service, region_name=region, endpoint_url=_sts_endpoint(settings), **options)
+
+    extra = {"RoleSessionName": "singerlake"}
+    if settings.role_external_id:
+        extra["ExternalId"] = settings.role_external_id
+    fetcher = AssumeRoleCredentialFetcher(sts, credentials, settings.role_arn, extra_args=extra)
+
+    class Role(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+        METHOD = "assume-role"
+
+        def load(self) -> Any:
+            return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method=self.METHOD)
+
+    session = botocore.session.Session()
+    session.register_component("credential_provider", CredentialResolver([Role()]))
+    session.set_config_variable("region", region)
+    return session
+
+
+def _sts_endpoint(settings: S3Settings) -> str | None:
+    """Stores other than AWS answer STS at their S3 endpoint; a private S3 endpoint of AWS does not."""
+    host = urlsplit(settings.endpoint_url or "").hostname or "amazonaws.com"
+    if "AWS_ENDPOINT_URL_STS" in os.environ or host.endswith(("amazonaws.com", "amazonaws.com.cn")):
+        return None
+    return settings.endpoint_url
