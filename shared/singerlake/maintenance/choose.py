@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -47,9 +47,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The files of a stream in order, and what was odd about those that were there."""
+    """The files of a stream in order; those whose messages all lie in them, each with the id of the chosen file that
+    holds its first ones; and what was odd."""
 
     files: tuple[Found, ...]
+    covered: tuple[tuple[Found, str], ...]
     findings: tuple[Finding, ...]
 
 
@@ -67,24 +69,47 @@ def content_id(sha256: str) -> str:
     return base64.b32hexencode(bytes.fromhex(sha256)[:10]).decode("ascii").lower()
 
 
-def choose(found: Iterable[Found], *, prefix: str, listed: frozenset[str] = frozenset()) -> Choice:
-    """The files that make up the stream. ``prefix`` is its folder's key, for the findings. Sources in ``listed`` need
-    no file, and a file that holds any of them is left out unless it alone has something else.
+def distinct(
+    found: Iterable[Found], *, prefix: str, listed: Mapping[str, str] | None = None
+) -> tuple[list[Found], list[Finding]]:
+    """``found`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
+    under an id of its own, since one of the two would be lost otherwise.
+
+    ``listed`` says which content a manifest means by an id (id -> sha256); without that, it is the fullest.
+    """
+    known = listed or {}
+    groups: dict[str, list[Found]] = defaultdict(list)
+    for file in found:
+        groups[file.id].append(file)
+    kept: list[Found] = []
+    findings: list[Finding] = []
+    for own, group in groups.items():
+        group.sort(key=lambda file: (known.get(own) != file.scanned.sha256, *_fullest(file)))
+        kept += _without_copies(group, prefix, findings)
+    return kept, findings
+
+
+def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozenset()) -> Choice:
+    """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
+    Sources in ``done`` are held elsewhere.
 
     The answer depends on the set of files only, never on the order in which they are given.
     """
-    findings: list[Finding] = []
-    singles = [
-        file for group in _by_id(found).values() for file in _distinct(sorted(group, key=_sounder), prefix, findings)
+    ranked = sorted(files, key=lambda file: (file.id, file.path))
+    chosen, overlapping = cover([_held(file) for file in ranked], done)
+    findings = [
+        Finding("repeated", prefix + ranked[at].path, "holds messages that another file holds too; both are needed")
+        for at in overlapping
     ]
-    chosen, repeated = cover([_held(file) for file in singles], listed)
-    for index in repeated:
-        file = singles[index]
-        findings.append(
-            Finding("repeated", prefix + file.path, "holds messages that another file holds too; both are needed")
-        )
-    ordered = sorted((singles[index] for index in chosen), key=lambda file: file.order)
-    return Choice(tuple(ordered), tuple(sorted(findings, key=lambda finding: (finding.key, finding.kind))))
+    ordered = sorted((ranked[at] for at in chosen), key=lambda file: file.order)
+    holder = {source: file.id for file in reversed(ordered) for source, _ in file.sources}
+    taken = set(chosen)
+    covered = tuple(
+        (file, holder[file.sources[0][0]])
+        for at, file in enumerate(ranked)
+        if at not in taken and file.sources[0][0] in holder
+    )
+    return Choice(tuple(ordered), covered, tuple(findings))
 
 
 def _held(file: Found) -> dict[str, int]:
@@ -94,24 +119,15 @@ def _held(file: Found) -> dict[str, int]:
     return dict(held)
 
 
-def _by_id(found: Iterable[Found]) -> dict[str, list[Found]]:
-    groups: dict[str, list[Found]] = defaultdict(list)
-    for file in found:
-        groups[file.id].append(file)
-    return groups
-
-
-def _sounder(file: Found) -> tuple[int, int, str]:
-    """The fullest first, then one that lies where its name says, then the one whose path comes first."""
+def _fullest(file: Found) -> tuple[int, bool, str]:
+    """The fullest first, then one that is called by its id, then the one whose path comes first."""
     return -file.scanned.messages, layout.file_id_in(file.path) != file.id, file.path
 
 
-def _distinct(group: Sequence[Found], prefix: str, findings: list[Finding]) -> list[Found]:
-    """Equal ids are one file. A copy adds nothing, whole or cut; other content under the same id is kept under an id
-    of its own, since one of the two would be lost otherwise."""
+def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding]) -> list[Found]:
     kept: list[Found] = []
     for file in group:
-        twin = next((known for known in kept if _covers(known.scanned, file.scanned)), None)
+        twin = next((known for known in kept if _has_all_of(known.scanned, file.scanned)), None)
         if twin is not None:
             findings.append(Finding("duplicate", prefix + file.path, f"a copy of {twin.path}; left out"))
         elif not kept:
@@ -120,10 +136,10 @@ def _distinct(group: Sequence[Found], prefix: str, findings: list[Finding]) -> l
             own = content_id(file.scanned.sha256)
             kept.append(replace(file, id=own, sources=((own, file.scanned.messages),)))
             findings.append(
-                Finding("clash", prefix + file.path, f"other content than {kept[0].path} under its id; listed as {own}")
+                Finding("clash", prefix + file.path, f"other content than {kept[0].path} under its id; taken as {own}")
             )
     return kept
 
 
-def _covers(whole: Scanned, part: Scanned) -> bool:
+def _has_all_of(whole: Scanned, part: Scanned) -> bool:
     return whole.content == part.content or part.content in whole.cuts

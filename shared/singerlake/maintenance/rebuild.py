@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from singerlake.errors import BrokenFile, MissingFile
-from singerlake.format import FORMAT, layout
+from singerlake.format import layout
+from singerlake.format.fold import empty
 from singerlake.format.hashing import hash_among
-from singerlake.format.model import DataFile, Manifest, NewFile, Position, SchemaVersion, StreamSchema
-from singerlake.maintenance.choose import Found, choose, identify
+from singerlake.format.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
+from singerlake.maintenance.choose import Found, choose, distinct, identify
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.scan import Scanned, scan
 from singerlake.storage.port import Entry, Storage
@@ -65,23 +66,18 @@ def rebuild_manifest(
     can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). Raises what storage raises.
     """
     surveyed = survey(storage, tap, stream, data_files(storage, tap, stream), threads=threads, progress=progress)
-    choice = choose(surveyed.found, prefix=layout.stream_prefix(tap, stream))
-    manifest = rebuilt(
-        choice.files,
-        tap=tap,
-        stream=stream,
-        store=store,
-        lineage=lineage,
-        created=created,
-        transaction_id=transaction_id,
-    )
-    return Rebuilt(manifest, surveyed.findings + choice.findings)
+    birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
+    return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
 
 
 def data_files(storage: Storage, tap: str, stream: str) -> list[Entry]:
-    """Every object that lies where the data files of a stream lie."""
+    """Every object that lies where the data files of a stream lie, and is not hidden as half-copied ones are."""
     prefix = layout.stream_prefix(tap, stream)
-    return [entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :])]
+    return [
+        entry
+        for entry in storage.list(prefix)
+        if layout.is_data_file(entry.key[len(prefix) :]) and entry.key.rpartition("/")[2][0] not in "._"
+    ]
 
 
 def survey(
@@ -133,23 +129,17 @@ def read_file(storage: Storage, key: str, stream: str) -> Scanned | Finding:
     return scanned
 
 
-def rebuilt(
-    files: Sequence[Found],
-    *,
-    tap: str,
-    stream: str,
-    store: str,
-    lineage: str | None,
-    created: str,
-    transaction_id: str,
-) -> Manifest:
-    """The fold over ``files`` in their order: what a stream would be had they been committed one by one."""
+def rebuilt(surveyed: Survey, birth: Manifest) -> Rebuilt:
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one."""
+    prefix = layout.stream_prefix(birth.tap, birth.stream)
+    files, copies = distinct(surveyed.found, prefix=prefix)
+    choice = choose(files, prefix=prefix)
     versions: dict[str, str] = {}
     schemas: dict[str, SchemaVersion] = {}
     listed: list[DataFile] = []
     offset = 0
     hashes = Hashes({})
-    for file in files:
+    for file in choice.files:
         new = describe(file, hashes.of(file.scanned.schema))
         versions.setdefault(new.version, f"v{len(versions) + 1}")
         before = schemas.get(new.version)
@@ -162,19 +152,17 @@ def rebuilt(
         )
         listed.append(place(new, offset))
         offset += new.messages
-    return Manifest(
-        format=FORMAT,
-        tap=tap,
-        stream=stream,
-        store=store,
-        lineage=lineage,
-        created=created,
-        transaction=Position(0, transaction_id),
+    manifest = msgspec.structs.replace(
+        birth,
         next_offset=offset,
         versions=versions,
         schemas=schemas,
         files=tuple(listed),
+        retired=tuple(
+            Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered
+        ),
     )
+    return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings)
 
 
 class Hashes:

@@ -213,7 +213,7 @@ class _Reader:
     def _object(self, line: bytes) -> dict[str, Any]:
         try:
             message = decode(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             _broken(self.key, f"line {self.messages + 2} is not a Singer message: not JSON", error)
         if not isinstance(message, dict):
             _broken(self.key, f"line {self.messages + 2} is not a Singer message: not a JSON object")

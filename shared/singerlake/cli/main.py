@@ -1,0 +1,52 @@
+"""``singerlake``: looks at a lake, checks it and repairs it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import click
+
+from singerlake.cli.lock import lock
+from singerlake.cli.ls import ls
+from singerlake.cli.output import shown
+from singerlake.cli.rebuild import rebuild
+from singerlake.cli.verify import verify
+from singerlake.errors import FixTheSettings, SingerlakeError
+
+USAGE, FAILED = 2, 1
+
+
+class _Commands(click.Group):
+    """Commands whose foreseen errors are one line on standard error."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SingerlakeError as error:
+            if ctx.params.get("debug"):
+                raise
+            click.echo(f"error: {shown(str(error))}", err=True)
+            ctx.exit(USAGE if isinstance(error, FixTheSettings) else FAILED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="singerlake", prog_name="singerlake")
+@click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
+def main(debug: bool) -> None:
+    """Look after a Singerlake. LAKE is a path or s3://bucket/prefix; unset, it is $SINGERLAKE_LAKE_ROOT.
+
+    Every option of a command about S3 can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
+    secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s: %(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+
+
+for command in (ls, rebuild, verify, lock):
+    main.add_command(command)

@@ -1,0 +1,73 @@
+"""What all commands share: the lake they are about, how to reach it, and JSON instead of text."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from singerlake.lake import Lake
+from singerlake.settings import S3_SETTINGS, s3_settings
+
+PREFIX = "SINGERLAKE"
+"""Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_lake(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument LAKE and the settings of S3, and call it with the ``Lake`` they name, which is one.
+
+    Secrets are taken from the environment alone: a command line can be read by every process of the machine.
+    """
+
+    @functools.wraps(command)
+    def opened(lake_root: str, **arguments: Any) -> Any:
+        config = {name: os.environ.get(variable(name)) for name, kind in S3_SETTINGS.items() if kind.get("secret")}
+        config |= {name: arguments.pop(name) for name in S3_SETTINGS if name in arguments}
+        return command(Lake.open(lake_root, s3_settings(config)).require(), **arguments)
+
+    wrapped: Callable[..., Any] = opened
+    for name, kind in reversed(S3_SETTINGS.items()):
+        if not kind.get("secret"):
+            wrapped = _setting(name, kind)(wrapped)
+    return click.argument("lake_root", metavar="LAKE", envvar=variable("lake_root"))(wrapped)
+
+
+def variable(setting: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}_{setting.upper()}"
+
+
+def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
+    long = "--" + name.replace("_", "-")
+    short = "--" + name.partition("_")[2].replace("_", "-")
+    shape: dict[str, Any] = {"is_flag": True, "default": None} if "boolean" in kind["type"] else {"metavar": "TEXT"}
+    return click.option(long, short, name, envvar=variable(name), help=kind["description"], **shape)
+
+
+tap_option = click.option("--tap", metavar="TAP", help="Only this tap.")
+stream_option = click.option("--stream", metavar="STREAM", help="Only this stream; needs --tap.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
+
+
+def chosen_streams(lake: Lake, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
+    """The ``(tap, stream)`` pairs that ``--tap`` and ``--stream`` mean. Raises ``UnknownName``."""
+    if stream is not None and tap is None:
+        raise click.UsageError("--stream needs --tap")
+    if tap is not None and stream is not None:
+        lake.existing_stream(tap, stream)
+        return [(tap, stream)]
+    return [(name, each) for name in chosen_taps(lake, tap) for each in lake.streams(name)]
+
+
+def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
+    """The taps that ``--tap`` means. Raises ``UnknownName``."""
+    if tap is None:
+        return lake.taps()
+    if tap not in lake.taps():
+        lake.existing_stream(tap, tap)
+    return [tap]

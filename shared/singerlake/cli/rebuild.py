@@ -1,0 +1,159 @@
+"""``singerlake rebuild``: brings manifests, catalogues and root metadata in line with the data files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
+from singerlake.errors import LookAtTheLake, SettingError
+from singerlake.format.model import Manifest
+from singerlake.lake import Lake
+from singerlake.maintenance.caches import rebuild_catalogue, rebuild_root
+from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.rebuild import THREADS
+from singerlake.maintenance.repair import Repair
+from singerlake.maintenance.repair_stream import Wish, repair_stream
+
+Streams = dict[tuple[str, str], Repair]
+
+
+@click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
+@with_lake
+@tap_option
+@stream_option
+@click.option("--dry-run", is_flag=True, help="Show the difference and change nothing.")
+@click.option("--adopt", is_flag=True, help="Add sound files that a readable manifest does not list, after the others.")
+@click.option(
+    "--discard-manifest",
+    is_flag=True,
+    help="Make the manifest anew even where one is there, damaged or not. Offsets then begin a new lineage.",
+)
+@json_option
+@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once.")
+@click.pass_context
+def rebuild(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    dry_run: bool,
+    adopt: bool,
+    discard_manifest: bool,
+    as_json: bool,
+    threads: int,
+) -> None:
+    """Make manifests, catalogues and root metadata again from the data files.
+
+    A missing manifest is made from the data files alone. One that can be read keeps its offsets and is only corrected
+    where its files are really other than it says. One that cannot be read is left alone, unless --discard-manifest.
+    Annotations stay. Exits with 1 where something is left that a person should look at.
+    """
+    if adopt and discard_manifest:
+        raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
+    pairs = chosen_streams(lake, tap, stream)
+    wish = Wish(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
+    done, findings = _streams(lake, pairs, wish, threads)
+    caches = _caches(lake, done, pairs, whole=stream is None, dry_run=dry_run)
+    findings += [finding for repair in done.values() for finding in repair.findings]
+    if as_json:
+        say_json(_json(lake, done, findings, caches, dry_run))
+    else:
+        _report(done, findings, caches, dry_run)
+    ctx.exit(1 if any(finding.problem for finding in findings) else 0)
+
+
+def _streams(lake: Lake, pairs: list[tuple[str, str]], wish: Wish, threads: int) -> tuple[Streams, list[Finding]]:
+    """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
+    done: Streams = {}
+    findings: list[Finding] = []
+    with progress() as start:
+        for tap, stream in pairs:
+            there = lake.stream(tap, stream)
+            bar = start(f"{tap}/{stream}")
+            try:
+                done[tap, stream] = repair_stream(
+                    lake.storage,
+                    there.writer(writer_id="singerlake rebuild").store,
+                    tap,
+                    stream,
+                    wish,
+                    clock=lake.clock,
+                    ids=lake.ids,
+                    threads=threads,
+                    sized=bar.sized,
+                    progress=bar.advance,
+                )
+            except LookAtTheLake as error:
+                way_out = "; or run again with --discard-manifest"
+                findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}{way_out}"))
+    return done, findings
+
+
+def _caches(lake: Lake, done: Streams, pairs: list[tuple[str, str]], *, whole: bool, dry_run: bool) -> list[str]:
+    """The metadata of taps and lake, from the streams' state; the names of the objects that changed."""
+    changed: list[str] = []
+    taps = sorted({tap for tap, _ in pairs})
+    for tap in taps:
+        manifests = [repair.after for (name, _), repair in done.items() if name == tap]
+        complete = whole and len(manifests) == sum(name == tap for name, _ in pairs)
+        if rebuild_catalogue(lake.storage, tap, manifests, whole=complete, dry_run=dry_run):
+            changed.append(f"catalogue of {tap}")
+    kinds = [repair.after.store for repair in done.values()]
+    if kinds and rebuild_root(lake.storage, taps, manifest_store=kinds[0], ids=lake.ids, dry_run=dry_run):
+        changed.append("root metadata")
+    return changed
+
+
+def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool) -> None:
+    for (tap, stream), repair in done.items():
+        say(f"{shown(tap)}/{shown(stream)}: {_outcome(repair, dry_run)}")
+    for name in caches:
+        say(f"{shown(name)}: {'would be written' if dry_run else 'written'}")
+    say_findings(findings)
+
+
+def _outcome(repair: Repair, dry_run: bool) -> str:
+    if not repair.needed:
+        return f"as it should be, {_holds(repair.after)}" if repair.before else "no data files"
+    verb = "would be" if dry_run else "was"
+    if repair.before is None:
+        return f"{verb} made anew, {_holds(repair.after)}"
+    changes = [f"{len(ids)} {kind}" for kind, ids in asdict(repair.difference).items() if ids]
+    lineage = "" if repair.after.lineage == repair.before.lineage else ", under a new lineage"
+    return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
+
+
+def _holds(manifest: Manifest) -> str:
+    return ", ".join(
+        (
+            counted(len(manifest.files), "file"),
+            counted(manifest.next_offset, "message"),
+            counted(len(manifest.versions), "version"),
+        )
+    )
+
+
+def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str], dry_run: bool) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "dry_run": dry_run,
+        "streams": [
+            {
+                "tap": tap,
+                "stream": stream,
+                "changed": repair.needed,
+                "lineage": repair.after.lineage,
+                "files": len(repair.after.files),
+                "messages": repair.after.next_offset,
+                "versions": repair.after.versions,
+                **asdict(repair.difference),
+            }
+            for (tap, stream), repair in done.items()
+        ],
+        "metadata": caches,
+        "findings": [finding_json(finding) for finding in findings],
+    }

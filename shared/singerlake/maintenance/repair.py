@@ -1,0 +1,148 @@
+"""Bringing one stream's stored state in line with its data files: a plan (pure), then its one transaction.
+
+A state that can be read keeps its lineage and its offsets; only one that is gone, or that a person asks to discard,
+is made anew from files alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.format import layout
+from singerlake.format.fold import Conflict, apply
+from singerlake.format.model import DataFile, Manifest
+from singerlake.format.transactions import AddFiles, Rebase, Transaction
+from singerlake.maintenance.choose import Found, choose, distinct
+from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.rebuild import Hashes, Survey, describe, place, rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a stream's files change, in file ids. ``moved`` have another offset, ``mended`` other facts (path, size,
+    checksum, members) at the same offset."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+    moved: tuple[str, ...]
+    mended: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.dropped or self.moved or self.mended)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
+    commit: the state is as it should be, or (``before`` None) is to be created."""
+
+    before: Manifest | None
+    after: Manifest
+    change: Rebase | AddFiles | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def difference(self) -> Difference:
+        old = self.before.by_id if self.before else {}
+        new = self.after.by_id
+        both = [(old[id], file) for id, file in new.items() if id in old]
+        return Difference(
+            added=tuple(id for id in new if id not in old),
+            dropped=tuple(id for id in old if id not in new),
+            moved=tuple(file.id for was, file in both if was.offset != file.offset),
+            mended=tuple(file.id for was, file in both if was.offset == file.offset and was != file),
+        )
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything has to be written."""
+        return bool(self.after.files) if self.before is None else self.change is not None
+
+
+def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Repair:
+    """A state from the data files alone, in place of ``before`` (None: there is none, or none that can be read).
+
+    ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may
+    never have been committed, so that their messages come twice.
+    """
+    made = rebuilt(surveyed, birth)
+    if before is None:
+        return Repair(None, made.manifest, None, made.findings)
+    prefix = layout.stream_prefix(birth.tap, birth.stream)
+    unknown = tuple(
+        Finding("uncommitted", prefix + file.path, "was not listed before; its messages may come twice", problem=False)
+        for file in made.manifest.files
+        if file.id not in before.by_id and file.id not in before.retired_by_id
+    )
+    return Repair(before, made.manifest, Rebase(manifest=made.manifest), made.findings + unknown)
+
+
+def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
+    """``before`` with the facts that its files really have, every offset as it was, and, with ``adopt``, the sound
+    files that it does not list after the others. ``at`` is the time of the commit.
+
+    A listed file that is gone, broken or holds other messages stays listed, and is a finding: its offsets are taken.
+    """
+    prefix = layout.stream_prefix(before.tap, before.stream)
+    hashes = Hashes({version: held.schema for version, held in before.schemas.items()})
+    files, copies = distinct(surveyed.found, prefix=prefix, listed={file.id: file.sha256 for file in before.files})
+    by_id = {file.id: file for file in files}
+    findings = [*surveyed.findings, *copies]
+    mended = msgspec.structs.replace(
+        before, files=tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
+    )
+    change: Rebase | AddFiles | None = Rebase(manifest=mended) if mended.files != before.files else None
+    after = mended
+    fresh = _unlisted(before, files, prefix, findings)
+    if not adopt:
+        findings += [
+            Finding("unlisted", prefix + file.path, "is not listed; --adopt adds it", problem=False) for file in fresh
+        ]
+    elif fresh:
+        adding = _adding(mended, fresh)
+        outcome = apply(mended, Transaction(id=before.transaction.id, at=at, change=adding))
+        if isinstance(outcome, Conflict):
+            findings.append(Finding("unlisted", prefix, f"files could not be added: {outcome.reason}"))
+        else:
+            after = outcome
+            change = adding if change is None else Rebase(manifest=after)
+    return Repair(before, after, change, tuple(findings))
+
+
+def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, findings: list[Finding]) -> DataFile:
+    if found is None:
+        findings.append(Finding("missing", prefix + listed.path, "is listed and not among the sound files"))
+        return listed
+    version = hashes.of(found.scanned.schema)
+    if (found.scanned.messages, version) == (listed.messages, listed.version):
+        return msgspec.structs.replace(
+            place(describe(found, version), listed.offset), first=listed.first, last=listed.last
+        )
+    findings.append(
+        Finding(
+            "differs",
+            prefix + found.path,
+            f"holds {found.scanned.messages} messages of version {version}, listed are {listed.messages} of "
+            f"{listed.version}; restore it, or run again with --discard-manifest",
+        )
+    )
+    return listed
+
+
+def _unlisted(before: Manifest, files: list[Found], prefix: str, findings: list[Finding]) -> tuple[Found, ...]:
+    """Files whose messages nothing listed holds, in the order of a rebuild."""
+    held = {source for file in files if file.id in before.by_id for source, _ in file.sources}
+    known = before.by_id.keys() | before.retired_by_id.keys()
+    rest = [file for file in files if file.id not in known]
+    choice = choose(rest, prefix=prefix, done=frozenset(held | known))
+    findings += choice.findings
+    return choice.files
+
+
+def _adding(mended: Manifest, fresh: tuple[Found, ...]) -> AddFiles:
+    hashes = Hashes({version: held.schema for version, held in mended.schemas.items()})
+    described = tuple(describe(file, hashes.of(file.scanned.schema)) for file in fresh)
+    schemas = {new.version: file.scanned.schema for new, file in zip(described, fresh, strict=True)}
+    return AddFiles(files=described, schemas=schemas)

@@ -1,0 +1,107 @@
+"""Repairing one stream: read its state and its files, plan, and put the plan through its manifest store.
+
+The plan is made again where a writer came first: a whole new state must never take the place of one that it was not
+made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, TooManyConflicts
+from singerlake.format import fold, layout
+from singerlake.format.fold import Conflict
+from singerlake.format.transactions import Transaction
+from singerlake.lock import Lock, LockSettings
+from singerlake.maintenance.rebuild import THREADS, Progress, data_files, survey
+from singerlake.maintenance.repair import Repair, plan_anew, plan_repair
+from singerlake.manifests.port import Loaded, ManifestStore, Outdated
+from singerlake.storage.port import Storage
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a person asks of a repair. ``discard``: make the state anew from the files even where one is there, be it
+    readable or not. ``adopt``: list sound files that a readable state does not list. ``dry_run``: only plan."""
+
+    discard: bool = False
+    adopt: bool = False
+    dry_run: bool = False
+
+
+def repair_stream(
+    storage: Storage,
+    store: ManifestStore,
+    tap: str,
+    stream: str,
+    wish: Wish,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    threads: int = THREADS,
+    sized: Callable[[int], None] = lambda _: None,
+    progress: Progress | None = None,
+) -> Repair:
+    """What was done to a stream, or with ``dry_run`` would be. ``sized`` is told the stored bytes to read.
+
+    Raises ``CorruptObject`` and ``ForeignManifest`` where a state is there that is not this stream's, unless it is to
+    be discarded; ``UnsupportedFormat`` always; ``TooManyConflicts`` where writers kept coming first;
+    ``CommitRefused``; what storage raises.
+    """
+    for _ in range(_ATTEMPTS):
+        base, unreadable = _load(storage, store, tap, stream, wish)
+        entries = data_files(storage, tap, stream)
+        sized(sum(entry.size for entry in entries))
+        surveyed = survey(storage, tap, stream, entries, threads=threads, progress=progress)
+        now = timestamp(clock.now())
+        if base is None or wish.discard:
+            birth = fold.empty(
+                tap=tap, stream=stream, store=store.kind, lineage=ids(), created=now, transaction_id=ids()
+            )
+            plan = plan_anew(base.manifest if base else None, surveyed, birth)
+        else:
+            plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)
+        if wish.dry_run or not plan.needed:
+            return plan
+        with ExitStack() as held:
+            if store.exclusive:
+                key = layout.stream_lock_key(tap, stream)
+                held.enter_context(Lock(storage, key, f"singerlake rebuild {ids()}", LockSettings(), clock, ids).held())
+            if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
+                continue
+            if _written(plan, store, base, ids(), now):
+                return plan
+    raise TooManyConflicts(
+        "writers kept changing the stream while it was read; nothing was changed",
+        hint="run again when they are done",
+        tap=tap,
+        stream=stream,
+    )
+
+
+def _load(
+    storage: Storage, store: ManifestStore, tap: str, stream: str, wish: Wish
+) -> tuple[Loaded | None, str | None]:
+    """The state; else the ETag of one that cannot be read and is to be discarded."""
+    try:
+        return store.load(), None
+    except (CorruptObject, ForeignManifest):
+        stored = storage.get(layout.manifest_key(tap, stream))
+        if not wish.discard or stored is None:
+            raise
+        return None, stored.etag
+
+
+def _written(plan: Repair, store: ManifestStore, base: Loaded | None, transaction_id: str, now: str) -> bool:
+    if base is None:
+        return store.create(plan.after).manifest.transaction == plan.after.transaction
+    assert plan.change is not None
+    outcome = store.commit(base, Transaction(id=transaction_id, at=now, change=plan.change))
+    if isinstance(outcome, Conflict):
+        raise CommitRefused(f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again")
+    return not isinstance(outcome, Outdated)
