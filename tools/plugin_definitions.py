@@ -147,12 +147,13 @@ def replace_marked(text: str, name: str, body: str, path: str) -> str:
 
 
 def utility_facts(group: click.Group) -> dict[str, Any]:
-    """The generated keys of the utility: a Meltano command for each command of the command line, the lake filled in."""
+    """The generated keys of the utility: a Meltano command for each of the command line's, which reads the settings from
+    the environment that Meltano makes of them."""
     return {
         "settings_group_validation": [["lake_root"]],
         "settings": [setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **S3_SETTINGS}.items()],
         "commands": {
-            "-".join(words): {"args": " ".join([*words, "$SINGERLAKE_LAKE_ROOT"]), "description": summary}
+            "-".join(words): {"args": " ".join(words), "description": summary}
             for words, summary in _commands(group, ())
         },
     }
