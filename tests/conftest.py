@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.servers.java", "tests.servers.postgres"]
+pytest_plugins = ["tests.servers.java", "tests.servers.postgres", "tests.servers.s3"]
