@@ -34,6 +34,7 @@ class Replay:
         self._since = 0
         self._schema = b""
         self._reached: Bookmark | None = None
+        self._told: Bookmark | None = None
 
     def run(self, events: Iterable[SchemaLine | Messages | FileEnd]) -> Iterator[int]:
         """Writes ``events``; gives the number of records after each write."""
@@ -80,7 +81,7 @@ class Replay:
         return take(event.block.data, start, messages, self._left)
 
     def _settle(self) -> None:
-        if self._reached is not None:
+        if self._reached is not None and self._reached != self._told:
             self._checkpoint(self._reached)
-            self._reached = None
+            self._told = self._reached
         self._since = 0

@@ -23,6 +23,8 @@ from tap_singerlake.catalog import discovered, for_singer_sdk
 from tap_singerlake.output import LineWriter
 from tap_singerlake.stream import ReplayedStream
 
+_STATE_HINT = "pass the value of the last STATE message"
+
 
 class TapSingerlake(Tap):
     """Replays what target-singerlake captured, into any Singer target."""
@@ -65,6 +67,8 @@ class TapSingerlake(Tap):
         self.message_writer = message_writer or LineWriter()
         if isinstance(catalog, Catalog):
             catalog = catalog.to_dict()
+        if state is not None and not isinstance(state, Mapping):
+            raise SettingError("the state is not an object", hint=_STATE_HINT)
         super().__init__(
             config=settings.normalised(config) if isinstance(config, Mapping) else config,
             catalog=None if catalog is None else for_singer_sdk(catalog),
@@ -122,11 +126,11 @@ class TapSingerlake(Tap):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take the state of an earlier run. Raises ``SettingError`` where it has not the shape of a Singer state."""
-        bookmarks = (state or {}).get("bookmarks") or {}
+        bookmarks = state.get("bookmarks")
+        if bookmarks is None:
+            return
         if not isinstance(bookmarks, Mapping) or not all(isinstance(one, Mapping) for one in bookmarks.values()):
-            raise SettingError(
-                "the state's 'bookmarks' is not an object of objects", hint="pass the last STATE's value"
-            )
+            raise SettingError("the state's 'bookmarks' is not an object of objects", hint=_STATE_HINT)
         super().load_state({"bookmarks": bookmarks})
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
