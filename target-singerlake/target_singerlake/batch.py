@@ -1,0 +1,128 @@
+"""BATCH messages: files of bare records, each of which becomes a RECORD message with the very bytes of its record.
+
+The SDK's form (https://sdk.meltano.com/en/latest/batch.html): ``encoding`` is ``{"format": "jsonl", "compression":
+"gzip" | "none" | null}``, ``manifest`` a list of URLs. The files belong to the tap; they are read and left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from singerlake.errors import InvalidMessage
+from singerlake.lake import open_storage
+from singerlake.storage.s3_client import S3Settings
+from target_singerlake.decode import envelope, parse
+from target_singerlake.errors import unreadable
+
+_BLOCK = 1 << 20
+_KEPT = ("time_extracted", "version")
+
+
+class _AnyObject(msgspec.Struct, gc=False):
+    """Any JSON object; its members are looked past."""
+
+
+_is_object = msgspec.json.Decoder(_AnyObject).decode
+
+
+class Batch:
+    """One BATCH message. Raises ``UnreadableLine``, ``InvalidMessage``."""
+
+    def __init__(self, line: bytes, number: int) -> None:
+        content = parse(line, number, exact=False)
+        _, self.stream = envelope(content, line, number)
+        encoding, manifest = content.get("encoding"), content.get("manifest")
+        if not isinstance(encoding, dict) or not isinstance(manifest, list):
+            raise unreadable("a BATCH message has no encoding or no manifest", line, number)
+        if not all(isinstance(url, str) and url for url in manifest):
+            raise unreadable("the manifest of a BATCH message is not a list of URLs", line, number)
+        form, compression = encoding.get("format"), encoding.get("compression")
+        if form != "jsonl" or compression not in ("gzip", "none", None):
+            raise InvalidMessage(
+                "a BATCH message is in an encoding that is not supported",
+                hint="set the tap's batch_config to format jsonl, compression gzip or none",
+                line=number,
+                format=form,
+                compression=compression,
+            )
+        self.urls: list[str] = manifest
+        self._gzip = compression == "gzip"
+        self._before, self._after = _envelope(content, self.stream)
+
+    def blocks(self, url: str, s3: S3Settings) -> Iterator[tuple[bytes, int]]:
+        """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
+
+        Raises ``UnreadableLine`` for a line that is no JSON object, ``InvalidMessage`` for a file that cannot be read,
+        and what storage raises.
+        """
+        number = 1
+        with closing(_opened(url, s3)) as raw:
+            try:
+                for lines in _lines(_inflated(raw) if self._gzip else raw):
+                    yield b"".join(self._wrapped(line, number + index) for index, line in enumerate(lines)), number
+                    number += len(lines)
+            except (EOFError, OSError) as error:
+                raise _unreadable_file(url, error) from error
+
+    def _wrapped(self, line: bytes, number: int) -> bytes:
+        record = line.strip()
+        if not record:
+            return b"\n"
+        # The record must be one whole JSON object of its own, or it could close the envelope and open another.
+        try:
+            _is_object(record)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if not isinstance(parse(record, number, exact=False), dict):
+                raise unreadable("a line of a BATCH file is not a JSON object", record, number) from None
+        return self._before + record + self._after
+
+
+def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
+    kept = {name: content[name] for name in _KEPT if content.get(name) is not None}
+    if isinstance(kept.get("version"), str):
+        # Numbers were looked past as texts; a version is an integer in Singer.
+        kept["version"] = int(kept["version"]) if kept["version"].lstrip("-").isdigit() else kept["version"]
+    before = json.dumps({"type": "RECORD", "stream": stream}, ensure_ascii=True)[:-1] + ', "record": '
+    after = "".join(f", {json.dumps(name)}: {json.dumps(value)}" for name, value in kept.items()) + "}\n"
+    return before.encode("ascii"), after.encode("ascii")
+
+
+def _opened(url: str, s3: S3Settings) -> BinaryIO:
+    if url.startswith("s3://"):
+        bucket, _, key = url[len("s3://") :].partition("/")
+        return open_storage(f"s3://{bucket}", s3).open(key)
+    parts = urlsplit(url)
+    if parts.scheme not in ("", "file"):
+        raise InvalidMessage(
+            "a BATCH file is where this target cannot read", hint="use a path, file:// or s3://", scheme=parts.scheme
+        )
+    try:
+        return Path(unquote(parts.path) if parts.scheme else url).open("rb")
+    except OSError as error:
+        raise _unreadable_file(url, error) from error
+
+
+def _unreadable_file(url: str, error: Exception) -> InvalidMessage:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return InvalidMessage(
+        f"a BATCH file cannot be read: {reason.lower()}", hint="the tap and the target must see the same files", url=url
+    )
+
+
+def _inflated(raw: BinaryIO) -> Any:
+    from isal import igzip
+
+    return igzip.GzipFile(fileobj=raw, mode="rb")
+
+
+def _lines(source: Any) -> Iterator[list[bytes]]:
+    """Lines by about a megabyte; the last one may lack its newline."""
+    while lines := source.readlines(_BLOCK):
+        yield lines

@@ -1,0 +1,51 @@
+"""Errors of the input that singer-sdk has its own class for: both kinds at once, so that either can be caught.
+
+Their texts are this package's: where and what is wrong, and never a record.
+"""
+
+from __future__ import annotations
+
+from singer_sdk.exceptions import (
+    InvalidInputLine,
+    InvalidRecord,
+    MissingKeyPropertiesError,
+    RecordsWithoutSchemaException,
+)
+
+from singerlake.errors import InvalidMessage
+
+EXCERPT = 200
+"""Bytes of a bad line that its error shows."""
+_CONTENT = (b'"record"', b'"value"')
+
+
+class UnreadableLine(InvalidMessage, InvalidInputLine):
+    """A line that is no Singer message."""
+
+
+class RecordBeforeSchema(InvalidMessage, RecordsWithoutSchemaException):
+    """A RECORD or BATCH for a stream whose SCHEMA has not come."""
+
+
+class KeyPropertyMissing(InvalidMessage, MissingKeyPropertiesError):
+    """A record without one of its stream's key properties."""
+
+
+class RecordAgainstSchema(InvalidMessage, InvalidRecord):
+    """A record that its schema does not allow, where ``validate_records`` asks to look."""
+
+
+def unreadable(problem: str, line: bytes, number: int, *, hint: str = "look at what the tap writes") -> UnreadableLine:
+    """The error for a line that is no message: its number, its length in bytes and how it begins."""
+    return UnreadableLine(problem, hint=hint, line=number, length=len(line), begins=excerpt(line))
+
+
+def excerpt(line: bytes) -> str:
+    """The first bytes of a line for an error text. What a RECORD or STATE holds is left out, since an error ends up
+    in logs that more people read than the data."""
+    shown = line[:EXCERPT]
+    for name in _CONTENT:
+        at = shown.find(name)
+        if at >= 0:
+            shown = shown[: at + len(name)]
+    return shown.decode("utf-8", "backslashreplace")

@@ -1,0 +1,317 @@
+"""One run of the target: input in, files into the lake, STATE out. All that several threads share meets here, on the
+main one."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import msgspec
+
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import AccessDenied, FixTheInput, InputEndedEarly, InvalidMessage
+from singerlake.lake import Lake
+from singerlake.storage.s3_client import S3Settings
+from target_singerlake.batch import Batch
+from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
+from target_singerlake.errors import RecordBeforeSchema, unreadable
+from target_singerlake.files import Compressor, GrowingFile
+from target_singerlake.output import StateOutput
+from target_singerlake.progress import Progress
+from target_singerlake.publishing import PENDING_FILES, Publisher
+from target_singerlake.reader import Input, Waker
+from target_singerlake.rewriting import Rewriter, encode
+from target_singerlake.schema import schema_of
+from target_singerlake.settings import Settings
+from target_singerlake.state import HeldStates
+from target_singerlake.streams import Streams
+from target_singerlake.validation import Validators
+
+
+class Decoder(Protocol):
+    """What turns blocks into messages: ``BlockDecoder`` or ``Rewriter``."""
+
+    next_number: int
+
+    def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
+
+
+class Ingest:
+    """Everything of one run: ``consume`` once, then ``finish`` once. Either may raise, and that is its end."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        settings: Settings,
+        s3: S3Settings,
+        *,
+        rewriter: Rewriter | None,
+        logger: logging.Logger,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        self._settings = settings
+        self._s3 = s3
+        self._clock = clock
+        self._logger = logger
+        run_id = ids()
+        self._waker = Waker()
+        self._compressor = Compressor()
+        self._publisher = Publisher(
+            lake,
+            settings,
+            run_id=run_id,
+            writer_id=f"{socket.gethostname()}-{os.getpid()}-{run_id}",
+            clock=clock,
+            wake=self._waker.wake,
+        )
+        self._folder = _spool_folder(settings.spool_dir)
+        self._states = HeldStates()
+        self._output = StateOutput()
+        self._progress = Progress(logger, clock.monotonic())
+        self._streams = Streams(
+            settings,
+            run_id=run_id,
+            folder=self._folder,
+            ids=ids,
+            compressor=self._compressor,
+            states=self._states,
+            opened=self._publisher.open,
+            closed=self._close,
+        )
+        self._checks: dict[str, RecordCheck] = {}
+        self._decoder: Decoder = rewriter or BlockDecoder(self._checks)
+        self._validators = Validators() if settings.validate_records else None
+        self._signal: int | None = None
+        self._counts: Counter[str] = Counter()
+        self._now = clock.now()
+        self._monotonic = clock.monotonic()
+
+    def stop(self, signal_number: int) -> None:
+        """Ask the run to commit what is whole and end. Called from a signal handler: only a flag is set."""
+        self._signal = signal_number
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that asked the run to end."""
+        return self._signal
+
+    def consume(self, source: IO[Any] | None) -> Counter[str]:
+        """Take in all of the input; the counts of messages by type.
+
+        Input that no Singer reader can accept ends it, after what came before is committed and its STATE emitted.
+        Raises ``FixTheInput`` and whatever the lake raises.
+        """
+        with self._closing_on_error(), self._waker:
+            try:
+                rest = self._read(source)
+                if self._signal is None:
+                    self._take_rest(rest)
+            except FixTheInput:
+                self._drain("failed")
+                raise
+        return self._counts
+
+    def finish(self) -> None:
+        """Commit what is open and say how it went. Raises what the lake raises."""
+        with self._closing_on_error():
+            self._drain("finished" if self._signal is None else "stopped")
+        self._close_all()
+
+    def output_is_broken(self) -> bool:
+        """Whether STATE could not be emitted, since nobody reads it."""
+        return self._output.broken
+
+    def _read(self, source: IO[Any] | None) -> bytes:
+        incoming = Input(source, self._waker)
+        for block in incoming.blocks(self._patience):
+            if block:
+                self._feed(block)
+            self._tick()
+            if self._signal is not None:
+                return b""
+        return incoming.rest
+
+    def _take_rest(self, rest: bytes) -> None:
+        """What came after the last newline: a whole message that merely lacks it, or half of one."""
+        if not rest.strip():
+            return
+        try:
+            whole = isinstance(parse(rest, self._decoder.next_number, exact=False), dict)
+        except InvalidMessage:
+            whole = False
+        if not whole:
+            raise InputEndedEarly(
+                "the input ended in the middle of a line",
+                hint="what came before is committed; see why the tap stopped, then run again",
+                line=self._decoder.next_number,
+                length=len(rest),
+            )
+        self._feed(rest + b"\n")
+
+    def _patience(self) -> float:
+        """Seconds until something has to be done without input."""
+        now = self._clock.monotonic()
+        if self._signal is not None:
+            return 0.0
+        oldest, age = self._streams.oldest(), self._settings.max_file_age_seconds
+        due = oldest + age if oldest is not None and age else math.inf
+        return min(due, self._progress.next_line()) - now
+
+    def _tick(self) -> None:
+        """What time and other threads have to say between two blocks."""
+        self._compressor.check()
+        self._monotonic = self._clock.monotonic()
+        age = self._settings.max_file_age_seconds
+        if age:
+            self._streams.close_older(self._monotonic - age)
+        self._take_outcomes()
+        while self._publisher.pending > PENDING_FILES:
+            self._take_outcomes(wait=True)
+        self._progress.tick(self._monotonic)
+
+    def _feed(self, block: bytes) -> None:
+        self._now = self._clock.now()
+        self._monotonic = self._clock.monotonic()
+        self._progress.read(len(block))
+        self._take(self._decoder.messages(block, self._decoder.next_number))
+        self._streams.keep_within_memory()
+
+    def _take(self, messages: Iterator[Records | Message]) -> None:
+        for message in messages:
+            if type(message) is Records:
+                if self._validators is not None:
+                    self._validators.check(self._streams.schema(message.stream), message)
+                self._streams.add(
+                    message.stream, message.data, message.count, message.count, self._now, self._monotonic
+                )
+                self._progress.records(message.stream, message.count)
+                self._counts["RECORD"] += message.count
+            else:
+                self._other(message)
+
+    def _other(self, message: Message) -> None:
+        self._counts[message.kind] += 1
+        if message.kind == "STATE":
+            self._state(message)
+        elif message.kind == "SCHEMA":
+            self._schema(message)
+        elif message.kind == "ACTIVATE_VERSION":
+            self._require_schema(message)
+            self._streams.add(message.stream, message.line, 1, 0, self._now, self._monotonic)
+        else:
+            self._batch(message)
+
+    def _schema(self, message: Message) -> None:
+        known = self._streams.schema(message.stream)
+        if known is not None and known.line == message.line:
+            return
+        schema = schema_of(message.line, message.number)
+        if self._streams.use_schema(schema):
+            self._checks[schema.stream] = RecordCheck(schema.stream, schema.content.key_properties)
+            self._progress.seen(schema.stream)
+        self._take_outcomes()
+
+    def _state(self, message: Message) -> None:
+        value = _state_value(message.line, message.number)
+        if value is not None:
+            self._states.arrived(value)
+            self._emit()
+
+    def _batch(self, message: Message) -> None:
+        batch = Batch(message.line, message.number)
+        for url in batch.urls:
+            for block, number in batch.blocks(url, self._s3):
+                try:
+                    self._take(self._decoder.messages(block, number))
+                except InvalidMessage as error:
+                    raise type(error)(error.message, hint=error.hint, **{**error.context, "batch_file": url}) from error
+                self._streams.keep_within_memory()
+                self._tick()
+
+    def _require_schema(self, message: Message) -> None:
+        if self._streams.schema(message.stream) is None:
+            raise RecordBeforeSchema(
+                f"{message.kind} came before its stream's SCHEMA",
+                hint="the tap must send SCHEMA first",
+                line=message.number,
+                stream=message.stream,
+            )
+
+    def _close(self, file: GrowingFile) -> None:
+        self._publisher.publish(file)
+
+    def _take_outcomes(self, *, wait: bool = False) -> None:
+        for committed in self._publisher.outcomes(wait=wait):
+            self._states.committed(committed.growing.epoch)
+            self._progress.committed(committed)
+        self._emit()
+
+    def _emit(self) -> None:
+        value = self._states.safe()
+        if value is not None:
+            self._output.write(value)
+
+    def _drain(self, status: str) -> None:
+        """Commit everything that is open, and wait for it."""
+        self._publisher.status = status
+        self._streams.close_all()
+        while self._publisher.pending:
+            self._take_outcomes(wait=True)
+            self._progress.tick(self._clock.monotonic())
+        self._take_outcomes()
+        self._publisher.settle()
+        self._progress.summary()
+
+    @contextmanager
+    def _closing_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._close_all()
+            raise
+
+    def _close_all(self) -> None:
+        self._compressor.close()
+        self._publisher.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _spool_folder(spool_dir: str | None) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="singerlake-", dir=spool_dir))
+    except OSError as error:
+        raise AccessDenied(
+            f"the spool cannot be made: {(error.strerror or str(error)).lower()}",
+            hint="set spool_dir to a folder that can be written",
+            spool_dir=spool_dir or tempfile.gettempdir(),
+        ) from error
+
+
+class _State(msgspec.Struct, gc=False):
+    value: msgspec.Raw
+
+
+_decode_state = msgspec.json.Decoder(_State).decode
+_NOTHING = (b"null", b"{}")
+
+
+def _state_value(line: bytes, number: int) -> bytes | None:
+    """The bytes of a STATE message's value; None for a value that holds nothing, which would erase bookmarks."""
+    try:
+        value = bytes(_decode_state(line).value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        content = parse(line, number)
+        if not isinstance(content, dict) or "value" not in content:
+            raise unreadable("a STATE message has no value", line, number) from None
+        value = encode(content["value"])
+    return None if b"".join(value.split()) in _NOTHING else value

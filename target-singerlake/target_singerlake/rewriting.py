@@ -1,0 +1,182 @@
+"""The rewriting road: stream maps, flattening and added metadata, by singer-sdk's maps and this package's care.
+
+From ``StreamMap.transform`` on nothing of singer-sdk touches a record: what a tap calls ``_sdc_...`` stays, time
+stamps stay texts, numbers keep their digits, and the envelope keeps what it holds. Messages that no map changes keep
+their very bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import simplejson
+from singer_sdk.exceptions import MappingError
+from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTransform, StreamMap
+
+from singerlake.clock import Clock, timestamp
+from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
+from target_singerlake.decode import Message, RecordCheck, Records, envelope, parse
+from target_singerlake.errors import RecordBeforeSchema
+from target_singerlake.schema import schema_from
+
+_TIMES = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_deleted_at")
+_NUMBERS = ("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at")
+
+
+@dataclass
+class _Way:
+    """One map of one stream: what its SCHEMA becomes, and whether messages pass it as they are."""
+
+    map: StreamMap
+    check: RecordCheck
+    schema_line: bytes
+    unchanged: bool
+
+
+@dataclass
+class Rewriter:
+    """Messages as the configured maps make them; takes the place of ``BlockDecoder``."""
+
+    mapper: PluginMapper
+    add_metadata: bool
+    clock: Clock
+    started: datetime
+    next_number: int = 1
+    _ways: dict[str, list[_Way]] = field(default_factory=dict)
+    _lines: dict[str, bytes] = field(default_factory=dict)
+    _said: dict[str, bytes] = field(default_factory=dict)
+
+    def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
+        """The messages that come of ``block``, whose first line has the number ``number``; see ``BlockDecoder``."""
+        for line in io.BytesIO(block):
+            if line.strip():
+                content = parse(line, number)
+                kind, stream = envelope(content, line, number)
+                if kind == "SCHEMA":
+                    yield from self._schema(content, stream, line, number)
+                elif kind in ("STATE", "BATCH"):
+                    yield Message(kind, stream, line, number)
+                else:
+                    for way in self._ways_of(stream, number):
+                        yield from self._through(way, content, line, number)
+            number += 1
+        self.next_number = number
+
+    def _ways_of(self, stream: str, number: int) -> list[_Way]:
+        if stream not in self._ways:
+            raise RecordBeforeSchema(
+                "a record came before its stream's SCHEMA",
+                hint="the tap must send SCHEMA first",
+                line=number,
+                stream=stream,
+            )
+        return self._ways[stream]
+
+    def _schema(self, content: dict[str, Any], stream: str, line: bytes, number: int) -> Iterator[Message]:
+        if self._lines.get(stream) != line:
+            raw = schema_from(content, line, stream, number).content
+            try:
+                self.mapper.register_raw_stream_schema(stream, copy.deepcopy(raw.schema), list(raw.key_properties))
+                maps = self.mapper.stream_maps[stream]
+                ways = [self._way(map, content, line) for map in maps if not isinstance(map, RemoveRecordTransform)]
+            except (SingerlakeError, MappingError):
+                raise
+            except Exception as error:
+                raise InvalidSchema(
+                    f"the stream maps or the flattening cannot take this schema ({type(error).__name__}: {error})",
+                    hint="leave this stream out of stream_maps and flattening",
+                    line=number,
+                    stream=stream,
+                ) from error
+            self._ways[stream], self._lines[stream] = ways, line
+        for way in self._ways[stream]:
+            yield self._said_anew(way, number)
+
+    def _said_anew(self, way: _Way, number: int) -> Message:
+        self._said[way.map.stream_alias] = way.schema_line
+        return Message("SCHEMA", way.map.stream_alias, way.schema_line, number)
+
+    def _way(self, map: StreamMap, content: dict[str, Any], line: bytes) -> _Way:
+        keys = list(map.transformed_key_properties or [])
+        check = RecordCheck(map.stream_alias, keys)
+        unchanged = isinstance(map, SameRecordTransform) and not map.flattening_enabled and not self.add_metadata
+        if unchanged:
+            return _Way(map, check, line, True)
+        schema = copy.deepcopy(map.transformed_schema)
+        if self.add_metadata:
+            schema["properties"] |= {name: {"type": ["null", "string"], "format": "date-time"} for name in _TIMES}
+            schema["properties"] |= {name: {"type": ["null", "integer"]} for name in _NUMBERS}
+        message = {**content, "stream": map.stream_alias, "schema": schema}
+        if keys or "key_properties" in content:
+            message["key_properties"] = keys
+        return _Way(map, check, encode(message) + b"\n", False)
+
+    def _through(self, way: _Way, content: dict[str, Any], line: bytes, number: int) -> Iterator[Records | Message]:
+        alias = way.map.stream_alias
+        made = line
+        if content["type"] == "RECORD":
+            record = self._transformed(way, content, number)
+            if record is None:
+                return
+            way.check.require_keys(record, number)
+            if not way.unchanged:
+                made = encode({**content, "stream": alias, "record": record}) + b"\n"
+        elif alias != content["stream"]:
+            made = encode({**content, "stream": alias}) + b"\n"
+        if self._said[alias] != way.schema_line:
+            # Two streams are mapped to one name: each record is kept with the schema it came with.
+            yield self._said_anew(way, number)
+        if content["type"] == "RECORD":
+            yield Records(alias, made, 1, number)
+        else:
+            yield Message("ACTIVATE_VERSION", alias, made, number)
+
+    def _transformed(self, way: _Way, content: dict[str, Any], number: int) -> dict[str, Any] | None:
+        if way.unchanged:
+            found: dict[str, Any] = content["record"]
+            return found
+        try:
+            record: dict[str, Any] | None = way.map.transform(copy.copy(content["record"]))
+        except MappingError:
+            raise
+        except Exception as error:
+            raise InvalidMessage(
+                f"a stream map failed on a record ({type(error).__name__})",
+                hint="correct the expression in stream_maps",
+                line=number,
+                stream=content["stream"],
+            ) from error
+        if record is not None and self.add_metadata:
+            now = self.clock.now()
+            record |= {
+                "_sdc_extracted_at": content.get("time_extracted"),
+                "_sdc_received_at": timestamp(now),
+                "_sdc_batched_at": timestamp(now),
+                "_sdc_deleted_at": record.get("_sdc_deleted_at"),
+                "_sdc_sequence": round(now.timestamp() * 1000),
+                "_sdc_table_version": content.get("version"),
+                "_sdc_sync_started_at": round(self.started.timestamp() * 1000),
+            }
+        return record
+
+
+def encode(message: Any) -> bytes:
+    """JSON of a message whose floats are ``Decimal``: every digit as it came."""
+    text = simplejson.dumps(message, **_STYLE, ensure_ascii=False)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return simplejson.dumps(message, **_STYLE, ensure_ascii=True).encode("ascii")
+
+
+def _other(value: Any) -> str:
+    """What map expressions make that JSON has no type for, as singer-sdk writes it."""
+    return value.isoformat(sep="T") if isinstance(value, datetime) else str(value)
+
+
+_STYLE: dict[str, Any] = {"use_decimal": True, "separators": (",", ":"), "default": _other, "allow_nan": True}

@@ -1,0 +1,157 @@
+"""What the target is told: its settings' JSON Schema, and their typed values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.errors import SettingError
+from singerlake.lake import MANIFEST_STORES
+from singerlake.lock import LockSettings
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, setting
+
+EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
+"""The environment variable in which Meltano gives a loader the name of its tap."""
+_LOCK = LockSettings()
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "lake_root": LAKE_ROOT,
+    "tap_id": setting(
+        "string",
+        "Tap id",
+        "Under which name the tap's streams are kept. Default: the extractor's name, which Meltano gives in "
+        f"`${EXTRACTOR_NAME}`.",
+    ),
+    "manifest_store": setting(
+        "string",
+        "Manifest store",
+        "How writers of one stream agree. Default: the lake's own, `lockfile` for a new lake.",
+        enum=[*MANIFEST_STORES, None],
+    ),
+    "max_file_records": setting(
+        "integer", "Records per file", "Close a file at this many records; 0: never.", default=0, minimum=0
+    ),
+    "max_file_bytes": setting(
+        "integer",
+        "Bytes per file",
+        "Close a file once its compressed bytes reach this; 0: never. A file may be larger by what is compressed at "
+        "once, about a megabyte.",
+        default=128 << 20,
+        minimum=0,
+    ),
+    "max_file_age_seconds": setting(
+        "integer",
+        "Age of a file",
+        "Commit a file this many seconds after its first record, also while the tap is silent; 0: never.",
+        default=300,
+        minimum=0,
+    ),
+    "max_memory_bytes": setting(
+        "integer",
+        "Memory for buffers",
+        "Raw bytes that wait in memory to be compressed, over all streams together.",
+        default=64 << 20,
+        minimum=1 << 20,
+    ),
+    "compression_level": setting(
+        "integer",
+        "Compression level",
+        "Of gzip: 1 to 3 are fast (ISA-L), 4 to 9 smaller and much slower (zlib).",
+        default=1,
+        minimum=1,
+        maximum=9,
+    ),
+    "validate_records": setting(
+        "boolean",
+        "Validate records",
+        "Stop at a record that its JSON Schema does not allow. What is kept stays as the tap wrote it.",
+        default=False,
+    ),
+    "add_record_metadata": setting(
+        "boolean",
+        "Add record metadata",
+        "Add the `_sdc_*` properties to every record. Records are then written anew, which takes longer.",
+        default=False,
+    ),
+    "spool_dir": setting(
+        "string",
+        "Spool directory",
+        "Where files grow until they are uploaded. Default: the system's temporary directory.",
+    ),
+    "lock_max_wait_seconds": setting(
+        "integer",
+        "Longest wait for a lock",
+        "How long to wait for another live writer of the same stream and version.",
+        default=int(_LOCK.max_wait),
+        minimum=0,
+    ),
+    "lock_stale_after_seconds": setting(
+        "integer",
+        "A lock is stale after",
+        "Take over a lock that was not refreshed for this long.",
+        default=int(_LOCK.stale_after),
+        minimum=1,
+    ),
+    "lock_refresh_seconds": setting(
+        "integer",
+        "Refresh of a lock",
+        "How often a lock that is held is refreshed.",
+        default=int(_LOCK.refresh),
+        minimum=1,
+    ),
+    **S3_SETTINGS,
+}
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": PROPERTIES, "required": ["lake_root"]}
+
+SECRETS = tuple(name for name, described in PROPERTIES.items() if described.get("secret"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings that ingestion itself uses; bytes and seconds as the schema above says, 0: never."""
+
+    lake_root: str
+    tap_id: str
+    manifest_store: str | None
+    max_file_records: int
+    max_file_bytes: int
+    max_file_age_seconds: int
+    max_memory_bytes: int
+    compression_level: int
+    validate_records: bool
+    add_record_metadata: bool
+    spool_dir: str | None
+    lock: LockSettings
+
+
+def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """Typed settings from a validated config; null and missing mean the default. Raises ``SettingError``."""
+
+    def value(name: str) -> Any:
+        chosen = config.get(name)
+        return PROPERTIES[name].get("default") if chosen is None else chosen
+
+    tap_id = config.get("tap_id") or environment.get(EXTRACTOR_NAME)
+    if not tap_id:
+        raise SettingError("tap_id is not set", hint=f"set tap_id, or run under Meltano, which gives ${EXTRACTOR_NAME}")
+    return Settings(
+        lake_root=value("lake_root") or "",
+        tap_id=tap_id,
+        manifest_store=value("manifest_store"),
+        max_file_records=value("max_file_records"),
+        max_file_bytes=value("max_file_bytes"),
+        max_file_age_seconds=value("max_file_age_seconds"),
+        max_memory_bytes=value("max_memory_bytes"),
+        compression_level=value("compression_level"),
+        validate_records=value("validate_records"),
+        add_record_metadata=value("add_record_metadata"),
+        spool_dir=value("spool_dir"),
+        lock=LockSettings(
+            max_wait=value("lock_max_wait_seconds"),
+            stale_after=value("lock_stale_after_seconds"),
+            refresh=value("lock_refresh_seconds"),
+        ),
+    )

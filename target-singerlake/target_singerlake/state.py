@@ -1,0 +1,48 @@
+"""Which STATE may be emitted: the newest one before which every message is committed."""
+
+from __future__ import annotations
+
+
+class HeldStates:
+    """STATE messages between their coming and the commit of all that came before them.
+
+    Time is counted in STATE messages: an *epoch* is the stretch before the n-th one. A file that was opened in epoch
+    n holds back every STATE from the n-th on. Of two STATEs between which no file that is still open was opened, only
+    the newer one can ever matter, so no more are held than files are open, and one.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._open: dict[int, int] = {}
+        self._held: dict[int, bytes] = {}
+
+    def opened(self) -> int:
+        """A file gets its first message now; give what comes back to ``committed``."""
+        self._open[self.epoch] = self._open.get(self.epoch, 0) + 1
+        return self.epoch
+
+    def committed(self, epoch: int) -> None:
+        """All of a file that was opened in ``epoch`` is committed."""
+        self._open[epoch] -= 1
+        if not self._open[epoch]:
+            del self._open[epoch]
+            if epoch < self.epoch:
+                self._held.pop(epoch - 1, None)
+
+    def arrived(self, value: bytes) -> None:
+        """A STATE came; ``value`` are the bytes of its value."""
+        if self.epoch not in self._open:
+            self._held.pop(self.epoch - 1, None)
+        self._held[self.epoch] = value
+        self.epoch += 1
+
+    def safe(self) -> bytes | None:
+        """The newest STATE that may be emitted and has not been given before; None where there is none."""
+        # Files are opened in the order of their epochs, so the first open one is the oldest.
+        limit = next(iter(self._open), self.epoch)
+        value = None
+        for epoch in list(self._held):
+            if epoch >= limit:
+                break
+            value = self._held.pop(epoch)
+        return value

@@ -1,0 +1,149 @@
+"""The ``target-singerlake`` command: what singer-sdk needs to know of it."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from types import FrameType
+from typing import IO, Any
+
+from singer_sdk import Target
+from singer_sdk.exceptions import ConfigValidationError, SingerSDKError
+from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
+from singer_sdk.mapper import PluginMapper
+
+from singerlake.clock import SystemClock, random_id
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
+from singerlake.settings import s3_settings
+from target_singerlake.ingest import Ingest
+from target_singerlake.reader import MessageReader
+from target_singerlake.rewriting import Rewriter
+from target_singerlake.settings import SCHEMA, SECRETS, settings_of
+
+_MEANINGLESS = ("load_method", "batch_size_rows", "batch_config", "process_activate_version_messages")
+"""Settings of singer-sdk for targets that load tables; a lake takes whatever comes, and keeps all of it."""
+
+
+class TargetSingerlake(Target):
+    """Keeps what a Singer tap emits, byte for byte, in a lake that tap-singerlake replays and Spark reads."""
+
+    name = "target-singerlake"
+    package_name = "singerlake"
+    config_jsonschema = copy.deepcopy(SCHEMA)
+    capabilities: list[CapabilitiesEnum] = [  # noqa: RUF012  # singer-sdk's own declaration
+        PluginCapabilities.ABOUT,
+        PluginCapabilities.STREAM_MAPS,
+        PluginCapabilities.FLATTENING,
+        PluginCapabilities.BATCH,
+        PluginCapabilities.ACTIVATE_VERSION,
+        PluginCapabilities.STRUCTURED_LOGGING,
+        TargetCapabilities.VALIDATE_RECORDS,
+    ]
+
+    def __init__(self, **arguments: Any) -> None:
+        self._ingest: Ingest | None = None
+        self._signal: int | None = None
+        super().__init__(**{"message_reader": MessageReader(self._consume), **arguments})
+
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """singer-sdk's settings, without those that mean nothing to a lake."""
+        super().append_builtin_config(config_jsonschema)
+        for name in _MEANINGLESS:
+            config_jsonschema["properties"].pop(name, None)
+
+    def setup_mapper(self) -> None:
+        """The mapper, on a copy of the settings, since it takes some of them away."""
+        self.mapper = PluginMapper(plugin_config=copy.deepcopy(dict(self.config)), logger=self.logger)
+
+    def process_endofpipe(self) -> None:
+        """Commit what is open. Raises ``SystemExit`` with 128 + signal after a signal: the input was not read whole."""
+        if self._ingest is None:
+            return
+        ingest, self._ingest = self._ingest, None
+        ingest.finish()
+        if self._signal is not None:
+            self.logger.info("Stopped by signal %d; what was read is committed", self._signal)
+            raise SystemExit(128 + self._signal)
+        if ingest.output_is_broken():
+            self.logger.error("standard output was closed, so the last STATE was lost; all that was read is committed")
+            raise SystemExit(1)
+
+    def _consume(self, source: IO[Any] | None) -> dict[str, int]:
+        settings, s3 = settings_of(self.config), s3_settings(self.config)
+        clock = SystemClock()
+        rewriter = None
+        if self.config.get("stream_maps") or self.config.get("flattening_enabled") or settings.add_record_metadata:
+            rewriter = Rewriter(self.mapper, settings.add_record_metadata, clock, clock.now())
+        self._ingest = Ingest(
+            Lake.open(settings.lake_root, s3),
+            settings,
+            s3,
+            rewriter=rewriter,
+            logger=self.logger,
+            clock=clock,
+            ids=random_id,
+        )
+        if self._signal is not None:
+            self._ingest.stop(self._signal)
+        return self._ingest.consume(source)
+
+    def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
+        self._signal = signum
+        if self._ingest is not None:
+            self._ingest.stop(signum)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        try:
+            return [_without_secrets(error) for error in super()._validate_config(raise_errors=raise_errors)]
+        except ConfigValidationError as error:
+            error.errors = [_without_secrets(text) for text in error.errors]
+            raise
+
+    @classmethod
+    def invoke(cls, **arguments: Any) -> None:  # type: ignore[override]
+        """Run the command. What a person can put right is one line in the log, and exit code 1."""
+        try:
+            super().invoke(**arguments)
+        except ConfigValidationError:
+            raise
+        except (SingerlakeError, SingerSDKError) as error:
+            cls.logger.error("%s", error)
+            sys.exit(1)
+
+    # Messages go to Ingest by the block; singer-sdk's own ways, message by message, are not used.
+
+    def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
+        raise NotImplementedError(_BY_BLOCK)
+
+    def _process_record_message(self, message_dict: dict[str, Any]) -> None:
+        raise NotImplementedError(_BY_BLOCK)
+
+    def _process_state_message(self, message_dict: dict[str, Any]) -> None:
+        raise NotImplementedError(_BY_BLOCK)
+
+    def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
+        raise NotImplementedError(_BY_BLOCK)
+
+    def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
+        raise NotImplementedError(_BY_BLOCK)
+
+
+_BY_BLOCK = "messages are processed by the block: use process_lines"
+
+
+def _without_secrets(text: str) -> str:
+    for name in SECRETS:
+        if f"config['{name}']" in text:
+            return f"{name} is not valid (its value is not shown)"
+    return text
+
+
+def main() -> None:
+    """The console command."""
+    TargetSingerlake.cli()
+
+
+if __name__ == "__main__":
+    main()

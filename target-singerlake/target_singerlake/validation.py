@@ -1,0 +1,57 @@
+"""``validate_records``: a look at each record with singer-sdk's JSON Schema validator. It changes nothing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+from singer_sdk.exceptions import InvalidJSONSchema
+from singer_sdk.sinks.core import JSONSchemaValidator
+
+from singerlake.errors import InvalidSchema
+from target_singerlake.decode import Records, parse
+from target_singerlake.errors import RecordAgainstSchema
+from target_singerlake.schema import Schema
+
+
+class Validators:
+    """One validator a stream, made anew when its schema changes."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[bytes, Any]] = {}
+
+    def check(self, schema: Schema | None, records: Records) -> None:
+        """Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no value, and
+        ``InvalidSchema``."""
+        if schema is None:
+            return
+        validator = self._validator(schema, records.number)
+        for index, line in enumerate(io.BytesIO(records.data)):
+            record = parse(line, records.number + index)["record"]
+            try:
+                validator.validate(record)
+            except ValidationError as error:
+                raise RecordAgainstSchema(
+                    "a record is not what its schema allows",
+                    hint="correct the tap, or unset validate_records",
+                    line=records.number + index,
+                    stream=records.stream,
+                    property=".".join(str(step) for step in error.absolute_path),
+                    rule=str(error.validator),
+                ) from None
+
+    def _validator(self, schema: Schema, number: int) -> Any:
+        made = self._made.get(schema.stream)
+        if made is None or made[0] != schema.identity:
+            try:
+                made = schema.identity, JSONSchemaValidator(schema.content.schema).validator
+            except InvalidJSONSchema as error:
+                raise InvalidSchema(
+                    "a schema is not valid JSON Schema",
+                    hint="correct the tap, or unset validate_records",
+                    line=number,
+                    stream=schema.stream,
+                ) from error
+            self._made[schema.stream] = made
+        return made[1]
