@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,7 +100,7 @@ def test_a_bookmark_says_exactly_what_was_written_before_it(files, every):
 def test_no_more_messages_lie_between_two_bookmarks_than_asked_for(files, every):
     events, _ = events_of(files)
     told = [0] + [written for _, written in run(events, every=every)[1]]
-    assert all(0 < later - earlier <= every for earlier, later in zip(told, told[1:], strict=False))
+    assert all(0 < later - earlier <= every for earlier, later in itertools.pairwise(told))
 
 
 @given(FILES, st.integers(1, 8), st.data())
