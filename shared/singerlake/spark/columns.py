@@ -122,7 +122,8 @@ def merge(left: Column, right: Column) -> Column:
 
 def merge_all(types: list[Column]) -> Column:
     """The merge of all; ``Nothing`` of none."""
-    return reduce(merge, types, Nothing())
+    nothing: Column = Nothing()
+    return reduce(merge, types, nothing)
 
 
 def settle(column: Column) -> Column:

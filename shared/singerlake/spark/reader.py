@@ -16,7 +16,7 @@ from singerlake.singer_file import Block, read_blocks
 from singerlake.spark.columns import Struct
 from singerlake.spark.decode import BatchDecoder, Origin
 from singerlake.spark.options import ReadOptions
-from singerlake.spark.snapshot import Pin, declared, open_stream, pin, selected
+from singerlake.spark.snapshot import Pin, declared, open_stream, selected
 from singerlake.spark.spark_types import arrow_schema, requested
 from singerlake.spark.splits import Run, pack, runs
 from singerlake.storage.port import Storage
@@ -33,12 +33,11 @@ class RunsPartition(InputPartition):
     runs: tuple[Run, ...]
 
 
-def plan(options: ReadOptions, pinned: Pin | None, schema: StructType) -> SingerlakeReader:
-    """A reader of ``pinned`` (None: of the stream as it is now) as ``schema``. Raises ``Rebuilt``, ``UnknownName`` for
+def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeReader:
+    """A reader of ``pinned`` as ``schema``. Raises ``Rebuilt``, ``UnknownName`` for
     a column nobody declared, ``SettingError`` for a type no value has."""
     stream = open_stream(options)
     manifest = stream.snapshot()
-    pinned = pinned or pin(manifest, options)
     files = selected(manifest, pinned)
     columns = requested(schema, declared(manifest, files, metadata=options.metadata))
     pieces = runs(files, pinned.first, pinned.stop, options.partition_bytes)

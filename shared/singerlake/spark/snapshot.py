@@ -14,7 +14,7 @@ from singerlake.format import selection
 from singerlake.format.model import DataFile, Manifest
 from singerlake.lake import Lake, LakeStream
 from singerlake.settings import s3_settings
-from singerlake.spark.columns import Field, Struct
+from singerlake.spark.columns import Struct
 from singerlake.spark.decode import METADATA
 from singerlake.spark.json_schema import columns_of
 from singerlake.spark.options import ReadOptions
@@ -90,7 +90,7 @@ def declared(manifest: Manifest, files: list[DataFile], *, metadata: bool) -> St
     return Struct(columns.fields + METADATA.fields)
 
 
-def inferred(columns: Struct | None, options: ReadOptions) -> tuple[Field, ...]:
+def inferred(columns: Struct | None, options: ReadOptions) -> Struct:
     """The columns of a DataFrame without a schema of the user's. Raises ``UnknownName`` where nothing declares any."""
     if columns is None:
         raise UnknownName(
@@ -104,7 +104,7 @@ def inferred(columns: Struct | None, options: ReadOptions) -> tuple[Field, ...]:
             hint="set option 'metadata' to read offsets and times only",
             tap=options.tap,
         )
-    return columns.fields
+    return columns
 
 
 def _files_mark(manifest: Manifest, stop: int) -> str:

@@ -10,23 +10,28 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from singerlake.format.model import Manifest
     from singerlake.spark.snapshot import Pin
 
 
 class SingerlakeDataSource(DataSource):
     """``spark.read.format("singerlake")``. Options: ``shared/docs/spark.md``.
 
-    Spark makes one instance for a DataFrame, asks it for ``schema`` unless the user gave one, and keeps it: what
-    ``schema`` pins, every later ``reader`` of that DataFrame reads.
+    For each DataFrame Spark makes one instance on the driver, asks it for ``schema``, pickles it once, and asks a copy
+    for a ``reader`` at every action. What is pinned when it is pickled is therefore what the DataFrame reads for as
+    long as it lives. Under a user's schema Spark does so only at the first action, and never asks for ``schema``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         from singerlake.spark.options import read_options
 
-        # Spark's own attribute of that name would keep the secrets where they can be printed.
+        # The base class would keep the options, and so the secrets, as they came.
         self.options: Any = {}
         self._options = read_options(options)
         self._pin: Pin | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pin": self._pin or self._pinned()[1]}
 
     @classmethod
     def name(cls) -> str:
@@ -34,19 +39,24 @@ class SingerlakeDataSource(DataSource):
         return "singerlake"
 
     def schema(self) -> StructType:
-        """The columns of the versions selected; fixes what will be read. Raises ``NotALake``, ``UnknownName`` and
+        """The columns of the versions selected; pins what will be read. Raises ``NotALake``, ``UnknownName`` and
         whatever reading the manifest raises."""
-        from singerlake.spark.columns import Struct
-        from singerlake.spark.snapshot import declared, inferred, open_stream, pin, selected
+        from singerlake.spark.snapshot import declared, inferred, selected
         from singerlake.spark.spark_types import to_spark
 
-        manifest = open_stream(self._options).snapshot()
-        self._pin = pin(manifest, self._options)
+        manifest, self._pin = self._pinned()
         columns = declared(manifest, selected(manifest, self._pin), metadata=self._options.metadata)
-        return to_spark(Struct(inferred(columns, self._options)))
+        return to_spark(inferred(columns, self._options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A plan of what was pinned, or of the stream as it is now where a user's schema left it open."""
+        """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema ``UnknownName`` and
+        ``SettingError``."""
         from singerlake.spark.reader import plan
 
-        return plan(self._options, self._pin, schema)
+        return plan(self._options, self._pin or self._pinned()[1], schema)
+
+    def _pinned(self) -> tuple[Manifest, Pin]:
+        from singerlake.spark.snapshot import open_stream, pin
+
+        manifest = open_stream(self._options).snapshot()
+        return manifest, pin(manifest, self._options)

@@ -1,0 +1,282 @@
+"""A lake read by a real Spark: what comes out, what is pinned, and what each mistake is answered with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.format import layout
+from singerlake.lake import Lake
+from singerlake.spark import register
+from tests.lakes import activate_version_line, build_stream, record_line
+
+TAP, STREAM = "tap-a", "orders!"
+V1 = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        "who": {"type": "object", "properties": {"name": {"type": "string"}}},
+    },
+}
+V2 = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["null", "number"]},
+        "who": {"type": "object", "properties": {"age": {"type": "integer"}}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        'a"b': {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    },
+}
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Two versions: ids 0 to 4 in two files of v1, then 5.5 and 6.5 in one of v2."""
+    lake = Lake.open(str(tmp_path / "lake"))
+    at = "2026-01-01T00:00:00+00:00"
+    first = [{"id": n, "at": at, "who": {"name": f"n{n}"}} for n in range(5)]
+    build_stream(lake, TAP, STREAM, V1, first, file_size=3, member_size=2)
+    second = [
+        activate_version_line(STREAM, 7),
+        record_line(STREAM, {"id": 5.5, "who": {"age": 9}, "tags": ["x", None]}, time_extracted="2026-01-01T01:00:00Z"),
+        b'{"type":"RECORD","stream":"orders!","record":{"id":6.5,"a\\"b":NaN}}',
+    ]
+    build_stream(lake, TAP, STREAM, V2, second)
+    return lake
+
+
+@pytest.fixture
+def load(spark: SparkSession, lake: Lake) -> Load:
+    """Load with the options given, the required ones filled in."""
+
+    def load(schema: str | None = None, **options: Any) -> DataFrame:
+        reader = spark.read.format("singerlake")
+        for name, value in {"path": lake.storage.url, "tap": TAP, "stream": STREAM, **options}.items():
+            reader = reader.option(name, value)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return load
+
+
+def data_files(lake: Lake) -> list[Path]:
+    manifest = lake.stream(TAP, STREAM).snapshot()
+    return [Path(lake.storage.url) / layout.stream_prefix(TAP, STREAM) / file.path for file in manifest.files]
+
+
+def failure(action: Callable[[], object]) -> str:
+    with pytest.raises(PySparkException) as raised:
+        action()
+    return str(raised.value)
+
+
+def test_all_versions_are_read_with_their_columns_united_and_no_registration(load: Load) -> None:
+    found = load()
+    assert found.schema.simpleString() == (
+        'struct<id:double,at:timestamp,who:struct<name:string,age:bigint>,tags:array<string>,a"b:string>'
+    )
+    rows = found.selectExpr("id", "unix_seconds(at)", "who.name", "who.age", "tags", '`a"b`').orderBy("id").collect()
+    start = 1767225600
+    assert [tuple(row) for row in rows] == [
+        *((float(n), start, f"n{n}", None, None, None) for n in range(5)),
+        (5.5, None, None, 9, ["x", None], None),
+        (6.5, None, None, None, None, "NaN"),
+    ]
+
+
+def test_sql_reads_from_a_version_on_and_the_view_is_a_fixed_snapshot(spark: SparkSession, lake: Lake) -> None:
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW seen USING singerlake OPTIONS "
+        f"(PATH '{lake.storage.url}', Tap '{TAP}', stream '{STREAM}', FROM_VERSION 'v2')"
+    )
+    assert spark.sql("SELECT id FROM seen ORDER BY id").collect() == [(5.5,), (6.5,)]
+    build_stream(lake, TAP, STREAM, V1, [{"id": 100}])
+    assert spark.sql("SELECT count(*) FROM seen").first() == (2,)
+
+
+def test_a_version_is_named_by_label_hash_or_segment_and_what_comes_back_later_is_kept(load: Load, lake: Lake) -> None:
+    build_stream(lake, TAP, STREAM, V1, [{"id": 100}])
+    (v1, v2) = lake.stream(TAP, STREAM).snapshot().versions
+    for name in ("v2", v2, layout.to_segment(v2)):
+        found = load(from_version=name)
+        assert sorted(row.id for row in found.select("id").collect()) == [5.5, 6.5, 100.0]
+        assert found.columns == ["id", "who", "tags", 'a"b', "at"]
+    assert load(versions=f" {v1}, ").columns == ["id", "at", "who"]
+    assert sorted(row.id for row in load(versions="v1,").select("id").collect()) == [0, 1, 2, 3, 4, 100]
+    assert [row.id for row in load(versions="v1", from_version="v2").select("id").collect()] == [100]
+
+
+def test_metadata_says_where_each_row_comes_from(load: Load, lake: Lake) -> None:
+    manifest = lake.stream(TAP, STREAM).snapshot()
+    rows = (
+        load(metadata=True).selectExpr("id", "_singerlake_offset", "_singerlake_version", "_singerlake_file").collect()
+    )
+    by_offset = {row._singerlake_offset: row for row in rows}
+    assert sorted(by_offset) == [0, 1, 2, 3, 4, 6, 7]
+    for file in manifest.files:
+        for offset in range(file.offset, file.end):
+            if offset in by_offset:
+                assert by_offset[offset]._singerlake_version == file.version
+                assert by_offset[offset]._singerlake_file == file.path
+    times = load(metadata=True).selectExpr("id", "unix_seconds(_time_extracted) AS t").where("t IS NOT NULL").collect()
+    assert times == [(5.5, 1767229200)]
+
+
+def test_a_dataframe_reads_the_same_rows_however_the_lake_grows(load: Load, lake: Lake) -> None:
+    before = load()
+    build_stream(lake, TAP, STREAM, V1, [{"id": 100}])
+    assert before.count() == 7
+    build_stream(lake, TAP, STREAM, V1, [{"id": 101}])
+    assert before.count() == 7
+    assert load().count() == 9
+
+
+def test_with_a_schema_of_ones_own_a_dataframe_is_fixed_from_its_first_use_on(load: Load, lake: Lake) -> None:
+    found = load("id DOUBLE")
+    build_stream(lake, TAP, STREAM, V1, [{"id": 100}])
+    assert found.count() == 8
+    build_stream(lake, TAP, STREAM, V1, [{"id": 101}])
+    assert found.count() == 8
+    assert found.where("id > 5").count() == 3
+
+
+def test_a_schema_of_ones_own_chooses_columns_and_types(load: Load) -> None:
+    found = load("who STRING, id DECIMAL(9,1), at STRING")
+    rows = found.orderBy("id").collect()
+    assert [str(row.id) for row in rows] == ["0.0", "1.0", "2.0", "3.0", "4.0", "5.5", "6.5"]
+    assert rows[0].at == "2026-01-01T00:00:00+00:00"
+    assert json.loads(rows[0].who) == {"name": "n0"}
+    assert json.loads(rows[5].who) == {"age": 9}
+    assert rows[6].who is None
+    assert load("_singerlake_offset INT, id DOUBLE", metadata=True).columns == ["_singerlake_offset", "id"]
+
+
+def test_one_file_is_read_by_many_tasks_and_each_record_once(spark: SparkSession, lake: Lake, load: Load) -> None:
+    lines = [record_line("big", {"id": n}) for n in range(2000)]
+    build_stream(lake, TAP, "big", V1, lines, file_size=2000, member_size=100)
+    found = load(stream="big", partition_bytes=12 * len(b"".join(lines)) // 100, metadata=True)
+    assert 5 <= found.rdd.getNumPartitions() <= 15
+    assert found.selectExpr(
+        "count(*)", "sum(id)", "count(DISTINCT _singerlake_offset)", "max(id - _singerlake_offset)"
+    ).collect() == [(2000, 1999000, 2000, 0)]
+    assert load(stream="big").rdd.getNumPartitions() == 1
+
+
+def test_registering_by_hand_reads_the_same(spark: SparkSession, load: Load) -> None:
+    register(spark)
+    assert load().count() == 7
+
+
+def test_without_a_manifest_the_files_themselves_are_read(load: Load, lake: Lake) -> None:
+    (Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)).unlink()
+    found = load(metadata=True)
+    assert found.selectExpr("count(*)", "max(_singerlake_offset)").collect() == [(7, 7)]
+    later = load()
+    data_files(lake)[0].unlink()
+    assert "the stream was rebuilt after this DataFrame was made; load it again" in failure(later.count)
+
+
+def test_an_empty_stream_needs_a_schema_and_then_has_no_rows(load: Load, lake: Lake) -> None:
+    lake.stream(TAP, "empty").writer(writer_id="w").open()
+    assert "stream 'empty' has no data to take a schema from; give one with .schema(...)" in failure(
+        lambda: load(stream="empty")
+    )
+    assert load("id BIGINT, x STRING", stream="empty").collect() == []
+
+
+def test_a_stream_whose_schemas_name_nothing_is_read_for_its_metadata(load: Load, lake: Lake) -> None:
+    build_stream(lake, TAP, "bare", {"properties": {}}, [{"a": 1}, {"a": 2}])
+    assert "name no properties" in failure(lambda: load(stream="bare"))
+    assert load(stream="bare", metadata=True).selectExpr("max(_singerlake_offset)").collect() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"stream": "nope"}, "tap 'tap-a' has no stream 'nope'; it has: orders!"),
+        ({"tap": "nope"}, "no tap 'nope' in this lake; it has: tap-a"),
+        ({"from_version": "v9"}, "has no version 'v9'; it has: v1 ("),
+        ({"versions": "v1,v9"}, "has no version 'v9'; it has: v1 ("),
+        ({"path": "/nowhere/at/all"}, "nothing here is a lake; check lake_root"),
+        ({"path": "gs://x/y"}, "a scheme nobody here knows"),
+        ({"path": " "}, "option 'path' is missing"),
+        ({"from_verison": "v2"}, "option 'from_verison' is not known; use one of: path, tap, stream, from_version"),
+        ({"aws_secret_access_key": "hush-hush"}, "aws_secret_access_key is set without"),
+    ],
+)
+def test_a_wrong_option_is_told_when_loading(load: Load, options: dict[str, str], expected: str) -> None:
+    message = failure(lambda: load(**options))
+    assert expected in message
+    assert "hush-hush" not in message
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ("id DOUBLE, nmae STRING", "no column 'nmae' in the versions selected; there are: id, at, who, tags, a\"b"),
+        ("who STRUCT<nmae: STRING>", "no column 'who.nmae' in the versions selected; there are: name, age"),
+        ("_singerlake_offset BIGINT", "no column '_singerlake_offset'"),
+        ("id FLOAT", "column 'id' cannot be read as float; use boolean"),
+        ("tags ARRAY<BINARY>", "column 'tags[]' cannot be read as binary"),
+    ],
+)
+def test_a_schema_that_asks_for_what_is_not_there_is_told_before_any_task(
+    load: Load, schema: str, expected: str
+) -> None:
+    assert expected in failure(lambda: load(schema).collect())
+
+
+def test_a_value_that_does_not_fit_fails_the_read_with_its_place(load: Load, lake: Lake) -> None:
+    build_stream(lake, TAP, "odd", V1, [{"id": 1}, {"id": "31337"}, {"id": 3}])
+    message = failure(load(stream="odd").collect)
+    assert "column 'id' is an integer of 64 bits, and one record holds a string" in message
+    assert "offset=1" in message
+    assert ".singer.gz" in message
+    assert "31337" not in message
+    assert load("at TIMESTAMP", stream="odd").count() == 3
+    assert [row.id for row in load("id STRING", stream="odd").orderBy("id").collect()] == ['"31337"', "1", "3"]
+
+
+def test_a_file_that_went_away_says_to_load_again(load: Load, lake: Lake) -> None:
+    found = load()
+    gone = data_files(lake)[1]
+    gone.unlink()
+    message = failure(found.collect)
+    assert "this DataFrame was loaded before gc removed the file; load it again" in message
+    assert gone.name in message
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "empty"])
+def test_a_broken_file_is_an_error_with_its_name_and_never_fewer_rows(load: Load, lake: Lake, damage: str) -> None:
+    path = data_files(lake)[0]
+    body = path.read_bytes()
+    altered = body[:-30] + bytes(255 - byte for byte in body[-30:-20]) + body[-20:]
+    path.write_bytes({"cut": body[:-10], "altered": altered, "empty": b""}[damage])
+    message = failure(load().collect)
+    assert "BrokenFile" in message
+    assert path.name in message
+
+
+def test_after_a_rebuild_a_dataframe_says_so(load: Load, lake: Lake) -> None:
+    found = load()
+    path = Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)
+    manifest = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**manifest, "lineage": "another"}))
+    assert "the stream was rebuilt after this DataFrame was made; load it again" in failure(found.collect)
+    assert load().count() == 7
+
+
+def test_secrets_stay_out_of_every_plan(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    found = load(aws_access_key_id="AKIASHOWN", aws_secret_access_key="hush-hush", aws_session_token="hush-too")
+    found.explain("formatted")
+    found.explain(True)
+    shown = capsys.readouterr().out + str(found._jdf.queryExecution()) + repr(found)
+    assert "singerlake" in shown
+    assert "hush" not in shown

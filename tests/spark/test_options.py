@@ -1,0 +1,77 @@
+"""Options: any case, nothing misread, nothing mistyped, no secret shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import SettingError
+from singerlake.settings import S3_SETTINGS
+from singerlake.spark.options import OPTIONAL, REQUIRED, read_options
+from singerlake.spark.splits import TARGET_BYTES
+
+NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}
+
+
+def test_names_are_read_in_any_case() -> None:
+    found = read_options({"PATH": "s3://b/p", "Tap": "t", "stream": "S x", "From_Version": "v2", "METADATA": "TRUE"})
+    assert (found.path, found.tap, found.stream, found.from_version, found.metadata) == (
+        "s3://b/p",
+        "t",
+        "S x",
+        "v2",
+        True,
+    )
+
+
+def test_what_is_left_out_means_everything_in_partitions_of_the_usual_size() -> None:
+    found = read_options(NEEDED)
+    assert (found.from_version, found.versions, found.metadata) == (None, None, False)
+    assert found.partition_bytes == TARGET_BYTES
+    assert found.storage == {}
+
+
+def test_a_local_path_no_longer_depends_on_the_working_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert read_options({**NEEDED, "path": "lake"}).path == str(tmp_path / "lake")
+    assert read_options({**NEEDED, "path": "~/lake"}).path == "/home/someone/lake"
+    assert read_options({**NEEDED, "path": "file:///lake"}).path == "file:///lake"
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_required_option_that_is_missing_is_named(name: str, value: str | None) -> None:
+    given = {key: text for key, text in {**NEEDED, name: value}.items() if text is not None}
+    with pytest.raises(SettingError, match=f"option '{name}' is missing; set .option"):
+        read_options(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metadata", "yes"),
+        ("s3_path_style", "1"),
+        ("versions", " , "),
+        ("partition_bytes", "0"),
+        ("partition_bytes", "64m"),
+        ("partition_bytes", "-5"),
+        ("from_offset", "5"),
+    ],
+)
+def test_an_option_that_means_nothing_is_named(name: str, value: str) -> None:
+    with pytest.raises(SettingError, match=f"option '{name}'"):
+        read_options({**NEEDED, name: value})
+
+
+def test_versions_are_a_list_between_commas() -> None:
+    assert read_options({**NEEDED, "versions": "v1, 3)vD5#h ,v3"}).versions == ("v1", "3)vD5#h", "v3")
+
+
+def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:
+    given = {name: "true" if name == "s3_path_style" else f"hush-{name}" for name in S3_SETTINGS}
+    found = read_options({**NEEDED, **{name.upper(): value for name, value in given.items()}})
+    assert found.storage == {**given, "s3_path_style": True}
+    assert "hush" not in repr(found)
+    assert not set(OPTIONAL) & set(S3_SETTINGS)

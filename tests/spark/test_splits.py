@@ -1,0 +1,91 @@
+"""Partitions: every message selected lies in exactly one, and they are of about one size."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.format.model import DataFile
+from singerlake.spark.splits import FILE_COST, Run, pack, runs
+
+MIB = 1 << 20
+
+
+def data_file(offset: int, messages: list[int], *, stored: int = MIB, raw: int = 8 * MIB, head: int = 300) -> DataFile:
+    """A file whose members hold ``messages`` each, ``stored`` bytes each and ``raw`` decompressed."""
+    return DataFile(
+        id=f"id{offset}",
+        path=f"v/{offset}",
+        version="v",
+        messages=sum(messages),
+        records=sum(messages),
+        bytes=head + stored * len(messages),
+        raw_bytes=raw * len(messages),
+        sha256="",
+        first="",
+        last="",
+        members=tuple((head + stored * index, count) for index, count in enumerate(messages)),
+        offset=offset,
+    )
+
+
+def stream(counts: list[list[int]]) -> list[DataFile]:
+    files: list[DataFile] = []
+    for messages in counts:
+        files.append(data_file(files[-1].end if files else 0, messages))
+    return files
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), max_size=5),
+    st.integers(0, 40),
+    st.integers(0, 60),
+    st.integers(1, 40 * MIB),
+)
+def test_every_message_selected_is_in_exactly_one_run_in_order(
+    counts: list[list[int]], first: int, stop: int, target: int
+) -> None:
+    files = stream(counts)
+    pieces = list(runs(files, first, stop, target))
+    meant = [offset for piece in pieces for offset in range(piece.first, piece.stop)]
+    end = files[-1].end if files else 0
+    assert meant == list(range(first, min(stop, end)))
+    assert [piece for packed in pack(pieces, target) for piece in packed] == pieces
+    by_path = {file.path: file for file in files}
+    for piece in pieces:
+        whole, part = by_path[piece.part.path], piece.part
+        begin = whole.members.index(part.members[0])
+        assert part.members == whole.members[begin : begin + len(part.members)]
+        assert part.offset == whole.offset + sum(count for _, count in whole.members[:begin])
+        assert part.offset <= piece.first < piece.stop <= part.end
+        assert piece.start == part.members[0][0]
+        following = whole.members[begin + len(part.members) :]
+        assert piece.end == (following[0][0] if following else whole.bytes)
+        assert part.raw_bytes <= target or len(part.members) == 1
+
+
+def test_one_large_file_feeds_all_cores() -> None:
+    large = data_file(0, [20_000] * 128)
+    partitions = pack(runs([large], 0, large.end))
+    assert len(partitions) >= 16
+    assert all(len(partition) == 1 for partition in partitions)
+
+
+def test_small_files_share_a_partition_and_count_for_being_opened() -> None:
+    files = [data_file(index * 10, [10], stored=100, raw=1000) for index in range(1000)]
+    partitions = pack(runs(files, 0, 10_000, 64 * MIB), 64 * MIB)
+    assert max(len(partition) for partition in partitions) <= 64 * MIB // FILE_COST
+    assert len(partitions) < 30
+    assert sum(len(partition) for partition in partitions) == 1000
+
+
+def test_nothing_selected_gives_no_partition() -> None:
+    assert pack(runs([data_file(0, [5])], 5, 5)) == []
+    assert pack([]) == []
+
+
+def test_a_run_holds_of_the_members_table_only_what_it_reads() -> None:
+    large = data_file(0, [10] * 1000)
+    piece: Run = next(runs([large], 0, large.end, 16 * MIB))
+    assert len(piece.part.members) == 2
+    assert piece.part.messages == 20
