@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
 
 from demo import flights
@@ -27,6 +26,17 @@ MARK = OUTPUT / ".made-by-demo"
 LAKE = OUTPUT / "lake"
 TAP, STREAM = "tap-postgres", "public-flights"
 STEPS = 10
+WHAT_TO_LOOK_AT = """
+Look at
+    output/lake    the lake: gzip files of the very lines the tap wrote, and a manifest for each stream
+    output/csv     what the third-party target made of the replay
+    output/logs    the log of every command
+    meltano.yml    the project that just ran, to copy
+and try
+    zcat output/lake/raw/tap-postgres/public-flights/*/*.singer.gz | head -2
+    .venv/bin/singerlake ls output/lake --json
+    make demo      again: it begins anew
+"""
 
 
 def main() -> int:
@@ -39,7 +49,7 @@ def main() -> int:
     except StepFailed as error:
         console.print(failure(error), soft_wrap=True)
         return 1
-    console.print(what_to_look_at())
+    console.print(WHAT_TO_LOOK_AT, soft_wrap=True, highlight=False)
     return 0
 
 
@@ -56,19 +66,19 @@ def run(display: Display, commands: Commands) -> None:
             say(f"{flights.change(server.dsn):,} rows new or changed")
         with display.step("Capture again, incrementally: the new column makes schema version v2"):
             commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
-    with display.step("Look: singerlake ls output/lake"):
-        display.console.print(commands.run("singerlake", "ls", str(LAKE)), highlight=False, end="")
-    with display.step("Check every file's bytes, checksum and counts: singerlake verify output/lake"):
-        commands.run("singerlake", "verify", str(LAKE))
+    with display.step("Look: singerlake ls output/lake") as say:
+        say(commands.run("singerlake", "ls", str(LAKE)).rstrip())
+    with display.step("Check every file's bytes, checksum and counts: singerlake verify output/lake") as say:
+        say(commands.run("singerlake", "verify", str(LAKE)).rstrip())
     with display.step("Replay from v2 onward into CSV: meltano run tap-singerlake target-csv") as say:
         commands.run("meltano", "run", "replay", TAP_SINGERLAKE_FROM_VERSION="v2")
         say(f"{rows_in(OUTPUT / 'csv'):,} rows in output/csv")
     with display.step("Replay again: the bookmark knows that nothing is new") as say:
         commands.run("meltano", "run", "replay", TARGET_CSV_OUTPUT_PATH=str(OUTPUT / "csv-second-run"))
         say(f"{rows_in(OUTPUT / 'csv-second-run'):,} rows")
-    with display.step("Read both versions with Spark: spark.read.format('singerlake')"):
-        lines = commands.run(sys.executable, "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
-        display.console.print(by_airport([json.loads(line) for line in lines]))
+    with display.step("Read both versions with Spark: spark.read.format('singerlake')") as say:
+        lines = commands.run("python", "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
+        say(by_airport([json.loads(line) for line in lines]))
 
 
 def fresh_output() -> None:
@@ -113,21 +123,6 @@ def by_airport(rows: list[dict[str, object]]) -> Table:
     for row in rows:
         shown.add_row(str(row["origin"]), f"{row['flights']:,}", str(row["delay"]), f"{row['with_airline']:,}")
     return shown
-
-
-def what_to_look_at() -> Panel:
-    """Where to go from here."""
-    return Panel.fit(
-        "output/lake            the lake: gzip files of the very lines the tap wrote, and a manifest for each stream\n"
-        "output/csv             what the third-party target made of the replay\n"
-        "output/logs            the log of every command\n"
-        "meltano.yml            the project that just ran, to copy\n"
-        "\n"
-        "zcat output/lake/raw/tap-postgres/public-flights/*/*.singer.gz | head -2\n"
-        "python -m json.tool output/lake/raw/tap-postgres/public-flights/manifest.json\n"
-        ".venv/bin/singerlake --help",
-        title="Look at",
-    )
 
 
 if __name__ == "__main__":

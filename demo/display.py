@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 LINES_ON_FAILURE = 15
+INDENT = " " * 4
 
 
 class StepFailed(Exception):
@@ -44,17 +46,18 @@ class Display:
         self._progress.stop()
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show ``title`` as under way, then as done with what the step said of its result and the seconds it took."""
-        notes: list[str] = []
+    def step(self, title: str) -> Iterator[Callable[[RenderableType], None]]:
+        """Show ``title`` as under way, then as done with the seconds it took and what the step said of its result."""
+        notes: list[RenderableType] = []
         self._progress.update(self._task, description=title)
         started = time.monotonic()
         yield notes.append
         took = time.monotonic() - started
         self._progress.advance(self._task)
-        self.console.print(f"[green]✓[/green] {title} [dim]({took:.1f} s)[/dim]")
+        self.console.print(f"[green]✓[/green] {title} [dim]({took:.1f} s)[/dim]", soft_wrap=True)
         for note in notes:
-            self.console.print(f"    {note}")
+            whole = textwrap.indent(note, INDENT) if isinstance(note, str) else note
+            self.console.print(whole, soft_wrap=True, highlight=False)
 
 
 class Commands:
