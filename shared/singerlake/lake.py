@@ -125,13 +125,16 @@ class Lake:
                 entries.append(found)
         return {"streams": entries}
 
-    def announce(self, manifest: Manifest) -> None:
-        """Bring ``catalogue.json`` and ``singerlake.json`` up to what a stream's manifest says. Both are caches of
-        what the streams hold: a lost race leaves them behind, never wrong, and is not an error."""
-        fresh = catalogue.entry(manifest)
-        if fresh is not None:
-            self._update_catalogue(manifest.tap, fresh)
-        self._update_root(manifest.tap, manifest.store)
+    def announce(self, *manifests: Manifest) -> None:
+        """Bring ``catalogue.json`` and ``singerlake.json`` up to what streams' manifests say, those of one tap in one
+        write. Both are caches of what the streams hold: a lost race leaves them behind, never wrong, and is not an
+        error."""
+        for tap in dict.fromkeys(manifest.tap for manifest in manifests):
+            own = [manifest for manifest in manifests if manifest.tap == tap]
+            fresh = [entry for entry in map(catalogue.entry, own) if entry is not None]
+            if fresh:
+                self._update_catalogue(tap, fresh)
+            self._update_root(tap, own[-1].store)
 
     def _names(self, prefix: str) -> list[str]:
         found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
@@ -142,14 +145,14 @@ class Lake:
         stored = self.storage.get(key)
         return (root.from_json(stored.body, key=key), stored.etag) if stored else None
 
-    def _update_catalogue(self, tap: str, fresh: dict[str, Any]) -> None:
+    def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
         key = layout.catalogue_key(tap)
         for _ in range(_CACHE_ATTEMPTS):
             stored = self.storage.get(key)
             known = catalogue.from_json(stored.body, key=key) if stored else None
-            if known is not None and fresh in known["streams"]:
+            if known is not None and all(entry in known["streams"] for entry in fresh):
                 return
-            body = catalogue.to_json(catalogue.merged(known, fresh))
+            body = catalogue.to_json(catalogue.merged(known, *fresh))
             if self._replace(key, body, stored.etag if stored else None):
                 return
 

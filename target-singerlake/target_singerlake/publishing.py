@@ -60,6 +60,7 @@ class Publisher:
         self._channels: dict[str, _Channel] = {}
         self._outcomes: SimpleQueue[Committed | BaseException] = SimpleQueue()
         self._announcing = threading.Lock()
+        self._noting = threading.Lock()
         self._to_announce: dict[str, Manifest] = {}
         self._other: list[Future[None]] = []
         self.pending = 0
@@ -156,7 +157,7 @@ class Publisher:
         if committed.file.version in channel.announced:
             return
         channel.announced |= {committed.file.version}
-        with self._announcing:
+        with self._noting:
             waiting = bool(self._to_announce)
             self._to_announce[channel.name] = committed.manifest
         if not waiting:
@@ -164,6 +165,6 @@ class Publisher:
 
     def _announce(self) -> None:
         with self._announcing:
-            manifests, self._to_announce = list(self._to_announce.values()), {}
-        for manifest in manifests:
-            self._lake.announce(manifest)
+            with self._noting:
+                manifests, self._to_announce = list(self._to_announce.values()), {}
+            self._lake.announce(*manifests)

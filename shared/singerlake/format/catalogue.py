@@ -51,10 +51,10 @@ def stream_entry(stream: str, schema: Any, key_properties: Iterable[str]) -> dic
     }
 
 
-def merged(catalogue: dict[str, Any] | None, fresh: dict[str, Any]) -> dict[str, Any]:
-    """``catalogue`` with one stream's entry replaced or added; streams in the order of their names."""
+def merged(catalogue: dict[str, Any] | None, *fresh: dict[str, Any]) -> dict[str, Any]:
+    """``catalogue`` with streams' entries replaced or added; streams in the order of their names."""
     known = {item["tap_stream_id"]: item for item in (catalogue or {}).get("streams", ())}
-    known[fresh["tap_stream_id"]] = fresh
+    known |= {item["tap_stream_id"]: item for item in fresh}
     return {"streams": [known[name] for name in sorted(known)]}
 
 
