@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import sys
 from typing import Any
@@ -31,8 +32,15 @@ class _Commands(click.Group):
             ctx.exit(USAGE if isinstance(error, FixTheSettings) else FAILED)
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("singerlake")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="singerlake", prog_name="singerlake")
+@click.version_option(_version(), prog_name="singerlake")
 @click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
 def main(debug: bool) -> None:
     """Look after a Singerlake. LAKE is a path or s3://bucket/prefix; unset, it is $SINGERLAKE_LAKE_ROOT.

@@ -176,6 +176,11 @@ class _Reader:
             self._tail.append(piece[cut:])
 
     def _lines(self, block: bytes) -> None:
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError as error:
+                _broken(self.key, f"holds what is not UTF-8 after {self.messages} messages", error)
         if self.schema_message is None:
             end = block.index(b"\n") + 1
             self._schema(block[:end])
@@ -257,8 +262,9 @@ class _Reader:
         if not self._origins:
             return None
         replaces = tuple(source for part in self._origins for source in part.replaces)
-        if sum(messages for _, messages in replaces) != self.messages:
-            _broken(self.key, f"holds {self.messages} messages, its header says otherwise")
+        expected = sum(messages for _, messages in replaces)
+        if expected != self.messages:
+            _broken(self.key, f"holds {self.messages} messages, its header says {expected}")
         return msgspec.structs.replace(self._origins[0], replaces=replaces)
 
 
