@@ -31,7 +31,8 @@ ALWAYS = -1
 
 @dataclass(frozen=True)
 class Request:
-    """A request as the server saw it; header names are lower case, credentials left out."""
+    """A request as the server saw it; header names are lower case, credentials left out. For services other than S3,
+    ``query`` is the body."""
 
     method: str
     path: str
@@ -123,7 +124,7 @@ class S3Server:
         self._control("DELETE")
 
     def requests(self) -> list[Request]:
-        """The S3 requests seen since the last call, oldest first."""
+        """The requests seen since the last call, oldest first."""
         return [Request(**each) for each in json.loads(self._control("GET"))]
 
     def _add(

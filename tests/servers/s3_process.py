@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,13 @@ _CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 
 
 class _Dropped(ConnectionAbortedError):
-    """Makes the HTTP server close the connection without a reply."""
+    """Ends a request without a reply, or without the rest of it."""
+
+
+def _hang_up(environ: Environ) -> _Dropped:
+    """Close the client's connection; raise what this gives."""
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    return _Dropped()
 
 
 class Application:
@@ -59,10 +66,11 @@ class Application:
         elif "/s3/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
             status, headers, reply = self._s3(environ, body)
         else:
+            self._note(environ, body.decode("latin-1"))
             status, headers, reply = self._forward(environ, body)
         start_response(status, headers)
         if environ.pop("tests.truncate", False):
-            return _truncated(reply)
+            return _truncated(environ, reply)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [reply]
 
     def _control(self, method: str, body: bytes) -> Reply:
@@ -77,7 +85,7 @@ class Application:
         return "200 OK", [("Content-Type", "application/json")], json.dumps(seen).encode()
 
     def _s3(self, environ: Environ, body: bytes) -> Reply:
-        self._note(environ)
+        self._note(environ, environ.get("QUERY_STRING", ""))
         key_id = re.search(r"Credential=([^/]+)/", environ["HTTP_AUTHORIZATION"])
         # moto's STS hands out key ids that begin with ASIA to whoever assumes a role
         if key_id is None or (key_id[1] != self._access_key_id and not key_id[1].startswith("ASIA")):
@@ -90,19 +98,19 @@ class Application:
         elif kind == "refuse_quoted_etags" and environ.get("HTTP_IF_MATCH", "").startswith('"'):
             return _error(412, "PreconditionFailed")
         elif kind == "drop_request":
-            raise _Dropped
+            raise _hang_up(environ)
         elif kind == "error" and fault and not fault["after"]:
             return _error(fault["status"], fault["code"])
         reply = self._forward(environ, body)
         if kind == "drop_reply":
-            raise _Dropped
+            raise _hang_up(environ)
         if kind == "error" and fault and fault["after"]:
             return _error(fault["status"], fault["code"])
         if kind == "truncate":
             environ["tests.truncate"] = True
         return reply
 
-    def _note(self, environ: Environ) -> None:
+    def _note(self, environ: Environ, query: str) -> None:
         headers = {
             name[5:].replace("_", "-").lower(): value
             for name, value in environ.items()
@@ -113,7 +121,7 @@ class Application:
                 {
                     "method": environ["REQUEST_METHOD"],
                     "path": environ["PATH_INFO"].encode("latin-1").decode(errors="replace"),
-                    "query": environ.get("QUERY_STRING", ""),
+                    "query": query,
                     "headers": headers,
                 }
             )
@@ -152,13 +160,13 @@ def _read_body(environ: Environ) -> bytes:
     length = int(environ.get("CONTENT_LENGTH") or 0)
     body: bytes = environ["wsgi.input"].read(length)
     if len(body) != length:
-        raise _Dropped
+        raise _hang_up(environ)
     return body
 
 
-def _truncated(reply: bytes) -> Iterator[bytes]:
+def _truncated(environ: Environ, reply: bytes) -> Iterator[bytes]:
     yield reply[: len(reply) // 2]
-    raise _Dropped
+    raise _hang_up(environ)
 
 
 def _error(status: int, code: str) -> Reply:

@@ -17,7 +17,7 @@ from singerlake.errors import MissingFile, NoSuchBucket, SettingError, Singerlak
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.port import Capabilities, Entry, Folder, Refused, Stored, Written
 from singerlake.storage.probe import probe
-from singerlake.storage.s3_attempts import settle
+from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
 from singerlake.storage.s3_errors import Meaning, is_absent, is_past_end, meaning, translate
 from singerlake.storage.s3_stream import open_stream
@@ -126,8 +126,9 @@ class S3Storage:
         def send() -> Written | Refused:
             return request() if if_match is None else self._under(if_match, key, request)
 
-        refused: Written | Refused | None = Refused() if if_absent or if_match is not None else None
-        return settle(send, look, refused, clock=self._clock, translate=self._translate(key), key=key)
+        conditional = if_absent or if_match is not None
+        write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
+        return settle(write, clock=self._clock, translate=self._translate(key), key=key)
 
     def upload(self, key: str, path: Path) -> Entry:
         """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object nobody lists."""
@@ -213,8 +214,8 @@ class S3Storage:
                 return True
             return False if if_match is not None and entry.etag != if_match else None
 
-        refused = None if if_match is None else False
-        return settle(send, look, refused, clock=self._clock, translate=self._translate(key), key=key)
+        write = Write[bool](send, look, refused=False, conditional=if_match is not None)
+        return settle(write, clock=self._clock, translate=self._translate(key), key=key)
 
     @property
     def _clients(self) -> Clients:

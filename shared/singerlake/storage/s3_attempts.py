@@ -8,7 +8,8 @@ where no earlier try can have caused it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from singerlake.clock import Clock
 from singerlake.errors import SingerlakeError, UnknownOutcome
@@ -23,22 +24,23 @@ _NO_TRY_AFTER = 90.0
 """Seconds; a store that does not answer costs a long time-out at each try."""
 
 
-def settle(
-    send: Callable[[], Result],
-    look: Callable[[], Result | None],
-    refused: Result | None,
-    *,
-    clock: Clock,
-    translate: Callable[[Exception], SingerlakeError],
-    key: str,
-) -> Result:
-    """The result of a write.
-
-    ``send`` makes one request. ``look`` reads back: the result where the write's effect is seen, ``refused`` where it
-    can no longer happen because its condition has ceased to hold, None where it still may. ``refused`` is None for a
-    write without condition. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
-    once something may have.
+@dataclass(frozen=True)
+class Write(Generic[Result]):
+    """One write: ``send`` makes one request. ``look`` reads back and gives the result where the write's effect is
+    seen, ``refused`` where it can no longer happen because its condition has ceased to hold, None where it still may.
     """
+
+    send: Callable[[], Result]
+    look: Callable[[], Result | None]
+    refused: Result
+    conditional: bool
+
+
+def settle(
+    write: Write[Result], *, clock: Clock, translate: Callable[[Exception], SingerlakeError], key: str
+) -> Result:
+    """The result of a write. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
+    once something may have."""
     began = clock.monotonic()
     unclear = False
     last: Exception | None = None
@@ -48,23 +50,21 @@ def settle(
                 break
             clock.sleep(clock.jitter() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
         try:
-            return send()
+            return write.send()
         except Exception as error:
             last = error
             means = meaning(error)
-            if means is Meaning.FATAL or (means is Meaning.REFUSED and refused is None):
+            if means is Meaning.FATAL or (means is Meaning.REFUSED and not write.conditional):
                 break
-            if means is Meaning.REFUSED and refused is not None and not unclear:
-                return refused
+            if means is Meaning.REFUSED and not unclear:
+                return write.refused
             unclear = unclear or means is Meaning.UNKNOWN
         if unclear:
-            seen = _look(look)
+            seen = _look(write)
             if seen is not None:
                 return seen
-            if means is Meaning.REFUSED and refused is not None:
-                return refused
     assert last is not None
-    if meaning(last) is Meaning.CONFLICT and (seen := _look(look)) is not None:
+    if meaning(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
         return seen
     if not unclear:
         raise translate(last) from last
@@ -76,8 +76,8 @@ def settle(
     ) from last
 
 
-def _look(look: Callable[[], Result | None]) -> Result | None:
+def _look(write: Write[Result]) -> Result | None:
     try:
-        return look()
+        return write.look()
     except SingerlakeError:
         return None
