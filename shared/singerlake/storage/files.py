@@ -61,7 +61,7 @@ def copy_durably(source: Path, target: Path) -> None:
 def adopt(source: Path, target: Path) -> bool:
     """Move a file over ``target`` without copying, flushed, with the owner's group and the mode that ``target`` has.
 
-    False, with both files as they were but for the mode, where that cannot be done: another file system, or a group
+    False, with the bytes of both files as they were, where that cannot be done: another file system, or a group
     that this process may not give.
     """
     model = target.stat()
@@ -72,6 +72,7 @@ def adopt(source: Path, target: Path) -> bool:
         if status.st_gid != model.st_gid:
             os.chown(source, -1, model.st_gid)
         os.chmod(source, model.st_mode & 0o7777)
+        os.utime(source)  # under a temporary name, an old file would count as abandoned
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
