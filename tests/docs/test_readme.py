@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from singerlake.spark.java import Java
 from tests.docs import readme
 from tests.meltano import project
 
@@ -19,16 +20,16 @@ ROOT = readme.README.parent
 BIN = Path(sys.executable).parent
 
 
-def test_the_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
+def test_the_commands_print_what_the_readme_shows(tmp_path: Path, java: Java) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if "SINGERLAKE" not in name and "MELTANO" not in name},
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "COLUMNS": "120",
+        "COLUMNS": "200",
         "NO_COLOR": "1",
     }
     ran = 0
     for block in readme.blocks():
-        if block.name and block.language == "json":
+        if block.name and block.language in {"json", "python"}:
             (tmp_path / block.name).write_text(block.text)
         for command in readme.commands(block.text) if block.language == "console" else ():
             done = subprocess.run(
@@ -37,7 +38,7 @@ def test_the_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stderr
             assert readme.stable(done.stdout) == readme.stable(command.prints), command.line
             ran += 1
-    assert ran >= 4
+    assert ran >= 10
 
 
 def test_the_meltano_project_to_copy_captures_and_replays(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A small tap over a JSON file of tables, incremental by ``id`` and, like many, inclusive of its bookmark.
 
-Settings: ``source``, a file {"table": [{"id": 1, ...}]}; and for one test ``pause``, a folder: after the first row of
-a table the tap writes ``there`` into it and goes on when ``go`` appears.
+Settings: ``source``, a file {"table": [{"id": 1, ...}]}; and ``pause``, a folder: after each row the tap waits there
+until a file ``go`` appears.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ for name in sorted(chosen & tables.keys()):
             continue
         write({"type": "RECORD", "stream": name, "record": row})
         if config.get("pause"):
-            folder = Path(config["pause"])
-            (folder / "there").touch()
-            while not (folder / "go").exists():
+            while not (Path(config["pause"]) / "go").exists():
                 time.sleep(0.02)
     bookmarks[name] = {"id": tables[name][-1]["id"]}
     write({"type": "STATE", "value": {"bookmarks": bookmarks}})
