@@ -8,13 +8,19 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import say, say_json, shown, table
+from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.errors import UnknownName
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.locks import Held, break_lock, locks_of, read_lock
 
-_COLUMNS = (("KEY", False), ("WRITER", False), ("ACQUIRED", False), ("REFRESHED", False), ("UNCHANGED FOR", True))
+_COLUMNS = (
+    Column("KEY", folds=True),
+    Column("WRITER", folds=True),
+    Column("ACQUIRED", folds=True),
+    Column("REFRESHED", folds=True),
+    Column("UNCHANGED FOR", number=True),
+)
 
 
 @click.group()

@@ -7,19 +7,19 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap_option, with_lake
-from singerlake.cli.output import counted, say_json, size, table
+from singerlake.cli.output import Column, counted, say_json, shown, size, table
 from singerlake.lake import Lake
 from singerlake.maintenance.census import Census, take_census
 from singerlake.maintenance.rebuild import THREADS, in_parallel
 
 _COLUMNS = (
-    ("TAP", False),
-    ("STREAM", False),
-    ("VERSIONS", False),
-    ("FILES", True),
-    ("RECORDS", True),
-    ("BYTES", True),
-    ("LAST WRITE", False),
+    Column("TAP", folds=True),
+    Column("STREAM", folds=True),
+    Column("VERSIONS", folds=True),
+    Column("FILES", number=True),
+    Column("RECORDS", number=True),
+    Column("BYTES", number=True),
+    Column("LAST WRITE (UTC)"),
 )
 
 
@@ -52,7 +52,7 @@ def _table(lake: Lake, streams: list[Census]) -> None:
             size(sum(stream.bytes for stream in streams)),
         )
     )
-    table(_COLUMNS, (_row(stream) for stream in streams), caption=f"{lake.storage.url}: {totals}")
+    table(_COLUMNS, (_row(stream) for stream in streams), caption=f"{shown(lake.storage.url)}: {totals}")
 
 
 def _row(stream: Census) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _row(stream: Census) -> tuple[str, ...]:
         f"{stream.files:,}",
         f"{stream.records:,}",
         size(stream.bytes),
-        f"{stream.last_write:%Y-%m-%d %H:%M:%S} UTC" if stream.last_write else "",
+        f"{stream.last_write:%Y-%m-%d %H:%M}" if stream.last_write else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from singerlake.maintenance.findings import Finding
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _ENDLESS = 100_000
+_NARROWEST = 8
 
 
 def shown(text: str) -> str:
@@ -47,8 +49,8 @@ def say(line: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    """One JSON document on standard output, in ASCII, which takes any name on any terminal."""
+    click.echo(json.dumps(msgspec.to_builtins(value), indent=2))
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
@@ -63,31 +65,36 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     return asdict(finding)
 
 
-def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
-    """A table on standard output: ruled on a terminal, else aligned columns that nothing cuts short. A column is its
-    title and whether it holds numbers; cells are taken literally."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``number``: to the right. ``folds``: may take several lines on a terminal, so that others need not."""
+
+    title: str
+    number: bool = False
+    folds: bool = False
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
+    """A table on standard output, which nothing cuts short where that is no terminal. Cells are taken literally."""
     terminal = sys.stdout.isatty()
-    made = Table(box=_box() if terminal else None, pad_edge=False, header_style="bold", caption_justify="left")
-    for title, number in columns:
-        made.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=not terminal)
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        made.add_column(
+            column.title,
+            justify="right" if column.number else "left",
+            overflow="fold",
+            no_wrap=not (terminal and column.folds),
+            min_width=min(_NARROWEST, len(column.title)) if terminal else None,
+        )
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     console = Console(file=sys.stdout, highlight=False, markup=False, width=None if terminal else _ENDLESS)
-    if terminal:
+    with console.capture() as captured:
         console.print(made)
-    else:
-        with console.capture() as captured:
-            console.print(made)
-        for line in captured.get().splitlines():
-            click.echo(line.rstrip())
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
     if caption:
         click.echo(caption)
-
-
-def _box() -> Any:
-    from rich import box
-
-    return box.SIMPLE_HEAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
-from singerlake.errors import LookAtTheLake, SettingError
+from singerlake.errors import CorruptObject, ForeignManifest, LookAtTheLake, SettingError
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.caches import rebuild_catalogue, rebuild_root
@@ -88,8 +88,9 @@ def _streams(lake: Lake, pairs: list[tuple[str, str]], wish: Wish, threads: int)
                     progress=bar.advance,
                 )
             except LookAtTheLake as error:
-                way_out = "; or run again with --discard-manifest"
-                findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}{way_out}"))
+                discardable = isinstance(error, CorruptObject | ForeignManifest)
+                way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
+                findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))
     return done, findings
 
 

@@ -1,0 +1,190 @@
+"""What all commands share: the lake, exit codes, errors in one line, names that cannot break out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.cli.main import main
+from singerlake.cli.output import counted, shown, size
+from singerlake.errors import AccessDenied, NotALake
+from singerlake.format import layout
+from singerlake.lake import Lake
+from tests.cli.conftest import Run
+from tests.lakes import build_stream, record_line
+from tests.maintenance.shelf import SCHEMA
+
+COMMANDS = (("ls",), ("verify",), ("rebuild",), ("lock", "ls"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_root_that_is_no_lake_is_a_usage_error_in_one_line(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    result = run(*command, tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: nothing here is a lake")
+    assert result.stderr.count("\n") == 1
+    assert (result.stdout, list(tmp_path.iterdir())) == ("", [])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_tap_is_named_with_those_there_are(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    result = run(*command, lake.storage.url, "--tap", "nope")
+    assert (result.exit_code, "it has: t, u" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("verify",), ("rebuild",), ("lock", "ls")])
+def test_an_unknown_stream_is_named_with_those_there_are(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    result = run(*command, lake.storage.url, "--tap", "t", "--stream", "nope")
+    assert (result.exit_code, "it has: a/b, flights" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("verify",), ("rebuild",), ("lock", "ls")])
+def test_a_stream_needs_its_tap(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    result = run(*command, lake.storage.url, "--stream", "flights")
+    assert (result.exit_code, "--stream needs --tap" in result.stderr) == (2, True)
+
+
+def test_the_lake_may_come_from_the_environment(run: Run, lake: Lake) -> None:
+    result = run("ls", env={"SINGERLAKE_LAKE_ROOT": lake.storage.url})
+    assert (result.exit_code, "flights" in result.stdout) == (0, True)
+
+
+def test_no_lake_at_all_is_a_usage_error(run: Run) -> None:
+    assert run("ls").exit_code == 2
+
+
+@pytest.mark.parametrize("lake_root", ["", "s3://", "gs://bucket/x"])
+def test_a_root_that_names_no_storage_is_a_usage_error(run: Run, lake_root: str) -> None:
+    result = run("ls", lake_root)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_an_error_that_settings_do_not_fix_exits_with_1(run: Run, lake: Lake) -> None:
+    lake.storage.put(layout.root_metadata_key(), b"{")
+    result = run("ls", lake.storage.url)
+    assert result.exit_code == 1
+    assert "key='raw/singerlake.json'" in result.stderr
+
+
+def test_an_unreadable_folder_is_named(run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, prefix: str) -> None:
+        raise AccessDenied("not allowed to read", hint="check the permissions", key=prefix)
+
+    monkeypatch.setattr(type(lake.storage), "list_folder", refuse)
+    result = run("ls", lake.storage.url)
+    assert (result.exit_code, result.stderr.startswith("error: not allowed to read")) == (2, True)
+
+
+def test_debug_shows_where_an_error_came_from(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(NotALake):
+        run("--debug", "ls", tmp_path)
+
+
+def test_every_command_has_help_that_names_its_lake() -> None:
+    def leaves(command: click.Command) -> list[click.Command]:
+        below = command.commands.values() if isinstance(command, click.Group) else ()
+        return [leaf for child in below for leaf in leaves(child)] or [command]
+
+    found = leaves(main)
+    assert {command.name for command in found} == {"ls", "rebuild", "verify", "break"}
+    for command in found:
+        assert command.help
+        assert command.get_short_help_str()
+        assert any(param.human_readable_name == "LAKE" for param in command.params)
+
+
+def test_secrets_are_no_options() -> None:
+    options = {name for command in ("ls", "verify") for param in main.commands[command].params for name in param.opts}
+    assert not any(
+        "secret" in name or "token" in name or "key-id" in name.replace("kms-key-id", "") for name in options
+    )
+
+
+HOSTILE = ("\x1b[31mred\x1b[0m", "[bold]loud[/bold]", "line\nbreak", "\u202ejpg", "nul\0", "tab\there")
+
+
+def test_hostile_names_are_printed_without_effect(run: Run, root: Path) -> None:
+    lake = Lake.open(str(root))
+    for name in HOSTILE:
+        build_stream(lake, "t", name, SCHEMA, [record_line(name, {"n": 1})])
+    for command in ("ls", "verify", "rebuild"):
+        result = run(command, root)
+        assert result.exit_code == 0, result.output
+        for char in "\x1b\u202e\0\t":
+            assert char not in result.output
+    listed = run("ls", root).stdout
+    for name in HOSTILE:
+        assert shown(name) in listed
+    assert "[bold]loud[/bold]" in listed
+    assert run("ls", root, "--json").exit_code == 0
+
+
+def test_a_name_that_is_no_text_is_printed_as_an_escape(run: Run, lake: Lake) -> None:
+    lake.storage.put(f"{layout.stream_prefix('t', chr(0xD800))}x/singerlake.lock", b"{}")
+    assert "\\ud800" in run("ls", lake.storage.url).stdout
+    assert "\\ud800" in run("ls", lake.storage.url, "--json").stdout
+    assert "\\ud800: no data files" in run("rebuild", lake.storage.url).stdout
+
+
+@given(st.text(st.characters()))
+def test_what_is_shown_is_printable_and_tells_names_apart(text: str) -> None:
+    assert shown(text).isprintable()
+    if text.isprintable():
+        assert shown(text) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (99_949, "99.9 kB"),
+        (99_950, "100 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (17_600_000, "17.6 MB"),
+        (5 * 10**12, "5.0 TB"),
+        (10**19, "10000 PB"),
+    ],
+)
+def test_sizes_for_the_eye(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_counts_for_the_eye() -> None:
+    assert [counted(count, "file") for count in (0, 1, 1234)] == ["0 files", "1 file", "1,234 files"]
+
+
+def process(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    code = "from singerlake.cli.main import main; main(prog_name='singerlake')"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **env},
+        timeout=60,
+    )
+
+
+def test_the_process_ends_with_the_exit_code_and_no_traceback(tmp_path: Path, lake: Lake) -> None:
+    assert process("--version").stdout.startswith("singerlake, version ")
+    refused = process("verify", str(tmp_path / "elsewhere"))
+    assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
+    assert process("verify", lake.storage.url).returncode == 0
+
+
+@pytest.mark.parametrize(("encoding", "name"), [("ascii", "日"), ("latin-1", "\\u65e5"), ("utf-8", "日")])
+def test_no_encoding_of_the_terminal_is_too_small_for_a_name(lake: Lake, encoding: str, name: str) -> None:
+    lake.storage.put(layout.stream_prefix("t", "日") + "x/singerlake.lock", b"{}")
+    listed = process("ls", lake.storage.url, PYTHONIOENCODING=encoding)
+    assert (listed.returncode, name in listed.stdout) == (1, True)

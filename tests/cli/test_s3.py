@@ -1,0 +1,76 @@
+"""The same commands on a lake in S3, with settings from options and from the environment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from singerlake.format import layout
+from singerlake.lake import Lake
+from tests.cli.conftest import Run
+from tests.lakes import build_stream, record_line
+from tests.maintenance.shelf import SCHEMA
+from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    return s3.create_bucket(f"cli-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def s3_lake(s3: S3Server, bucket: str) -> Iterator[Lake]:
+    lake = Lake.open(f"s3://{bucket}/some/prefix", s3.settings())
+    build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": n}) for n in range(25)], file_size=10)
+    return lake
+
+
+@pytest.fixture
+def env(s3: S3Server) -> dict[str, str]:
+    return {
+        "SINGERLAKE_AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "SINGERLAKE_AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "SINGERLAKE_AWS_REGION": REGION,
+        "SINGERLAKE_S3_ENDPOINT_URL": s3.endpoint_url,
+    }
+
+
+def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
+    url = s3_lake.storage.url
+    assert "1 tap, 1 stream, 3 files, 25 records" in run("ls", url, env=env).stdout
+    assert run("verify", url, env=env).exit_code == 0
+    s3_lake.storage.delete(layout.manifest_key("t", "s"))
+    assert run("verify", url, env=env).exit_code == 1
+    rebuilt = run("rebuild", url, env=env)
+    assert (rebuilt.exit_code, "t/s: was made anew, 3 files, 25 messages" in rebuilt.stdout) == (0, True)
+    assert run("verify", url, env=env).exit_code == 0
+    assert run("lock", "ls", url, env=env).stdout == "no locks\n"
+
+
+def test_settings_may_be_options(run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]) -> None:
+    secrets = {name: value for name, value in env.items() if "ACCESS" in name}
+    options = ("--endpoint-url", s3.endpoint_url, "--region", REGION)
+    assert run("ls", s3_lake.storage.url, *options, env=secrets).exit_code == 0
+
+
+def test_a_bucket_that_is_not_there_is_a_usage_error(run: Run, env: dict[str, str]) -> None:
+    result = run("ls", f"s3://no-such-bucket-{uuid.uuid4().hex[:8]}", env=env)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_bucket_without_a_lake_is_a_usage_error(run: Run, bucket: str, env: dict[str, str]) -> None:
+    result = run("ls", f"s3://{bucket}", env=env)
+    assert (result.exit_code, "nothing here is a lake" in result.stderr) == (2, True)
+
+
+def test_a_manifest_whose_reply_is_lost_is_written_once(
+    run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]
+) -> None:
+    key = layout.manifest_key("t", "s")
+    s3_lake.storage.delete(key)
+    s3.drop_reply("PUT", key_contains="manifest.json")
+    assert run("rebuild", s3_lake.storage.url, env=env).exit_code == 0
+    assert run("verify", s3_lake.storage.url, env=env).exit_code == 0
