@@ -11,9 +11,9 @@ import orjson
 
 STATE_EVERY = 50_000
 """Rows between two STATE messages."""
-KEYS = ["year", "month", "day", "carrier", "flight", "origin"]
+KEYS = ["time_hour", "carrier", "flight"]
 _START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-_VERSION = 1
+_VERSION = 2
 
 
 def folder() -> Path:

@@ -6,7 +6,6 @@ The SDK's form (https://sdk.meltano.com/en/latest/batch.html): ``encoding`` is `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from singerlake.lake import open_storage
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.decode import envelope, parse
 from target_singerlake.errors import unreadable
+from target_singerlake.exact import encode
 
 _BLOCK = 1 << 20
 _KEPT = ("time_extracted", "version")
@@ -36,7 +36,7 @@ class Batch:
     """One BATCH message. Raises ``UnreadableLine``, ``InvalidMessage``."""
 
     def __init__(self, line: bytes, number: int) -> None:
-        content = parse(line, number, exact=False)
+        content = parse(line, number)
         _, self.stream = envelope(content, line, number)
         encoding, manifest = content.get("encoding"), content.get("manifest")
         if not isinstance(encoding, dict) or not isinstance(manifest, list):
@@ -86,12 +86,9 @@ class Batch:
 
 def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
     kept = {name: content[name] for name in _KEPT if content.get(name) is not None}
-    if isinstance(kept.get("version"), str):
-        # Numbers were looked past as texts; a version is an integer in Singer.
-        kept["version"] = int(kept["version"]) if kept["version"].lstrip("-").isdigit() else kept["version"]
-    before = json.dumps({"type": "RECORD", "stream": stream}, ensure_ascii=True)[:-1] + ', "record": '
-    after = "".join(f", {json.dumps(name)}: {json.dumps(value)}" for name, value in kept.items()) + "}\n"
-    return before.encode("ascii"), after.encode("ascii")
+    before = encode({"type": "RECORD", "stream": stream})[:-1] + b',"record":'
+    after = b"".join(b"," + encode(name) + b":" + encode(value) for name, value in kept.items()) + b"}\n"
+    return before, after
 
 
 def _opened(url: str, s3: S3Settings) -> BinaryIO:

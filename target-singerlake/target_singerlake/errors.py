@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from singer_sdk.exceptions import (
     InvalidInputLine,
-    InvalidRecord,
     MissingKeyPropertiesError,
     RecordsWithoutSchemaException,
 )
@@ -31,7 +30,7 @@ class KeyPropertyMissing(InvalidMessage, MissingKeyPropertiesError):
     """A record without one of its stream's key properties."""
 
 
-class RecordAgainstSchema(InvalidMessage, InvalidRecord):
+class RecordAgainstSchema(InvalidMessage):
     """A record that its schema does not allow, where ``validate_records`` asks to look."""
 
 

@@ -24,13 +24,14 @@ from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
 from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
 from target_singerlake.errors import RecordBeforeSchema, unreadable
+from target_singerlake.exact import encode
 from target_singerlake.files import Compressor, GrowingFile
 from target_singerlake.output import StateOutput
 from target_singerlake.progress import Progress
 from target_singerlake.publishing import PENDING_FILES, Publisher
 from target_singerlake.reader import Input, Waker
-from target_singerlake.rewriting import Rewriter, encode
-from target_singerlake.schema import schema_of
+from target_singerlake.rewriting import Rewriter
+from target_singerlake.schema import Schema, schema_of
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
 from target_singerlake.streams import Streams
@@ -188,16 +189,19 @@ class Ingest:
 
     def _take(self, messages: Iterator[Records | Message]) -> None:
         for message in messages:
-            if type(message) is Records:
-                if self._validators is not None:
-                    self._validators.check(self._streams.schema(message.stream), message)
-                self._streams.add(
-                    message.stream, message.data, message.count, message.count, self._now, self._monotonic
-                )
-                self._progress.records(message.stream, message.count)
-                self._counts["RECORD"] += message.count
-            else:
+            if type(message) is not Records:
                 self._other(message)
+            elif self._validators is None:
+                self._records(message)
+            else:
+                for record in message.one_by_one():
+                    self._validators.check(self._schema_of(record.stream, record.number), record)
+                    self._records(record)
+
+    def _records(self, records: Records) -> None:
+        self._streams.add(records.stream, records.data, records.count, records.count, self._now, self._monotonic)
+        self._progress.records(records.stream, records.count)
+        self._counts["RECORD"] += records.count
 
     def _other(self, message: Message) -> None:
         self._counts[message.kind] += 1
@@ -206,7 +210,7 @@ class Ingest:
         elif message.kind == "SCHEMA":
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
-            self._require_schema(message)
+            self._schema_of(message.stream, message.number)
             self._streams.add(message.stream, message.line, 1, 0, self._now, self._monotonic)
         else:
             self._batch(message)
@@ -238,14 +242,16 @@ class Ingest:
                 self._streams.keep_within_memory()
                 self._tick()
 
-    def _require_schema(self, message: Message) -> None:
-        if self._streams.schema(message.stream) is None:
+    def _schema_of(self, stream: str, number: int) -> Schema:
+        schema = self._streams.schema(stream)
+        if schema is None:
             raise RecordBeforeSchema(
-                f"{message.kind} came before its stream's SCHEMA",
+                "a message came before its stream's SCHEMA",
                 hint="the tap must send SCHEMA first",
-                line=message.number,
-                stream=message.stream,
+                line=number,
+                stream=stream,
             )
+        return schema
 
     def _close(self, file: GrowingFile) -> None:
         self._publisher.publish(file)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import simplejson
 from singer_sdk.exceptions import MappingError
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTransform, StreamMap
 
@@ -22,6 +21,7 @@ from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
 from target_singerlake.decode import Message, RecordCheck, Records, envelope, parse
 from target_singerlake.errors import RecordBeforeSchema
+from target_singerlake.exact import encode
 from target_singerlake.schema import schema_from
 
 _TIMES = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_deleted_at")
@@ -163,20 +163,3 @@ class Rewriter:
                 "_sdc_sync_started_at": round(self.started.timestamp() * 1000),
             }
         return record
-
-
-def encode(message: Any) -> bytes:
-    """JSON of a message whose floats are ``Decimal``: every digit as it came."""
-    text = simplejson.dumps(message, **_STYLE, ensure_ascii=False)
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return simplejson.dumps(message, **_STYLE, ensure_ascii=True).encode("ascii")
-
-
-def _other(value: Any) -> str:
-    """What map expressions make that JSON has no type for, as singer-sdk writes it."""
-    return value.isoformat(sep="T") if isinstance(value, datetime) else str(value)
-
-
-_STYLE: dict[str, Any] = {"use_decimal": True, "separators": (",", ":"), "default": _other, "allow_nan": True}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
@@ -21,25 +20,20 @@ class Validators:
     def __init__(self) -> None:
         self._made: dict[str, tuple[bytes, Any]] = {}
 
-    def check(self, schema: Schema | None, records: Records) -> None:
-        """Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no value, and
+    def check(self, schema: Schema, record: Records) -> None:
+        """Look at one record. Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no value, and
         ``InvalidSchema``."""
-        if schema is None:
-            return
-        validator = self._validator(schema, records.number)
-        for index, line in enumerate(io.BytesIO(records.data)):
-            record = parse(line, records.number + index)["record"]
-            try:
-                validator.validate(record)
-            except ValidationError as error:
-                raise RecordAgainstSchema(
-                    "a record is not what its schema allows",
-                    hint="correct the tap, or unset validate_records",
-                    line=records.number + index,
-                    stream=records.stream,
-                    property=".".join(str(step) for step in error.absolute_path),
-                    rule=str(error.validator),
-                ) from None
+        try:
+            self._validator(schema, record.number).validate(parse(record.data, record.number)["record"])
+        except ValidationError as error:
+            raise RecordAgainstSchema(
+                "a record is not what its schema allows",
+                hint="correct the tap, or unset validate_records",
+                line=record.number,
+                stream=record.stream,
+                property=".".join(str(step) for step in error.absolute_path),
+                rule=str(error.validator),
+            ) from None
 
     def _validator(self, schema: Schema, number: int) -> Any:
         made = self._made.get(schema.stream)
