@@ -147,8 +147,8 @@ def replace_marked(text: str, name: str, body: str, path: str) -> str:
 
 
 def utility_facts(group: click.Group) -> dict[str, Any]:
-    """The generated keys of the utility: a Meltano command for each of the command line's, which reads the settings from
-    the environment that Meltano makes of them."""
+    """The generated keys of the utility: a Meltano command for each of the command line's, which read their settings
+    from the environment, where Meltano puts them."""
     return {
         "settings_group_validation": [["lake_root"]],
         "settings": [setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **S3_SETTINGS}.items()],
@@ -190,13 +190,12 @@ def definitions() -> list[Definition]:
 def current(made: Sequence[Definition]) -> dict[str, str]:
     """Every generated file's text, by its path below the project's root."""
     files = {f"plugins/{one.name}.yml": HEADER + as_yaml(one.standalone()) for one in made}
-    for path, body in (("meltano.yml", lambda one: as_yaml(one.facts)), ("README.md", lambda one: table(one.facts))):
-        text = (ROOT / path).read_text()
-        for one in made:
-            if path != "README.md" or "capabilities" in one.facts:
-                text = replace_marked(text, one.name, body(one), path)
-        files[path] = text
-    return files
+    project, readme = ((ROOT / path).read_text() for path in ("meltano.yml", "README.md"))
+    for one in made:
+        project = replace_marked(project, one.name, as_yaml(one.facts), "meltano.yml")
+        if one.plugin_type != UTILITY[1]:
+            readme = replace_marked(readme, one.name, table(one.facts), "README.md")
+    return {**files, "meltano.yml": project, "README.md": readme}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
