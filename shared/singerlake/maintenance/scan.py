@@ -17,7 +17,7 @@ from singerlake.format.model import StreamSchema
 from singerlake.singer_file import FileHeader, Provenance, is_schema_line, member_extra
 
 _READ = 1 << 20
-_PIECE = 4 << 20
+_PIECE = 1 << 20
 _LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
 _HINT = "restore the file from a backup; a rebuild leaves it out"

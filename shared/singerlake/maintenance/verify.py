@@ -61,7 +61,12 @@ def verify_stream(
         findings += found
         if progress is not None:
             progress(file.bytes)
-    findings += _unlisted(storage, manifest, entries, prefix)
+    known = _known(manifest)
+    strays = [entry for entry in entries if entry.key[len(prefix) :] not in known]
+    if strays or any(finding.kind == "missing" for finding in findings):
+        fresh = _manifest(storage, tap, stream) or manifest
+        findings = [finding for finding in findings if finding.kind != "missing" or _lists(fresh, finding.key, prefix)]
+        findings += _unlisted(strays, fresh, prefix)
     return Verified(
         files=len(manifest.files),
         messages=sum(file.messages for file in manifest.files),
@@ -164,17 +169,22 @@ def _identity(manifest: Manifest, file: DataFile, scanned: Scanned, key: str) ->
         yield Finding("identity", key, f"says that it is file {own}, listed as {file.id}")
 
 
-def _unlisted(storage: Storage, manifest: Manifest, entries: Iterable[Entry], prefix: str) -> Iterator[Finding]:
-    """Data files that no manifest lists. The listing came before the manifest, so what a live writer has committed
-    since is in neither; what it is about to commit may be here."""
-    paths = {file.path for file in manifest.files} | {file.path for file in manifest.retired}
-    strays = [entry for entry in entries if entry.key[len(prefix) :] not in paths]
-    if not strays:
-        return
-    fresh = _manifest(storage, manifest.tap, manifest.stream)
-    paths = {file.path for file in fresh.files} | {file.path for file in fresh.retired} if fresh else set()
+def _known(manifest: Manifest) -> frozenset[str]:
+    """The paths of listed and retired files."""
+    return frozenset(file.path for files in (manifest.files, manifest.retired) for file in files)
+
+
+def _lists(manifest: Manifest, key: str, prefix: str) -> bool:
+    """Whether a file is still listed: one that is gone may have been vacuumed and collected meanwhile."""
+    return any(prefix + file.path == key for file in manifest.files)
+
+
+def _unlisted(strays: Iterable[Entry], fresh: Manifest, prefix: str) -> Iterator[Finding]:
+    """Data files that no manifest lists. They were seen before the manifest was read; what a live writer has committed
+    since is in the fresh one."""
+    known = _known(fresh)
     for entry in strays:
-        if entry.key[len(prefix) :] not in paths:
+        if entry.key[len(prefix) :] not in known:
             yield Finding(
                 "unlisted", entry.key, f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
             )
