@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from singer_sdk.singerlib import Catalog, CatalogEntry, MetadataMapping
+from singer_sdk.singerlib import Catalog, CatalogEntry, MetadataMapping, StreamMetadata
 
 from singerlake.errors import SettingError
 from singerlake.format import catalogue
@@ -52,11 +52,14 @@ def _entry(item: Any) -> CatalogEntry:
     metadata = item.get("metadata", [])
     if not isinstance(metadata, list) or not all(_is_metadata(part) for part in metadata):
         raise SettingError("a catalog entry's metadata is malformed", hint="pass what --discover prints", stream=name)
+    mapping = MetadataMapping.from_iterable(metadata)
+    # Without metadata of its own a stream counts as selected, and its columns have to follow it.
+    mapping.setdefault((), StreamMetadata(selected=True))
     return CatalogEntry(
         tap_stream_id=name,
         stream=name,
         schema=StoredSchema(plain(item.get("schema"))),  # type: ignore[arg-type]
-        metadata=MetadataMapping.from_iterable(metadata),
+        metadata=mapping,
         key_properties=_keys(item.get("key_properties")),
         replication_method=_replication_method(item),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -77,7 +78,8 @@ class Reader:
 
     def _files(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
-        start = self.start(manifest)
+        start = self._start(manifest)
+        logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
         for file in manifest.files_from(start):
             if wanted is None or file.version in wanted:
                 self._current = file
@@ -90,8 +92,7 @@ class Reader:
             self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)
             yield FileEnd(self.position)
 
-    def start(self, manifest: Manifest) -> int:
-        """The offset to begin at. Raises ``UnknownName``, ``LostBookmark``."""
+    def _start(self, manifest: Manifest) -> int:
         if self.position is None:
             return first_offset(manifest, self.from_version)
         return self.stream.resume(manifest, self.position)
@@ -100,8 +101,8 @@ class Reader:
         """The file's own SCHEMA message, which stands alone before its first tabled member."""
         key = self.stream.prefix + file.path
         end = file.members[0][0] if file.members else file.bytes
-        with self.stream.lake.storage.open(key, 0, end) as head:
-            text = b"".join(inflate(head, where={"key": key, "id": file.id}))
+        head = self.stream.lake.storage.read_range(key, 0, end)
+        text = b"".join(inflate(io.BytesIO(head), where={"key": key, "id": file.id}))
         lines = [line + b"\n" for line in text.split(b"\n") if is_schema_line(line)]
         if not lines:
             raise BrokenFile("has no SCHEMA message", hint="run 'singerlake verify'", key=key, id=file.id)

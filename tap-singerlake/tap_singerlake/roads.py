@@ -19,7 +19,7 @@ from tap_singerlake.schemas import for_sdk
 LAKE_METADATA: dict[str, Any] = {
     "_singerlake_offset": {"type": ["null", "integer"], "description": "The message's offset in its stream."},
     "_singerlake_version": {"type": ["null", "string"], "description": "The hash of the schema it was captured under."},
-    "_singerlake_file": {"type": ["null", "string"], "description": "The id of the file it lies in."},
+    "_singerlake_file": {"type": ["null", "string"], "description": "The file it lies in, as the manifest names it."},
 }
 """Columns that ``include_lake_metadata`` adds."""
 
@@ -136,7 +136,7 @@ def _lake_metadata(offset: int, file: DataFile) -> dict[str, Any]:
     return {
         "_singerlake_offset": offset,
         "_singerlake_version": file.version,
-        "_singerlake_file": file.id,
+        "_singerlake_file": file.path,
     }
 
 

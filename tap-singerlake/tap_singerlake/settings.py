@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,6 +13,8 @@ from singerlake.errors import SettingError, UnknownName
 from singerlake.settings import setting
 
 STATE_EVERY_RECORDS = 100_000
+# A hash may begin with a brace, since Base85 (RFC 1924) knows them, but holds none of JSON's other marks.
+_HASHES = frozenset(string.ascii_letters + string.digits + "!#$%&()*+-;<=>?@^_`{|}~" + ",")
 
 PROPERTIES: dict[str, dict[str, Any]] = {
     "tap_id": {
@@ -130,14 +133,11 @@ def _maybe_json(name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip()
-    if not text.startswith(("{", "[")):
+    if not text.startswith(("{", "[")) or _HASHES.issuperset(text):
         return text or None
     try:
         return json.loads(text)
     except ValueError as error:
-        # A hash may begin with a brace, since Base85 knows them.
-        if len(text) <= 10 and '"' not in text:
-            return text
         raise SettingError(f"{name} begins like JSON and is none: {error}", hint="check the quotes") from error
 
 

@@ -90,7 +90,6 @@ class ReplayedStream(Stream):
             every=self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS,
             limit=self._limit(),
         )
-        self.logger.info("replaying %r from offset %d of %d", self.name, reader.start(manifest), manifest.next_offset)
         total = 0
         with self.get_record_counter() as counter, self.get_sync_timer():
             for records in replay.run(reader.events(manifest)):

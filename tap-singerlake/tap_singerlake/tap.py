@@ -143,8 +143,10 @@ def main() -> None:
         TapSingerlake.cli()
     except (SingerlakeError, StreamMapConfigError, MapExpressionError) as error:
         _fail(str(error))
-    except (FileNotFoundError, simplejson.JSONDecodeError) as error:
-        _fail(f"config, catalog or state cannot be read: {error}")
+    except simplejson.JSONDecodeError as error:
+        _fail(f"config, catalog or state is not JSON: {error}")
+    except OSError as error:
+        _fail(str(error))
 
 
 def _fail(message: str) -> None:

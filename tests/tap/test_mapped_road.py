@@ -109,7 +109,7 @@ def test_lake_metadata_says_where_each_record_lies(flights, root):
     manifest = flights.stream("tap-a", "flights").snapshot()
     out = replay(root, include_lake_metadata=True, from_version="v2")
     assert [record["_singerlake_offset"] for record in out.records()] == list(range(250, 300))
-    assert {record["_singerlake_file"] for record in out.records()} == {manifest.files[-1].id}
+    assert {record["_singerlake_file"] for record in out.records()} == {manifest.files[-1].path}
     assert {record["_singerlake_version"] for record in out.records()} == {manifest.files[-1].version}
     assert {"_singerlake_offset", "_singerlake_version", "_singerlake_file"} < set(
         out.of("SCHEMA")[0]["schema"]["properties"]

@@ -145,9 +145,7 @@ def test_a_lost_bookmark_is_an_error_that_says_so(flights, root, tmp_path):
 def test_a_file_that_is_not_json_is_an_error(flights, root, tmp_path, argument):
     path = tmp_path / "broken.json"
     path.write_text("{")
-    assert "config, catalog or state cannot be read" in complaint(
-        run_process(tmp_path, config(root), argument, str(path))
-    )
+    assert "config, catalog or state is not JSON" in complaint(run_process(tmp_path, config(root), argument, str(path)))
 
 
 def test_a_config_file_that_is_not_there_is_an_error(tmp_path):
@@ -218,6 +216,14 @@ def test_output_to_a_pipe_that_does_not_block_is_complete(long_stream, tmp_path)
     with os.fdopen(read_end, "rb") as output:
         assert output.read().count(b'"RECORD"') == 40_000
     assert process.wait(30) == 0
+
+
+def test_a_full_disk_behind_standard_output_is_one_line(flights, root, tmp_path):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            command(tmp_path, config(root)), stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
+        )
+    assert "No space left on device" in complaint(result)
 
 
 def start(folder: Path, settings: dict) -> subprocess.Popen[bytes]:
