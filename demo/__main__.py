@@ -40,7 +40,7 @@ and try
 
 
 def main() -> int:
-    """Run all steps; 0, or 1 with the reason on the screen."""
+    """Run all steps; 0, or another exit code with the reason on the screen."""
     console = Console()
     try:
         fresh_output()
@@ -49,6 +49,9 @@ def main() -> int:
     except StepFailed as error:
         console.print(failure(error), soft_wrap=True)
         return 1
+    except KeyboardInterrupt:
+        console.print("stopped; make demo begins anew")
+        return 130
     console.print(WHAT_TO_LOOK_AT, soft_wrap=True, highlight=False)
     return 0
 

@@ -61,7 +61,7 @@ class Display:
 
 
 class Commands:
-    """Runs commands with one environment; both outputs of each go to a numbered log file."""
+    """Runs commands with one environment; what each writes to standard error goes to a numbered log file."""
 
     def __init__(self, environment: Mapping[str, str], logs: Path) -> None:
         self._environment = environment
@@ -81,10 +81,10 @@ class Commands:
             errors.flush()
             environment = {**self._environment, **settings}
             ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
-            errors.write(ran.stdout)
         if ran.returncode:
-            end = "\n".join(log.read_text().splitlines()[-LINES_ON_FAILURE:])
-            raise StepFailed(f"{end}\n\n{shown} ended with {ran.returncode}; all of its output is in {log}")
+            ends = [text.splitlines()[-LINES_ON_FAILURE:] for text in (ran.stdout, log.read_text())]
+            why = "\n".join(line for end in ends for line in end)
+            raise StepFailed(f"{why}\n\n{shown} ended with {ran.returncode}; its log is {log}")
         return ran.stdout
 
 
