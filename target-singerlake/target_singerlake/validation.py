@@ -21,8 +21,8 @@ class Validators:
         self._made: dict[str, tuple[bytes, Any]] = {}
 
     def check(self, schema: Schema, record: Records) -> None:
-        """Look at one record. Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no value, and
-        ``InvalidSchema``."""
+        """Look at one record. Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no
+        value, and ``InvalidSchema``."""
         try:
             self._validator(schema, record.number).validate(parse(record.data, record.number)["record"])
         except ValidationError as error:
