@@ -61,14 +61,20 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
         assert piece.start == part.members[0][0]
         following = whole.members[begin + len(part.members) :]
         assert piece.end == (following[0][0] if following else whole.bytes)
-        assert part.raw_bytes <= target or len(part.members) == 1
+        assert part.raw_bytes < 1.5 * target + 8 * MIB or len(part.members) == 1
 
 
 def test_one_large_file_feeds_all_cores() -> None:
     large = data_file(0, [20_000] * 128)
     partitions = pack(runs([large], 0, large.end))
-    assert len(partitions) >= 16
-    assert all(len(partition) == 1 for partition in partitions)
+    assert len(partitions) == 16
+    assert {len(partition) for partition in partitions} == {1}
+    assert {partition[0].part.messages for partition in partitions} == {160_000}
+
+
+def test_a_file_of_more_than_one_part_is_cut_in_equal_ones() -> None:
+    halves = list(runs([data_file(0, [10] * 13)], 0, 130, 64 * MIB))
+    assert [len(half.part.members) for half in halves] in ([6, 7], [7, 6])
 
 
 def test_small_files_share_a_partition_and_count_for_being_opened() -> None:

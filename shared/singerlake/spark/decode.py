@@ -144,8 +144,7 @@ class BatchDecoder:
     def _assemble(self, messages: Sequence[Any], offset: int, origin: Origin) -> pa.RecordBatch:
         import pyarrow as pa
 
-        kept, offsets = _records(messages, offset)
-        records = [message.record for message in kept]
+        kept, records, offsets = _rows(messages, offset)
         arrays = [
             build(self._values(field.name, kept, records, offsets, origin), field, self._schema.field(index).type)
             for index, field in enumerate(self._columns)
@@ -153,8 +152,7 @@ class BatchDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _misfit(self, messages: Sequence[Any], offset: int, origin: Origin) -> ValueDoesNotFit:
-        kept, offsets = _records(messages, offset)
-        records = [message.record for message in kept]
+        kept, records, offsets = _rows(messages, offset)
         found = []
         for index, field in enumerate(self._columns):
             values = self._values(field.name, kept, records, offsets, origin)
@@ -176,12 +174,13 @@ class BatchDecoder:
         return [origin.version if name == VERSION else origin.path] * len(records)
 
 
-def _records(messages: Sequence[Any], offset: int) -> tuple[Sequence[Any], Sequence[int]]:
-    """The RECORD messages among ``messages``, and the offset of each; the others hold an offset but are no row."""
-    if all(message.record is not None for message in messages):
-        return messages, range(offset, offset + len(messages))
-    places = [index for index, message in enumerate(messages) if message.record is not None]
-    return [messages[index] for index in places], [offset + index for index in places]
+def _rows(messages: Sequence[Any], offset: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[int]]:
+    """The RECORD messages, their records and their offsets; the other messages hold an offset but are no row."""
+    records = [message.record for message in messages]
+    if None not in records:
+        return messages, records, range(offset, offset + len(messages))
+    places = [index for index, record in enumerate(records) if record is not None]
+    return [messages[index] for index in places], [records[index] for index in places], [offset + i for i in places]
 
 
 def _does_not_fit(misfit: Misfit, offset: int, origin: Origin) -> ValueDoesNotFit:

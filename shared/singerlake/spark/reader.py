@@ -95,6 +95,9 @@ def _blocks(storage: Storage, key: str, run: Run) -> Iterator[Block]:
     try:
         with storage.open(key, run.start, run.end) as stream:
             for block in read_blocks(stream, run.part, key=key):
+                if block.offset >= run.first and block.offset + block.messages <= run.stop:
+                    yield block
+                    continue
                 first, stop = max(run.first, block.offset), min(run.stop, block.offset + block.messages)
                 if first < stop:
                     yield block.first(stop - block.offset).after(first - block.offset)

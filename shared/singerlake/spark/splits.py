@@ -34,28 +34,42 @@ class Run:
 
 
 def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_BYTES) -> Iterator[Run]:
-    """The messages of ``files`` with offsets [first, stop), in runs of at most ``target`` raw bytes where a single
-    member is not larger; no member is cut."""
+    """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
+    about ``target`` raw bytes where the file is larger; no member is cut."""
     for file in files:
-        for begin, end in _member_ranges(file, first, stop, target):
+        meant = _members_of(file, first, stop)
+        for begin, end in _equal_parts(file, meant, target):
             yield _run(file, begin, end, first, stop)
 
 
-def _member_ranges(file: DataFile, first: int, stop: int, target: int) -> Iterator[tuple[int, int]]:
-    """Runs of members as [begin, end) into the file's table."""
-    offset = file.offset
-    begin, size = -1, 0
+def _members_of(file: DataFile, first: int, stop: int) -> range:
+    """The members that hold any of the messages with offsets [first, stop)."""
+    begin, end, offset = 0, 0, file.offset
     for index, (_, messages) in enumerate(file.members):
-        meant = offset < stop and offset + messages > first
-        raw = _raw_bytes(file, index, index + 1)
-        if begin >= 0 and (not meant or size + raw > target):
-            yield begin, index
-            begin = -1
-        if meant:
-            begin, size = (index, raw) if begin < 0 else (begin, size + raw)
+        if offset < stop and offset + messages > first:
+            begin, end = (index if begin == end else begin), index + 1
         offset += messages
-    if begin >= 0:
-        yield begin, len(file.members)
+    return range(begin, end)
+
+
+def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[int, int]]:
+    """``meant`` in parts [begin, end) that are as equal as members allow, each member being in the part where its
+    middle lies: a small rest would keep one core busy while the others wait."""
+    if not meant:
+        return
+    origin, total = file.members[meant.start][0], _end(file, meant.stop - 1) - file.members[meant.start][0]
+    parts = max(1, (_raw_bytes(file, meant.start, meant.stop) + target // 2) // target)
+
+    def part(member: int) -> int:
+        middle = (file.members[member][0] + _end(file, member)) // 2 - origin
+        return middle * parts // total
+
+    begin = meant.start
+    for index in meant[1:]:
+        if part(index) != part(index - 1):
+            yield begin, index
+            begin = index
+    yield begin, meant.stop
 
 
 def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
