@@ -8,9 +8,7 @@ import pytest
 
 from singerlake.lake import Lake
 from tests.lakes import build_stream
-
-V1 = {"type": "object", "properties": {"id": {"type": "integer"}}}
-V2 = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
+from tests.tap.runs import V1, V2
 
 
 @pytest.fixture

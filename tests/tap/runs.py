@@ -17,6 +17,9 @@ from typing import Any
 
 from tap_singerlake.tap import TapSingerlake
 
+V1 = {"type": "object", "properties": {"id": {"type": "integer"}}}
+V2 = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
+
 COMMAND = (sys.executable, "-c", "from tap_singerlake.tap import main; main()")
 
 

@@ -7,7 +7,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from singer_sdk.helpers._catalog import get_selected_schema
 from singer_sdk.singerlib import Catalog, MetadataMapping, SelectionMask
@@ -17,8 +17,7 @@ from singerlake.format.model import SchemaVersion
 from tap_singerlake.catalog import Overrides, for_singer_sdk, plain
 from tap_singerlake.schemas import for_sdk
 from tests.lakes import build_stream
-from tests.tap.conftest import V1, V2
-from tests.tap.runs import discover, make_tap, replay
+from tests.tap.runs import V1, V2, discover, make_tap, replay
 
 BEYOND_THE_SDK = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -53,6 +52,7 @@ SCHEMAS = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(SCHEMAS)
 def test_the_sdk_can_walk_what_it_is_given_for_any_schema(schema):
     walkable = for_sdk(schema)
@@ -144,6 +144,7 @@ SMALL = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(SMALL, st.lists(st.sampled_from("ab"), unique=True)), min_size=1, max_size=3), st.data())
 def test_a_catalog_that_equals_any_version_overrides_nothing(versions, data):
     known = [version(properties, keys) for properties, keys in versions]
@@ -151,6 +152,7 @@ def test_a_catalog_that_equals_any_version_overrides_nothing(versions, data):
     assert not Overrides.between(entry(properties, keys), known)
 
 
+@settings(deadline=None)
 @given(SMALL, SMALL)
 def test_what_only_the_catalog_says_is_laid_over_and_nothing_else(stored, asked):
     overrides = Overrides.between(entry(asked, []), [version(stored, [])])
@@ -198,6 +200,7 @@ def test_an_entry_without_metadata_of_its_stream_selects_everything(flights, roo
         assert replay(root, catalog=catalog).text == replay(root).text
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_json_without_decimals_stays_as_it_is(value):
     assert plain(value) == value

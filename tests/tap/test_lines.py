@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tap_singerlake.lines import end_of, is_record, take
@@ -13,6 +13,7 @@ ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}'
 LINES = st.lists(st.sampled_from([RECORD, ACTIVATE]), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(LINES, st.data())
 def test_the_end_of_n_lines_is_where_n_lines_end(lines, data):
     text = b"".join(line + b"\n" for line in lines)
@@ -27,6 +28,7 @@ def test_asking_for_more_lines_than_there_are_is_an_error():
         end_of(b"a\nb\n", 3)
 
 
+@settings(deadline=None)
 @given(LINES, st.integers(1, 12))
 def test_a_limit_is_met_right_behind_its_last_record(lines, limit):
     text = b"".join(line + b"\n" for line in lines)
@@ -35,6 +37,7 @@ def test_a_limit_is_met_right_behind_its_last_record(lines, limit):
     assert messages == len(lines) or lines[messages - 1] == RECORD
 
 
+@settings(deadline=None)
 @given(LINES)
 def test_without_a_limit_all_messages_are_taken(lines):
     text = b"".join(line + b"\n" for line in lines)

@@ -7,8 +7,7 @@ from singer_sdk.exceptions import MapExpressionError
 
 from singerlake.errors import SettingError
 from tests.lakes import activate_version_line, build_stream, record_line
-from tests.tap.conftest import V1, V2
-from tests.tap.runs import discover, replay
+from tests.tap.runs import V1, V2, discover, replay
 from tests.tap.test_catalog import BEYOND_THE_SDK
 
 NESTED = {

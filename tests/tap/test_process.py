@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lakes import build_stream
-from tests.tap.conftest import V1
-from tests.tap.runs import COMMAND, command, environment, run_process
+from tests.tap.runs import COMMAND, V1, command, environment, replay, run_process
 
 
 def config(root: Path, **settings) -> dict:
@@ -174,7 +173,7 @@ def long_stream(lake, root) -> Path:
 @pytest.mark.parametrize("settings", [{}, {"include_lake_metadata": True}], ids=["raw", "mapped"])
 def test_a_signal_ends_the_output_on_a_whole_line_and_nothing_follows(long_stream, tmp_path, number, code, settings):
     """The signal comes while the tap is blocked in a write, and its reader then goes on reading."""
-    process = start(tmp_path, config(long_stream, **settings))
+    process = start(tmp_path, config(long_stream, state_every_records=100, **settings))
     head = process.stdout.read(100_000)
     time.sleep(0.2)
     process.send_signal(number)
@@ -186,6 +185,9 @@ def test_a_signal_ends_the_output_on_a_whole_line_and_nothing_follows(long_strea
     assert ids == list(range(len(ids)))
     assert len(ids) < 40_000
     assert b"Traceback" not in process.stderr.read()
+    state = [json.loads(line)["value"] for line in lines[:-1] if b'"STATE"' in line][-1]
+    rest = [record["id"] for record in replay(long_stream, state=state).records()]
+    assert rest == list(range(state["bookmarks"]["long"]["offset"], 40_000))
 
 
 def test_a_signal_ends_a_tap_that_nobody_reads_any_more(long_stream, tmp_path):

@@ -10,8 +10,7 @@ from singerlake.errors import SettingError, UnknownName
 from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
 from tests.lakes import activate_version_line, build_stream, record_line
-from tests.tap.conftest import V1, V2
-from tests.tap.runs import discover, replay
+from tests.tap.runs import V1, V2, discover, replay
 
 ODD_LINES = [
     b'{"type":"RECORD","stream":"odd","record":{"id":1}}',
@@ -29,6 +28,12 @@ def test_lines_come_out_as_the_bytes_that_went_in(lake, root):
     build_stream(lake, "tap-a", "odd", V1, ODD_LINES, member_size=2)
     out = replay(root)
     assert out.lines[1:-1] == ODD_LINES
+
+
+def test_a_line_of_fifty_megabytes_comes_out_whole(lake, root):
+    lines = [record_line("s", {"id": 1}), record_line("s", {"text": "x" * 50_000_000}), record_line("s", {"id": 2})]
+    build_stream(lake, "tap-a", "s", V1, lines)
+    assert replay(root).lines[1:-1] == lines
 
 
 def test_a_schema_message_comes_before_the_first_message_and_wherever_the_version_changes(flights, root):

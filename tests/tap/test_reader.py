@@ -18,7 +18,7 @@ from singerlake.singer_file import Block
 from singerlake.storage.memory import MemoryStorage, Step
 from tap_singerlake.reader import FileEnd, Messages, Reader, SchemaLine, verified
 from tests.lakes import build_stream
-from tests.tap.conftest import V1, V2
+from tests.tap.runs import V1, V2
 
 KEY = layout.manifest_key("tap-a", "s")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.model import DataFile
@@ -80,6 +80,7 @@ def run(events, *, every=3, limit=None):
     return written, checkpoints, sum(replay.run(events))
 
 
+@settings(deadline=None)
 @given(FILES, st.integers(1, 8))
 def test_everything_is_written_once_and_in_order(files, every):
     events, lines = events_of(files)
@@ -88,6 +89,7 @@ def test_everything_is_written_once_and_in_order(files, every):
     assert records == sum(line.startswith(RECORD[:16]) for line in lines)
 
 
+@settings(deadline=None)
 @given(FILES, st.integers(1, 8))
 def test_a_bookmark_says_exactly_what_was_written_before_it(files, every):
     events, lines = events_of(files)
@@ -96,6 +98,7 @@ def test_a_bookmark_says_exactly_what_was_written_before_it(files, every):
     assert [bookmark.offset for bookmark, _ in checkpoints][-1:] == ([len(lines)] if lines else [])
 
 
+@settings(deadline=None)
 @given(FILES, st.integers(1, 8))
 def test_no_more_messages_lie_between_two_bookmarks_than_asked_for(files, every):
     events, _ = events_of(files)
@@ -103,6 +106,7 @@ def test_no_more_messages_lie_between_two_bookmarks_than_asked_for(files, every)
     assert all(0 < later - earlier <= every for earlier, later in itertools.pairwise(told))
 
 
+@settings(deadline=None)
 @given(FILES, st.integers(1, 8), st.data())
 def test_a_run_from_any_bookmark_writes_exactly_the_rest(files, every, data):
     events, lines = events_of(files)
@@ -111,6 +115,7 @@ def test_a_run_from_any_bookmark_writes_exactly_the_rest(files, every, data):
     assert run(events_of(files, offset)[0], every=every)[0] == lines[offset:]
 
 
+@settings(deadline=None)
 @given(FILES, st.integers(1, 8), st.integers(1, 10))
 def test_runs_with_a_limit_add_up_to_one_without(files, every, limit):
     _, lines = events_of(files)

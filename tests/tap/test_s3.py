@@ -10,8 +10,7 @@ from singerlake.errors import AccessDenied, NoSuchBucket
 from singerlake.lake import Lake
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
-from tests.tap.conftest import V1
-from tests.tap.runs import discover, replay, run_process
+from tests.tap.runs import V1, discover, replay, run_process
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError, UnknownName
@@ -17,6 +17,7 @@ from tests.tap.runs import replay, signals_kept
 HASHES = st.integers().map(lambda number: {"title": str(number)}).map(schema_hash)
 
 
+@settings(deadline=None)
 @given(HASHES, HASHES)
 def test_any_hash_is_taken_as_it_is_alone_in_a_list_or_by_stream(one, other):
     assert from_version({"from_version": one}) == Choice("from_version", one)
@@ -60,6 +61,7 @@ def test_a_choice_for_a_stream_that_is_not_there_is_an_error_that_lists_those_th
         Choice("versions", {"a": ("v1",), "c": ("v1",)}).check(["b", "a"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, unique=True), st.data())
 def test_every_stream_can_be_chosen_by_its_own_name(names, data):
     chosen = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
