@@ -93,6 +93,16 @@ def test_a_long_chain_of_overlapping_runs_is_solved_in_good_time() -> None:
     assert len(held([*candidates, {"02001": 1}], chosen)) == 2002
 
 
+def test_a_wrong_first_step_is_given_up_in_good_time() -> None:
+    def run(start: int, length: int) -> Candidate:
+        return {f"{n:02}": 1 for n in range(start, start + length)}
+
+    even_steps = [run(start, length) for start in range(1, 80) for length in (2, 4) if start + length <= 80]
+    chosen, overlapping = cover([run(0, 3), run(0, 2), *even_steps])
+    assert not overlapping
+    assert (0 in chosen, 1 in chosen) == (False, True)
+
+
 def test_a_knot_without_an_exact_answer_ends() -> None:
     candidates = [{f"{n:03}": 1 for n in range(300) if n % prime} for prime in range(2, 40)]
     chosen, overlapping = cover(candidates)

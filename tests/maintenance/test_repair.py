@@ -132,13 +132,15 @@ def test_originals_whose_vacuumed_file_is_listed_are_not_adopted(shelf: Shelf) -
     assert (plan.needed, plan.findings) == (False, ())
 
 
-def test_a_file_retired_as_an_orphan_is_not_adopted(settled: Shelf) -> None:
-    path = settled.original(4)
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_a_file_retired_as_an_orphan_is_not_adopted(settled: Shelf, vacuumed: bool) -> None:
+    path = settled.vacuumed(4, (8, 2), (9, 2)) if vacuumed else settled.original(4)
     change = RetireFiles(files=((file_id(4), path),))
     after = fold.apply(stored(settled), Transaction(id="x", at="2026", change=change))
     assert isinstance(after, Manifest)
     commit(settled, after)
-    assert not repair(settled, adopt=True).needed
+    plan = repair(settled, adopt=True)
+    assert (plan.needed, plan.findings) == (False, ())
 
 
 def test_a_copy_of_a_listed_file_is_not_adopted(settled: Shelf) -> None:
