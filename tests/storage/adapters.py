@@ -29,13 +29,15 @@ Result = TypeVar("Result")
 
 
 def increment(reopen: Reopen, key: str, times: int) -> None:
-    """Add one to the number in an object, that often, by compare and swap."""
+    """Add one to the number in an object, that often, by compare and swap. Each body has a nonce behind the number, as
+    the port asks of a conditional write: a store may answer a loser so that only reading back tells."""
     storage = reopen()
     done = 0
     while done < times:
         stored = storage.get(key)
         assert stored is not None
-        if isinstance(storage.put(key, b"%d" % (int(stored.body) + 1), if_match=stored.etag), Written):
+        body = b"%d %b" % (int(stored.body.split()[0]) + 1, random_id().encode())
+        if isinstance(storage.put(key, body, if_match=stored.etag), Written):
             done += 1
 
 

@@ -215,7 +215,7 @@ class TestConditions:
     def test_processes_racing_to_count_lose_no_increment(self, opener: Opener, storage: Storage) -> None:
         storage.put("count", b"0")
         opener.race(storage, "count", workers=4, increments=10)
-        assert body(storage, "count") == b"40"
+        assert body(storage, "count").split()[0] == b"40"
 
     def test_processes_racing_to_create_have_one_winner_for_each_key(self, opener: Opener, storage: Storage) -> None:
         won = opener.race_to_create(storage, [f"new/{number}" for number in range(10)], workers=4)

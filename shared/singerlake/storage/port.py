@@ -86,7 +86,8 @@ class Storage(Protocol):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
-        ``if_match`` on an absent key is Refused."""
+        ``if_match`` on an absent key is Refused. The body of a conditional write must be like no other (carry a nonce)
+        wherever it matters whose it was: after a lost reply, only reading it back tells."""
         ...
 
     def upload(self, key: str, path: Path) -> Entry:
