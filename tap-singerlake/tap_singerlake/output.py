@@ -17,6 +17,9 @@ from singer_sdk.singerlib.json import serialize_json
 GRACE_SECONDS = 2.0
 """How long a signal waits for a line that is being written while nobody reads it."""
 
+# What a pipe holds: a larger piece would only block inside the kernel, where a signal cannot stop it.
+_PIECE = 1 << 16
+
 
 class LineWriter(GenericSingerWriter[bytes, Message]):
     """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out.
@@ -62,10 +65,10 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
     def _write_all(self, left: memoryview) -> None:
         sys.stdout.flush()
         buffer = sys.stdout.buffer
-        # A file object without a buffer of its own takes part of a large write when a signal comes in between.
+        # Without a buffer in between, what a signal finds unwritten is still here to be left out.
         sink: Any = getattr(buffer, "raw", buffer)
         while left:
-            written = sink.write(left)
+            written = sink.write(left[:_PIECE])
             if written is None:
                 select.select((), (sink,), ())
                 continue

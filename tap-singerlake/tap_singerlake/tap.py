@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import simplejson
 from singer_sdk import Tap
-from singer_sdk.exceptions import MapExpressionError, StreamMapConfigError
+from singer_sdk.exceptions import ConfigValidationError, MapExpressionError, StreamMapConfigError
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TapCapabilities
 from singer_sdk.mapper import PluginMapper
 from singer_sdk.singerlib import Catalog
@@ -143,6 +143,8 @@ def main() -> None:
         TapSingerlake.cli()
     except (SingerlakeError, StreamMapConfigError, MapExpressionError) as error:
         _fail(str(error))
+    except ConfigValidationError as error:
+        _fail("; ".join(error.errors))
     except simplejson.JSONDecodeError as error:
         _fail(f"config, catalog or state is not JSON: {error}")
     except OSError as error:

@@ -80,8 +80,8 @@ def test_a_wrong_setting_is_one_line_that_says_what_to_do(flights, root, tmp_pat
     assert b"RECORD" not in result.stdout
 
 
-def test_missing_settings_are_named_also_by_discovery(tmp_path):
-    for arguments in ((), ("--discover",)):
+def test_missing_settings_are_named_also_by_discovery_and_test(tmp_path):
+    for arguments in ((), ("--discover",), ("--test",)):
         result = run_process(tmp_path, {}, *arguments)
         assert result.returncode == 1
         assert b"'lake_root' is a required property" in result.stderr
