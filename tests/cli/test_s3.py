@@ -49,6 +49,16 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
 
 
+@pytest.mark.parametrize("command", [("ls",), ("verify",), ("rebuild", "--dry-run"), ("lock", "ls")])
+def test_looking_needs_no_permission_to_write(
+    run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str], command: tuple[str, ...]
+) -> None:
+    s3_lake.storage.delete(layout.manifest_key("t", "s"))
+    s3.calm()
+    run(*command, s3_lake.storage.url, env=env)
+    assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}
+
+
 def test_settings_may_be_options(run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]) -> None:
     secrets = {name: value for name, value in env.items() if "ACCESS" in name}
     options = ("--endpoint-url", s3.endpoint_url, "--region", REGION)

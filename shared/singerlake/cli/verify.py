@@ -7,7 +7,7 @@ import click
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, size
 from singerlake.lake import Lake
-from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.findings import KINDS, Finding
 from singerlake.maintenance.rebuild import THREADS
 from singerlake.maintenance.verify import verify_metadata, verify_stream
 
@@ -17,7 +17,13 @@ from singerlake.maintenance.verify import verify_metadata, verify_stream
 @tap_option
 @stream_option
 @json_option
-@click.option("--ignore", multiple=True, metavar="KIND", help="Do not count findings of this kind, such as unlisted.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(KINDS),
+    help="Leave findings of this kind out, such as unlisted; may be repeated.",
+)
 @click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once.")
 @click.pass_context
 def verify(

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal[
+    "broken",
+    "case",
+    "catalogue",
+    "clash",
+    "differs",
+    "duplicate",
+    "empty",
+    "foreign",
+    "identity",
+    "manifest",
+    "misplaced",
+    "missing",
+    "offsets",
+    "repeated",
+    "root",
+    "uncommitted",
+    "unlisted",
+    "vanished",
+    "version",
+]
+"""``shared/docs/cli.md`` says of each what it means and what to do."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a person may want to know. ``kind`` is one lower-case word, ``key`` the object it is about (relative
-    to the lake root). A finding that is no ``problem`` is a note: nothing has to be done about it."""
+    """One thing a person may want to know. ``key`` is the object it is about, relative to the lake root. A finding
+    that is no ``problem`` is a note: nothing has to be done about it."""
 
-    kind: str
+    kind: Kind
     key: str
     message: str
     problem: bool = True

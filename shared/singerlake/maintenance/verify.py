@@ -12,7 +12,7 @@ from singerlake.format import catalogue, layout, root
 from singerlake.format.hashing import full_hash
 from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import DataFile, Manifest
-from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.findings import Finding, Kind
 from singerlake.maintenance.rebuild import THREADS, Progress, data_files, in_parallel
 from singerlake.maintenance.scan import Scanned, scan
 from singerlake.storage.port import Entry, Storage
@@ -104,7 +104,7 @@ def _manifest(storage: Storage, tap: str, stream: str) -> Manifest | None:
     return check_own(from_json(stored.body, key=key), tap=tap, stream=stream, store=None, key=key) if stored else None
 
 
-def _parses(parse: Callable[[], object], kind: str, key: str) -> list[Finding]:
+def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
     try:
         parse()
     except LookAtTheLake as error:
