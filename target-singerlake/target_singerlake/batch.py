@@ -7,7 +7,7 @@ The SDK's form (https://sdk.meltano.com/en/latest/batch.html): ``encoding`` is `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -18,7 +18,7 @@ from singerlake.errors import InvalidMessage
 from singerlake.lake import open_storage
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.decode import envelope, parse
-from target_singerlake.errors import unreadable
+from target_singerlake.errors import UnreadableLine, unreadable
 from target_singerlake.exact import encode
 
 _BLOCK = 1 << 20
@@ -69,7 +69,7 @@ class Batch:
                     yield b"".join(self._wrapped(line, number + index) for index, line in enumerate(lines)), number
                     number += len(lines)
             except (EOFError, OSError) as error:
-                raise _unreadable_file(url, error) from error
+                raise _unreadable_file(error) from error
 
     def _wrapped(self, line: bytes, number: int) -> bytes:
         record = line.strip()
@@ -79,9 +79,20 @@ class Batch:
         try:
             _is_object(record)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if not isinstance(parse(record, number, exact=False), dict):
-                raise unreadable("a line of a BATCH file is not a JSON object", record, number) from None
+            self._require_object(record, number)
         return self._before + record + self._after
+
+    def _require_object(self, record: bytes, number: int) -> None:
+        """A second hearing by ``json``. The error shows nothing of the line, which is all record."""
+        with suppress(InvalidMessage):
+            if isinstance(parse(record, number, exact=False), dict):
+                return
+        raise UnreadableLine(
+            "a line of a BATCH file is not a JSON object",
+            hint="look at what the tap writes",
+            line=number,
+            length=len(record),
+        )
 
 
 def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
@@ -103,13 +114,13 @@ def _opened(url: str, s3: S3Settings) -> BinaryIO:
     try:
         return Path(unquote(parts.path) if parts.scheme else url).open("rb")
     except OSError as error:
-        raise _unreadable_file(url, error) from error
+        raise _unreadable_file(error) from error
 
 
-def _unreadable_file(url: str, error: Exception) -> InvalidMessage:
+def _unreadable_file(error: Exception) -> InvalidMessage:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return InvalidMessage(
-        f"a BATCH file cannot be read: {reason.lower()}", hint="the tap and the target must see the same files", url=url
+        f"a BATCH file cannot be read: {reason.lower()}", hint="the tap and the target must see the same files"
     )
 
 

@@ -234,13 +234,14 @@ class Ingest:
     def _batch(self, message: Message) -> None:
         batch = Batch(message.line, message.number)
         for url in batch.urls:
-            for block, number in batch.blocks(url, self._s3):
-                try:
+            try:
+                for block, number in batch.blocks(url, self._s3):
                     self._take(self._decoder.messages(block, number))
-                except InvalidMessage as error:
-                    raise type(error)(error.message, hint=error.hint, **{**error.context, "batch_file": url}) from error
-                self._streams.keep_within_memory()
-                self._tick()
+                    self._streams.keep_within_memory()
+                    self._tick()
+            except InvalidMessage as error:
+                context = {**error.context, "batch_file": url}
+                raise type(error)(error.message, hint=error.hint, **context) from error
 
     def _schema_of(self, stream: str, number: int) -> Schema:
         schema = self._streams.schema(stream)

@@ -6,6 +6,7 @@ import io
 import os
 import select
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -100,10 +101,12 @@ class Input:
         return bool(events)
 
     def _poller(self) -> select.poll | None:
-        """A poll on the input and the waker; None for an input that is no file descriptor and never keeps waiting."""
+        """A poll on the input and the waker; None for an input that never keeps one waiting: memory, and files."""
         try:
             descriptor = self._source.fileno()
         except (OSError, AttributeError, io.UnsupportedOperation):
+            return None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         _enlarge(descriptor)
         poll = select.poll()

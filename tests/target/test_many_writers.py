@@ -1,0 +1,40 @@
+"""Targets at the same time on the same stream."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from singerlake.lake import Lake
+from singerlake.maintenance.verify import verify_stream
+from tests.target.support import TAP, command, environment, kept_ids, manifest, records, schema, text
+
+WRITERS = 8
+COMMITS = 20
+A_FILE = 3
+"""Records in a file."""
+
+
+def test_eight_targets_with_twenty_commits_each_keep_every_record_exactly_once(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    processes = []
+    for writer in range(WRITERS):
+        folder = tmp_path / str(writer)
+        folder.mkdir()
+        first = writer * COMMITS * A_FILE
+        data = folder / "input"
+        data.write_bytes(text([schema(), *records(*range(first, first + COMMITS * A_FILE))]))
+        with data.open("rb") as source, (folder / "log").open("wb") as log:
+            argv = command(root, folder, max_file_records=A_FILE)
+            processes.append(subprocess.Popen(argv, stdin=source, stderr=log, env=environment()))
+    assert [process.wait(200) for process in processes] == [0] * WRITERS, (tmp_path / "0" / "log").read_text()
+    assert Counter(kept_ids(root)) == Counter(range(WRITERS * COMMITS * A_FILE))
+    found = manifest(root)
+    assert found.next_offset == WRITERS * COMMITS * A_FILE
+    assert len(found.files) == WRITERS * COMMITS
+    assert len({run.id for run in found.runs}) == WRITERS
+    for writer in range(WRITERS):
+        own = [id for id in kept_ids(root) if id // (COMMITS * A_FILE) == writer]
+        assert own == sorted(own)
+    assert list(verify_stream(Lake.open(str(root)).storage, TAP, "users").findings) == []
