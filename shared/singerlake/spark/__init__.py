@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make the format ``singerlake`` known to one session: with Spark Connect, whose server looks in its own
-    environment, or where the discovery of data sources is off or failed."""
+    environment, or where the discovery of data sources failed. Where it is known already, nothing changes."""
+    from pyspark.errors import AnalysisException
+
     from singerlake.spark.source import SingerlakeDataSource
 
-    spark.dataSource.register(SingerlakeDataSource)
+    try:
+        spark.dataSource.register(SingerlakeDataSource)
+    except AnalysisException as error:
+        # Only pyspark 4.0 refuses to register what it found by itself; later ones replace it.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from singerlake.spark.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp
-from singerlake.spark.values import Misfit, describe, slot
+from singerlake.spark.values import EXACT, Misfit, describe, slot
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
     if isinstance(column, Date):
         return pa.array(values, pa.string()).cast(arrow)
     if isinstance(column, Integer):
-        return pa.array(values, pa.int64()).cast(arrow)
+        return _integers(pa.array(values), arrow)
     if isinstance(column, JsonText):
         return pa.array([_written(value) for value in values], arrow)
     return pa.array(values, arrow)
@@ -99,6 +99,19 @@ def _number(value: Any, column: Decimal) -> str | None:
     if text and isinstance(value, msgspec.Raw) and column.text and text[0] == '"':
         return text[1:-1]
     return text
+
+
+def _integers(numbers: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Floats are among ``numbers`` where a tap writes ``5.0`` for 5; the cast refuses fractions, and from 2**53 on the
+    float may not be what was written."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(numbers.type):
+        extremes = pc.min_max(numbers).as_py()
+        if extremes["min"] <= -EXACT or extremes["max"] >= EXACT:
+            raise pa.ArrowInvalid("an integer that was written as a float of too many digits")
+    return numbers.cast(arrow)
 
 
 def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Array:

@@ -227,10 +227,8 @@ def _python_type(column: Column) -> Any:
         return msgspec.Raw
     if isinstance(column, Boolean):
         return bool | None
-    if isinstance(column, Integer):
-        return int | None
-    if isinstance(column, Double):
-        # Integers stay integers, for Arrow to refuse those that a double would change.
+    if isinstance(column, Integer | Double):
+        # Neither is turned into the other here, for Arrow to refuse what that would change.
         return int | float | None
     if isinstance(column, Text | Timestamp | Date | Decimal):
         return str | None

@@ -29,6 +29,9 @@ from singerlake.spark.columns import (
 _MAX_DIGITS = 400
 """Digits of a number beyond which it fits no column: a double ends at 309."""
 
+EXACT = 2**53
+"""Below this a float holds every integer, and no other one rounds to it."""
+
 
 @dataclass
 class Misfit(Exception):
@@ -108,6 +111,9 @@ def _fit_number(value: Number, column: Column, path: str) -> Any:
             if written_infinite or number not in (float("inf"), float("-inf")):
                 return int(value) if value.lstrip("-").isdigit() else number
         elif isinstance(column, Integer):
+            near = float(value)
+            if -EXACT < near < EXACT and near.is_integer():
+                return int(near)
             exact = decimal.Decimal(value)
             if exact.is_finite() and exact.adjusted() < _MAX_DIGITS and exact == exact.to_integral_value():
                 return int(exact)
