@@ -24,7 +24,6 @@ class SchemaLine:
     """The SCHEMA message that the messages behind it were written under: a line with its newline."""
 
     line: bytes
-    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class Reader:
         for file in manifest.files_from(start):
             if wanted is None or file.version in wanted:
                 self._current = file
-                yield SchemaLine(self._schema_line(file), file.version)
+                yield SchemaLine(self._schema_line(file))
                 part = Slice(file, max(0, start - file.offset))
                 for block in verified(self.stream.read(part), file):
                     messages = Messages(block, file, manifest.lineage)

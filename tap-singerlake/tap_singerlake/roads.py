@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from singer_sdk.helpers._catalog import get_selected_schema, pop_deselected_record_properties
@@ -142,7 +142,3 @@ def _lake_metadata(offset: int, file: DataFile) -> dict[str, Any]:
 
 def _lines(messages: Iterator[dict[str, Any]]) -> bytes:
     return b"".join(encode(message) + b"\n" for message in messages)
-
-
-RoadFactory = Callable[[Overrides], Road]
-"""Makes a stream's road once its versions are known."""

@@ -67,7 +67,7 @@ class TapSingerlake(Tap):
         self.message_writer = message_writer or LineWriter()
         if isinstance(catalog, Catalog):
             catalog = catalog.to_dict()
-        if state is not None and not isinstance(state, Mapping):
+        if state is not None and not isinstance(state, dict):
             raise SettingError("the state is not an object", hint=_STATE_HINT)
         super().__init__(
             config=settings.normalised(config) if isinstance(config, Mapping) else config,

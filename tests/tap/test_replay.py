@@ -31,7 +31,7 @@ def events_of(files, offset=0):
         kinds = [kind for block in blocks for kind in block]
         file = a_file(f"file{number}", place, len(kinds), kinds.count(RECORD))
         if file.end > offset:
-            events.append(SchemaLine(SCHEMA, "v"))
+            events.append(SchemaLine(SCHEMA))
         for block in blocks:
             texts = [kind % (place + index) for index, kind in enumerate(block)]
             kept = texts[max(0, offset - place) :]
