@@ -72,7 +72,7 @@ def setting(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("description"):
         made["description"] = " ".join(schema["description"].split())
     if made["kind"] == "options":
-        made["options"] = [{"label": str(value), "value": value} for value in schema["enum"]]
+        made["options"] = [{"label": str(value), "value": value} for value in schema["enum"] if value is not None]
     return made
 
 

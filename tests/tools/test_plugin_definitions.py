@@ -58,7 +58,7 @@ def test_secrets_are_sensitive() -> None:
 
 
 def test_a_choice_lists_its_options_and_keeps_its_default() -> None:
-    chosen = made.setting("store", {"type": "string", "enum": ["x", "y"], "default": "x"})
+    chosen = made.setting("store", {"type": ["string", "null"], "enum": ["x", "y", None], "default": "x"})
     assert chosen["options"] == [{"label": "x", "value": "x"}, {"label": "y", "value": "y"}]
     assert chosen["value"] == "x"
 
