@@ -24,7 +24,7 @@ def runs(draw: st.DrawFn) -> list[Candidate]:
 
 
 anything = st.lists(
-    st.dictionaries(st.sampled_from(SOURCES), st.integers(1, 3), min_size=1).map(dict[str, int]), max_size=7
+    st.dictionaries(st.sampled_from(SOURCES), st.integers(-1, 3), min_size=1).map(dict[str, int]), max_size=7
 )
 done = st.frozensets(st.sampled_from(SOURCES), max_size=2)
 
@@ -49,13 +49,11 @@ def test_every_source_is_held(candidates: list[Candidate], done: frozenset[str])
 
 
 @given(st.one_of(runs(), anything), done)
-def test_every_message_of_every_source_is_held(candidates: list[Candidate], done: frozenset[str]) -> None:
+def test_the_fullest_copy_of_every_source_is_held(candidates: list[Candidate], done: frozenset[str]) -> None:
     chosen, _ = cover(candidates, done)
     for source in {source for candidate in candidates for source in candidate} - done:
-        most = max(candidate.get(source, 0) for candidate in candidates)
-        whole = [c for c in candidates if all(n == max(d.get(s, 0) for d in candidates) for s, n in c.items())]
-        if any(source in candidate and done.isdisjoint(candidate) for candidate in whole):
-            assert max(candidates[index].get(source, 0) for index in chosen) == most
+        most = max(candidate[source] for candidate in candidates if source in candidate)
+        assert most in [candidates[index].get(source) for index in chosen]
 
 
 @given(runs())

@@ -239,6 +239,14 @@ def test_another_streams_state_is_not_overwritten_unasked(settled: Shelf) -> Non
     assert stored(settled).stream == STREAM
 
 
+def test_another_kind_of_stores_state_is_never_overwritten(settled: Shelf) -> None:
+    theirs = msgspec.structs.replace(stored(settled), store="log", stream="S")
+    commit(settled, theirs)
+    with pytest.raises(ForeignManifest):
+        repair(settled, discard=True)
+    assert stored(settled) == theirs
+
+
 def test_a_newer_formats_state_is_never_overwritten(settled: Shelf) -> None:
     settled.storage.put(MANIFEST, b'{"format":99}')
     with pytest.raises(UnsupportedFormat):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from singerlake.clock import IdSource
@@ -59,7 +59,7 @@ def rebuild_root(
     return _bring(storage, key, made, dry_run)
 
 
-def _bring(storage: Storage, key: str, made: Any, dry_run: bool) -> bool:
+def _bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
     """Replace an object with what ``made`` makes of it (None: leave it), on condition that nobody else did."""
     for _ in range(_ATTEMPTS):
         stored = storage.get(key)

@@ -50,24 +50,24 @@ def _knots(candidates: Sequence[Candidate]) -> list[list[int]]:
 
 
 def _untie(candidates: Sequence[Candidate], knot: list[int], done: frozenset[str]) -> list[int]:
-    most: Counter[str] = Counter()
+    most: dict[str, int] = {}
     for index in knot:
-        most |= Counter(candidates[index])
+        for source, messages in candidates[index].items():
+            most[source] = max(messages, most.get(source, messages))
     ranked = sorted(knot, key=lambda index: (-len(candidates[index]), index))
-    whole = [
-        index
+    full = {
+        index: {source: messages for source, messages in candidates[index].items() if messages == most[source]}
         for index in ranked
-        if done.isdisjoint(candidates[index])
-        and all(messages == most[source] for source, messages in candidates[index].items())
-    ]
-    sources = _sources(candidates, whole)
-    chosen = _exactly([candidates[index] for index in whole], sources)
-    picked = _greedily(candidates, whole, sources) if chosen is None else [whole[at] for at in chosen]
-    left = [source for source in _sources(candidates, ranked) if source not in done and source not in set(sources)]
-    return picked + _greedily(candidates, ranked, left)
+    }
+    whole = [index for index in ranked if full[index] == candidates[index] and done.isdisjoint(full[index])]
+    sources = _sources(full, whole)
+    chosen = _exactly([full[index] for index in whole], sources)
+    picked = _greedily(full, whole, sources) if chosen is None else [whole[at] for at in chosen]
+    held = done.union(sources)
+    return picked + _greedily(full, ranked, [source for source in _sources(full, ranked) if source not in held])
 
 
-def _sources(candidates: Sequence[Candidate], indexes: Iterable[int]) -> list[str]:
+def _sources(candidates: Mapping[int, Candidate], indexes: Iterable[int]) -> list[str]:
     """All sources of some candidates, neighbours together as far as the largest candidates have them so."""
     return list(dict.fromkeys(source for index in indexes for source in candidates[index]))
 
@@ -104,13 +104,14 @@ def _exactly(candidates: Sequence[Candidate], sources: Sequence[str]) -> list[in
     return None
 
 
-def _greedily(candidates: Sequence[Candidate], indexes: Sequence[int], sources: Iterable[str]) -> list[int]:
+def _greedily(candidates: Mapping[int, Candidate], indexes: Sequence[int], sources: Iterable[str]) -> list[int]:
     """Candidates that hold each source at least once: always the one with most of what is missing, of those the one
     with least of what is not; then without those whose every source the others hold."""
     wanted = set(sources)
     left, picked = set(wanted), list[int]()
     while left:
-        best = max(indexes, key=lambda at: (_weight(candidates[at], left), -sum(candidates[at].values())))
+        useful = (at for at in indexes if not left.isdisjoint(candidates[at]))
+        best = max(useful, key=lambda at: (_weight(candidates[at], left), -sum(candidates[at].values())))
         picked.append(best)
         left -= candidates[best].keys()
     for index in sorted(picked, key=lambda at: sum(candidates[at].values())):

@@ -14,6 +14,7 @@ from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, TooManyConflicts
 from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
+from singerlake.format.manifest import from_json
 from singerlake.format.transactions import Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.rebuild import THREADS, Progress, data_files, survey
@@ -87,12 +88,16 @@ def repair_stream(
 def _load(
     storage: Storage, store: ManifestStore, tap: str, stream: str, wish: Wish
 ) -> tuple[Loaded | None, str | None]:
-    """The state; else the ETag of one that cannot be read and is to be discarded."""
+    """The state; else the ETag of one that cannot be read and is to be discarded. One that another kind of store keeps
+    is never discarded: what is in ``manifest.json`` is not all there is of it."""
+    key = layout.manifest_key(tap, stream)
     try:
         return store.load(), None
-    except (CorruptObject, ForeignManifest):
-        stored = storage.get(layout.manifest_key(tap, stream))
+    except (CorruptObject, ForeignManifest) as error:
+        stored = storage.get(key)
         if not wish.discard or stored is None:
+            raise
+        if isinstance(error, ForeignManifest) and from_json(stored.body, key=key).store != store.kind:
             raise
         return None, stored.etag
 
