@@ -18,7 +18,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 .PHONY: help install demo test lint format pytest bench docs clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make .venv with the project and its tools
 
