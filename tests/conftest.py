@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.servers.java", "tests.servers.postgres", "tests.servers.s3"]
+
+# A shared machine may stall anywhere; how long an example takes says nothing about the code.
+settings.register_profile("singerlake", deadline=None)
+settings.load_profile("singerlake")

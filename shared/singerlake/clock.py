@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -60,21 +61,24 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def parse_timestamp(text: str) -> datetime | None:
-    """The moment an RFC 3339 / ISO 8601 text names, in UTC; None where it names none.
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s?(?:([Zz])|([+-]\d\d):?(\d\d)?)?\Z", re.ASCII
+)
 
-    A text without offset counts as UTC, as Singer taps mean it.
+
+def parse_timestamp(text: str) -> datetime | None:
+    """The moment an RFC 3339 / ISO 8601 date-time names, in UTC, cut to microseconds; None where it names none.
+
+    A text without offset counts as UTC, as Singer taps mean it. Read here, since ``datetime.fromisoformat`` takes only
+    some numbers of digits before Python 3.11.
     """
-    value = text.strip()
-    if value[-1:] in ("Z", "z"):
-        value = value[:-1] + "+00:00"
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
+    found = _TIMESTAMP.match(text.strip())
+    if found is None:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
+    day, minute, second, fraction, _, hours, minutes = found.groups()
+    offset = f"{hours}:{minutes or '00'}" if hours else "+00:00"
     try:
+        moment = datetime.fromisoformat(f"{day}T{minute}:{second or '00'}.{(fraction or '')[:6]:0<6}{offset}")
         return moment.astimezone(timezone.utc)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return None

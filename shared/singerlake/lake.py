@@ -110,9 +110,9 @@ class Lake:
         return LakeStream(self, tap, name)
 
     def catalogue(self, tap: str) -> dict[str, Any]:
-        """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to a
-        race is read from its manifest instead, and one whose folder is gone is left out, as are streams without files.
-        An entry may be a schema behind until the stream's next run."""
+        """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to
+        a race is read from its manifest, and one whose folder is gone is left out, as are streams without files. An
+        entry may be a schema behind until the stream's next run."""
         stored = self.storage.get(layout.catalogue_key(tap))
         cached: dict[str, Any] = {}
         if stored is not None:

@@ -260,7 +260,7 @@ def _inflated(stream: BinaryIO, where: dict[str, str]) -> Iterator[bytes]:
             if decompressor.eof:
                 pending = decompressor.unused_data
                 decompressor = None
-    except (igzip_lib.error, EOFError) as error:
+    except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]
         raise BrokenFile(f"damaged gzip: {error}", hint="run 'singerlake verify'", **where) from error
     if decompressor is not None:
         raise BrokenFile("cut short: the last gzip member is not complete", hint="run 'singerlake verify'", **where)

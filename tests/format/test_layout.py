@@ -104,7 +104,15 @@ def test_a_file_name_shows_its_times_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["manifest.json", "abc/singerlake.lock", "abc/sub/x.singer.gz", "x.singer.gz", "_log/x.singer.gz"]
+    "path",
+    [
+        "manifest.json",
+        "abc/singerlake.lock",
+        "abc/sub/x.singer.gz",
+        "x.singer.gz",
+        "_log/x.singer.gz",
+        "abc/._x.singer.gz",
+    ],
 )
 def test_other_objects_are_not_taken_for_data_files(path: str) -> None:
     assert not layout.is_data_file(path)

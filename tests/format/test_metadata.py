@@ -101,3 +101,15 @@ def test_people_s_annotations_survive_a_run_that_adds_its_tap() -> None:
     after = root.from_json(root.to_json(root.with_tap(before, "b")), key=KEY)
     assert after.taps == {"a": notes, "b": root.TapNotes()}
     assert root.with_tap(after, "a") is after
+
+
+def test_names_that_have_no_utf_8_are_kept_as_escapes() -> None:
+    schema = {"properties": {"\ud800": {"type": "string"}}}
+    base = msgspec.structs.replace(born(), stream="\udfff")
+    version = msgspec.structs.replace(done(born(), add(new_file("a"))).schemas[new_file("a").version], schema=schema)
+    state = msgspec.structs.replace(base, schemas={"h": version})
+    body = manifest.to_json(state)
+    assert b"\\udfff" in body
+    assert manifest.from_json(body, key=KEY) == state
+    entry = catalogue.merged(None, catalogue.stream_entry("\udfff", schema, ["\ud800"]))
+    assert catalogue.from_json(catalogue.to_json(entry), key=KEY) == entry

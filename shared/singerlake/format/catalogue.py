@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import CorruptObject
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
 
 _HINT = "delete it, or run 'singerlake rebuild'"
@@ -60,14 +61,14 @@ def merged(catalogue: dict[str, Any] | None, *fresh: dict[str, Any]) -> dict[str
 
 def to_json(catalogue: dict[str, Any]) -> bytes:
     """The catalogue as stored."""
-    return msgspec.json.encode(catalogue)
+    return encode(catalogue)
 
 
 def from_json(body: bytes, *, key: str) -> dict[str, Any]:
     """Parse what is stored under ``key``. Raises ``CorruptObject``."""
     try:
-        found = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = decode(body, dict[str, Any])
+    except msgspec.DecodeError as error:
         raise CorruptObject(f"not a catalogue: {error}", hint=_HINT, key=key) from error
     streams = found.get("streams")
     if not isinstance(streams, list) or not all(

@@ -121,9 +121,16 @@ def file_id_in(path: str) -> str | None:
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a path relative to a stream's folder lies where data files lie: ``<hash>/<name>.singer.gz``."""
+    """Whether a path relative to a stream's folder lies where data files lie: ``<hash>/<name>.singer.gz``, the name
+    not hidden, as half-copied files and file systems' own companions are."""
     folder, slash, name = path.partition("/")
-    return bool(slash) and "/" not in name and name.endswith(SUFFIX) and from_segment(folder) is not None
+    return (
+        bool(slash)
+        and "/" not in name
+        and name.endswith(SUFFIX)
+        and name[0] not in "._"
+        and from_segment(folder) is not None
+    )
 
 
 def _compact(moment: datetime) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
 from singerlake.format import FORMAT
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
 
 
@@ -13,22 +14,17 @@ class _Head(msgspec.Struct):
     format: object = None
 
 
-_HEAD = msgspec.json.Decoder(_Head)
-_ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Manifest)
-
-
 def to_json(manifest: Manifest) -> bytes:
     """The manifest as stored: one JSON object."""
-    return _ENCODER.encode(manifest)
+    return encode(manifest)
 
 
 def from_json(body: bytes, *, key: str) -> Manifest:
     """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
     check_format(body, key=key)
     try:
-        return _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode(body, Manifest)
+    except msgspec.DecodeError as error:
         raise CorruptObject(
             f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
@@ -37,8 +33,8 @@ def from_json(body: bytes, *, key: str) -> Manifest:
 def check_format(body: bytes, *, key: str) -> None:
     """Refuse what is not a JSON object, or was written by a newer format, before its fields are looked at."""
     try:
-        written = _HEAD.decode(body).format
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        written = decode(body, _Head).format
+    except msgspec.DecodeError as error:
         raise CorruptObject(
             f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error

@@ -6,6 +6,7 @@ import msgspec
 
 from singerlake.errors import CorruptObject
 from singerlake.format import FORMAT
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.manifest import check_format
 
 
@@ -40,15 +41,15 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
 
 def to_json(root: RootMetadata) -> bytes:
     """The root metadata as stored, indented, since people read it."""
-    return msgspec.json.format(msgspec.json.encode(root), indent=2) + b"\n"
+    return msgspec.json.format(encode(root), indent=2) + b"\n"
 
 
 def from_json(body: bytes, *, key: str) -> RootMetadata:
     """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
     check_format(body, key=key)
     try:
-        return msgspec.json.decode(body, type=RootMetadata)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode(body, RootMetadata)
+    except msgspec.DecodeError as error:
         raise CorruptObject(
             f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error

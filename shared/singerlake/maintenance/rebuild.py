@@ -71,12 +71,12 @@ def rebuild_manifest(
 
 
 def data_files(storage: Storage, tap: str, stream: str) -> list[Entry]:
-    """Every object that lies where the data files of a stream lie, and is not hidden as half-copied ones are."""
+    """Every object that lies where the data files of a stream lie."""
     prefix = layout.stream_prefix(tap, stream)
     return [
         entry
         for entry in storage.list(prefix)
-        if layout.is_data_file(entry.key[len(prefix) :]) and entry.key.rpartition("/")[2][0] not in "._"
+        if layout.is_data_file(entry.key[len(prefix) :])
     ]
 
 

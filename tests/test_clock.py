@@ -1,0 +1,52 @@
+"""Times as taps write them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.clock import parse_timestamp, random_id, timestamp
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-01T12:00:00Z", NOON),
+        ("2026-01-01T12:00:00.000000Z", NOON),
+        ("2026-01-01t12:00:00z", NOON),
+        ("2026-01-01 12:00", NOON),
+        ("2026-01-01T12:00:00", NOON),
+        ("2026-01-01T14:00:00+02:00", NOON),
+        ("2026-01-01T06:30:00-0530", NOON),
+        ("2026-01-01T14:00:00+02", NOON),
+        ("2026-01-01T12:00:00.5Z", NOON + timedelta(microseconds=500_000)),
+        ("2026-01-01T12:00:00.123456789Z", NOON + timedelta(microseconds=123_456)),
+        (" 2026-01-01T12:00:00Z\n", NOON),
+    ],
+)
+def test_a_date_time_is_read_as_the_moment_it_names(text: str, moment: datetime) -> None:
+    assert parse_timestamp(text) == moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "now", "2026-01-01", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00+23:00", "1767268800", "२०२६-01-01T00:00Z"],
+)
+def test_what_names_no_moment_is_none(text: str) -> None:
+    assert parse_timestamp(text) is None
+
+
+@given(st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(timezone.utc)))
+def test_a_written_time_reads_back(moment: datetime) -> None:
+    assert parse_timestamp(timestamp(moment)) == moment
+
+
+def test_identities_are_sixteen_characters_of_base32hex_and_differ() -> None:
+    ids = {random_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(len(id) == 16 and set(id) <= set("0123456789abcdefghijklmnopqrstuv") for id in ids)
