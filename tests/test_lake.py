@@ -32,9 +32,7 @@ def publish(lake: Lake, tmp_path: Path, tap: str, stream: str, members: list[int
     spool = Spool(tmp_path / header.id, SCHEMA_LINE, header, level=1)
     number = 0
     for count in members or [2]:
-        raw = b"".join(
-            b'{"type":"RECORD","stream":"s","record":{"n":%d}}\n' % n for n in range(number, number + count)
-        )
+        raw = b"".join(b'{"type":"RECORD","stream":"s","record":{"n":%d}}\n' % n for n in range(number, number + count))
         spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=count, records=count)
         number += count
     version = schema_hash(SCHEMA)
@@ -164,9 +162,7 @@ def test_reading_begins_exactly_at_an_offset_inside_any_member(lake: Lake, tmp_p
     publish(lake, tmp_path, "t", "s", [4, 1])
     stream = lake.stream("t", "s")
     blocks = [block for part in select(stream.snapshot(), offset=offset) for block in stream.read(part)]
-    numbers = [
-        msgspec.json.decode(line)["record"]["n"] for block in blocks for line in block.data.split(b"\n") if line
-    ]
+    numbers = [msgspec.json.decode(line)["record"]["n"] for block in blocks for line in block.data.split(b"\n") if line]
     assert numbers == [*range(6), *range(5)][offset:]
     if blocks:
         assert blocks[0].offset == offset
