@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -86,16 +88,9 @@ def _schema(row: dict[str, object]) -> dict[str, object]:
     return {"type": "object", "properties": properties}
 
 
-class _written:
-    """A file that is there whole or not at all."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._partial = path.with_suffix(".partial")
-
-    def __enter__(self) -> Path:
-        return self._partial
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._partial.replace(self._path)
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """Where to write what becomes ``path`` when it is there whole."""
+    partial = path.with_suffix(".partial")
+    yield partial
+    partial.replace(path)

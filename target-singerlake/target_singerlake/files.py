@@ -144,8 +144,9 @@ class Compressor:
 
     def _do(self, size: int, work: Callable[[], None]) -> None:
         try:
-            if self._error is None:
-                work()
+            # After an error a file lacks a member, so that nothing may pass for done any more.
+            self.check()
+            work()
         except BaseException as error:
             self._error = error
             raise

@@ -37,6 +37,9 @@ from target_singerlake.state import HeldStates
 from target_singerlake.streams import Streams
 from target_singerlake.validation import Validators
 
+_WAIT = 1.0
+"""Seconds to wait for a commit before time is looked at again."""
+
 
 class Decoder(Protocol):
     """What turns blocks into messages: ``BlockDecoder`` or ``Rewriter``."""
@@ -128,8 +131,9 @@ class Ingest:
             self._drain("finished" if self._signal is None else "stopped")
         self._close_all()
 
-    def output_is_broken(self) -> bool:
-        """Whether STATE could not be emitted, since nobody reads it."""
+    @property
+    def broken_output(self) -> str:
+        """Why STATE could not be emitted; empty where it could."""
         return self._output.broken
 
     def _read(self, source: IO[Any] | None) -> bytes:
@@ -177,7 +181,8 @@ class Ingest:
             self._streams.close_older(self._monotonic - age)
         self._take_outcomes()
         while self._publisher.pending > PENDING_FILES:
-            self._take_outcomes(wait=True)
+            self._take_outcomes(_WAIT)
+            self._progress.tick(self._clock.monotonic())
         self._progress.tick(self._monotonic)
 
     def _feed(self, block: bytes) -> None:
@@ -257,8 +262,8 @@ class Ingest:
     def _close(self, file: GrowingFile) -> None:
         self._publisher.publish(file)
 
-    def _take_outcomes(self, *, wait: bool = False) -> None:
-        for committed in self._publisher.outcomes(wait=wait):
+    def _take_outcomes(self, patience: float = 0.0) -> None:
+        for committed in self._publisher.outcomes(patience):
             self._states.committed(committed.growing.epoch)
             self._progress.committed(committed)
         self._emit()
@@ -273,7 +278,7 @@ class Ingest:
         self._publisher.status = status
         self._streams.close_all()
         while self._publisher.pending:
-            self._take_outcomes(wait=True)
+            self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())
         self._take_outcomes()
         self._publisher.settle()

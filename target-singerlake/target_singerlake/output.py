@@ -8,10 +8,10 @@ from typing import Any
 
 
 class StateOutput:
-    """Where STATE goes. Once nobody reads it any more, ``broken`` is True and nothing is written."""
+    """Where STATE goes. Once it cannot be written, ``broken`` says why, and nothing is tried any more."""
 
     def __init__(self) -> None:
-        self.broken = False
+        self.broken = ""
         self._last = b""
 
     def write(self, value: bytes) -> None:
@@ -20,8 +20,9 @@ class StateOutput:
             return
         try:
             self._emit(value + b"\n")
-        except BrokenPipeError:
-            self.broken = True
+        except (OSError, ValueError, AttributeError) as error:
+            # Closed, full, or not there at all: commits go on.
+            self.broken = (getattr(error, "strerror", None) or str(error)).lower()
             _silence()
         else:
             self._last = value

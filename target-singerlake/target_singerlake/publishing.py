@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from singer_sdk.metrics import Metric, Tag, Timer
 
 from singerlake.clock import Clock, timestamp
+from singerlake.errors import BrokenFile
 from singerlake.format.layout import file_path
 from singerlake.format.model import Manifest, NewFile, Run
 from singerlake.lake import Lake
@@ -75,13 +76,14 @@ class Publisher:
         self.pending += 1
         self._submit(growing.schema.stream, lambda channel: self._publish(channel, growing))
 
-    def outcomes(self, *, wait: bool = False) -> list[Committed]:
-        """What was committed since the last call; ``wait``: at least one, where any is pending. Raises what a commit
-        raised, after giving what came before it."""
+    def outcomes(self, patience: float = 0.0) -> list[Committed]:
+        """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
+        ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
         found: list[Committed] = []
         while True:
             try:
-                outcome = self._outcomes.get(block=wait and self.pending > 0 and not found)
+                wait = patience > 0 and self.pending > 0 and not found
+                outcome = self._outcomes.get(block=wait, timeout=patience if wait else None)
             except Empty:
                 break
             if isinstance(outcome, BaseException):
@@ -133,7 +135,13 @@ class Publisher:
         growing.ready.result()
         writer = self._open(channel)
         spool, content = growing.spool, growing.schema.content
-        assert spool is not None, "a file is closed only after its last member was handed over"
+        if spool is None or spool.messages != growing.messages:
+            raise BrokenFile(
+                "a file in the spool does not hold all that was read for it",
+                hint="nothing of it was committed; run again, and report this",
+                stream=channel.name,
+                id=growing.header.id,
+            )
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
             version = writer.version_of(content.schema)
             path = file_path(channel.name, version, growing.first, growing.last, growing.header.id)

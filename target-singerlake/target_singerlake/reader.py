@@ -33,6 +33,7 @@ class Waker:
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
         self._before: int | None = None
+        self._closing = threading.Lock()
 
     def __enter__(self) -> Waker:
         if threading.current_thread() is threading.main_thread():
@@ -44,14 +45,17 @@ class Waker:
     ) -> None:
         if self._before is not None:
             signal.set_wakeup_fd(self._before)
-        read, write, self._read, self._write = self._read, self._write, -1, -1
-        os.close(read)
-        os.close(write)
+        with self._closing:
+            os.close(self._read)
+            os.close(self._write)
+            self._read = self._write = -1
 
     def wake(self) -> None:
         """End the wait that is on, or the next one. Safe from any thread, and after the end."""
-        with suppress(OSError):
-            os.write(self._write, b"\0")
+        # Under the lock, since the descriptor of a closed pipe may be another file's by now.
+        with self._closing, suppress(BlockingIOError):
+            if self._write >= 0:
+                os.write(self._write, b"\0")
 
     def fileno(self) -> int:
         """What to poll."""
@@ -60,8 +64,7 @@ class Waker:
     def clear(self) -> None:
         """Forget past calls."""
         with suppress(BlockingIOError):
-            while os.read(self._read, 4096):
-                pass
+            os.read(self._read, _PIPE_BYTES)
 
 
 class Input:

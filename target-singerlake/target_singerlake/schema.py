@@ -9,8 +9,11 @@ from typing import Any
 from singerlake.errors import InvalidSchema
 from singerlake.format.hashing import canonical_schema
 from singerlake.format.model import StreamSchema
-from target_singerlake.decode import envelope, unreadable
+from target_singerlake.decode import envelope
+from target_singerlake.errors import unreadable
+from target_singerlake.exact import encode
 
+_MARK = b'"SCHEMA"'
 _SETS = ("key_properties", "bookmark_properties")
 
 
@@ -46,6 +49,9 @@ def schema_from(message: dict[str, Any], line: bytes, stream: str, number: int) 
     rest = {name: value for name, value in message.items() if name not in ("schema", *_SETS)}
     rest |= {field: sorted(set(values)) for field, values in names.items()}
     identity = canonical_schema(schema) + b"\n" + json.dumps(rest, sort_keys=True).encode()
+    if _MARK not in line:
+        # Readers find a file's SCHEMA line by this word; a tap may have spelt it with escapes.
+        line = encode(message) + b"\n"
     return Schema(stream, line, StreamSchema(schema=schema, **names), identity)
 
 

@@ -66,8 +66,11 @@ class TargetSingerlake(Target):
         if self._signal is not None:
             self.logger.info("Stopped by signal %d; what was read is committed", self._signal)
             raise SystemExit(128 + self._signal)
-        if ingest.output_is_broken():
-            self.logger.error("standard output was closed, so the last STATE was lost; all that was read is committed")
+        if ingest.broken_output:
+            self.logger.error(
+                "STATE could not be written to standard output (%s); all that was read is committed",
+                ingest.broken_output,
+            )
             raise SystemExit(1)
 
     def _consume(self, source: IO[Any] | None) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -155,8 +156,18 @@ def test_a_reader_of_state_that_went_away_costs_no_commit_and_is_no_success(tmp_
         assert process.wait(SOON) == 1
     assert kept_ids(root) == [1, 2, 3]
     log = (tmp_path / "log").read_text()
-    assert "standard output was closed" in log
+    assert "STATE could not be written to standard output (broken pipe)" in log
     assert "Traceback" not in log
+
+
+def test_a_standard_output_that_is_closed_or_full_costs_no_commit(tmp_path: Path) -> None:
+    data = text([schema(), *records(1), state({"at": 1})])
+    for number, out in enumerate((">&-", "> /dev/full"), 1):
+        line = f"exec {shlex.join(command(tmp_path / 'lake', tmp_path))} {out}"
+        done = subprocess.run(["sh", "-c", line], input=data, stderr=subprocess.PIPE, env=environment(), timeout=SOON)
+        assert done.returncode == 1
+        assert b"STATE could not be written" in done.stderr
+        assert kept_ids(tmp_path / "lake") == [1] * number
 
 
 def test_a_file_given_as_input_is_read(tmp_path: Path) -> None:

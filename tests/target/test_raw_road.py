@@ -236,3 +236,17 @@ def test_a_state_promises_only_what_is_in_the_lake(
     for name, ids in sent.items():
         if ids:
             assert kept_ids(root, name) == ids
+
+
+@pytest.mark.parametrize("odd", [{"title": "\udfff"}, {"default": float("nan")}, {"const": 10**400}])
+def test_names_and_schemas_that_only_json_takes_are_kept(tmp_path: Path, odd: dict[str, object]) -> None:
+    name = "odd \ud800"
+    ingest(tmp_path, [schema(name, {"properties": {"id": odd}}), *records(1, stream=name)])
+    assert kept_ids(tmp_path, name) == [1]
+
+
+def test_a_schema_message_spelt_with_escapes_is_found_by_readers(tmp_path: Path) -> None:
+    escaped = schema().replace(b'"SCHEMA"', b'"\\u0053CHEMA"')
+    assert json.loads(escaped)["type"] == "SCHEMA"
+    ingest(tmp_path, [escaped, *records(1)])
+    assert kept_ids(tmp_path) == [1]
