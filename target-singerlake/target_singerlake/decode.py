@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -43,7 +43,7 @@ class RecordCheck:
         self.decode_record: Callable[[bytes], Any] = _refuse
         record = _struct_of(self.key_properties)
         if record is not None:
-            fields = [("type", Literal["RECORD"]), ("stream", Literal[stream]), ("record", record)]  # type: ignore[valid-type]
+            fields = [("type", Literal["RECORD"]), ("stream", Literal[stream]), ("record", record)]
             try:
                 line = msgspec.defstruct("Line", fields, gc=False)
                 self.decode_line = msgspec.json.Decoder(line).decode
@@ -133,7 +133,7 @@ class BlockDecoder:
             number = yield from self._one_by_one(view, number, suspicious)
         self.next_number = number
 
-    def _one_by_one(self, view: io.BytesIO, number: int, suspicious: bool) -> Iterator[Any]:
+    def _one_by_one(self, view: io.BytesIO, number: int, suspicious: bool) -> Generator[Records | Message, None, int]:
         """Lines until a run of one stream's RECORDs seems to begin; gives the next line's number back."""
         streak = 0
         for line in view:

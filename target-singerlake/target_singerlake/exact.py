@@ -11,11 +11,12 @@ import simplejson
 def encode(value: Any) -> bytes:
     """JSON of a value whose floats are ``Decimal``: every digit as it came. A lone surrogate, which UTF-8 cannot hold,
     is escaped."""
-    text = simplejson.dumps(value, ensure_ascii=False, **_STYLE)
+    text: str = simplejson.dumps(value, ensure_ascii=False, **_STYLE)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        return simplejson.dumps(value, ensure_ascii=True, **_STYLE).encode("ascii")
+        escaped: str = simplejson.dumps(value, ensure_ascii=True, **_STYLE)
+        return escaped.encode("ascii")
 
 
 def _other(value: Any) -> str:

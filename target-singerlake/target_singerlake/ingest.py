@@ -194,7 +194,7 @@ class Ingest:
 
     def _take(self, messages: Iterator[Records | Message]) -> None:
         for message in messages:
-            if type(message) is not Records:
+            if isinstance(message, Message):
                 self._other(message)
             elif self._validators is None:
                 self._records(message)

@@ -17,6 +17,7 @@ EVERY_SECONDS = 25.0
 class _Tally:
     counter: Counter
     records: int = 0
+    counted: int = 0
     files: int = 0
     committed: int = 0
     bytes: int = 0
@@ -32,7 +33,6 @@ class Progress:
         self._began = monotonic
         self._said = monotonic
         self._raw_bytes = 0
-        self._records = 0
         self._files = 0
 
     def seen(self, stream: str) -> None:
@@ -46,10 +46,7 @@ class Progress:
 
     def records(self, stream: str, count: int) -> None:
         """Records of a stream were taken in."""
-        tally = self._tallies[stream]
-        tally.records += count
-        self._records += count
-        tally.counter.increment(count)
+        self._tallies[stream].records += count
 
     def committed(self, committed: Committed) -> None:
         """A file is in the lake."""
@@ -69,9 +66,10 @@ class Progress:
         if monotonic < self.next_line():
             return
         self._said = monotonic
+        self._count()
         self._logger.info(
             "%d records read (%.1f MB, %d s), %d files committed",
-            self._records,
+            sum(tally.records for tally in self._tallies.values()),
             self._raw_bytes / 1e6,
             monotonic - self._began,
             self._files,
@@ -79,6 +77,7 @@ class Progress:
 
     def summary(self) -> None:
         """One line per stream, and the last values of singer-sdk's counters."""
+        self._count()
         for stream, tally in self._tallies.items():
             tally.counter.exit()
             self._logger.info(
@@ -92,3 +91,10 @@ class Progress:
                 if tally.records != tally.committed
                 else "",
             )
+
+    def _count(self) -> None:
+        """Pass on to singer-sdk's counters what was read since the last time; they look at the clock at every call."""
+        for tally in self._tallies.values():
+            if tally.records > tally.counted:
+                tally.counter.increment(tally.records - tally.counted)
+                tally.counted = tally.records

@@ -69,7 +69,7 @@ class Publisher:
 
     def open(self, stream: str) -> None:
         """Look at a stream's state, in the background, so that what is wrong with it is known early."""
-        self._submit(stream, lambda channel: self._open(channel))
+        self._submit(stream, self._open)
 
     def publish(self, growing: GrowingFile) -> None:
         """Commit a closed file, in the background."""
@@ -106,12 +106,12 @@ class Publisher:
         """End the threads: what is being committed is, what waits for it is dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _submit(self, stream: str, work: Callable[[_Channel], None]) -> None:
+    def _submit(self, stream: str, work: Callable[[_Channel], object]) -> None:
         channel = self._channels.setdefault(stream, _Channel(stream))
         before = channel.last
         channel.last = self._executor.submit(self._do, channel, before, work)
 
-    def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], None]) -> None:
+    def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], object]) -> None:
         if before is not None:
             # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
             before.result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from singer_sdk import Target
 from singer_sdk.exceptions import ConfigValidationError, SingerSDKError
@@ -31,7 +31,7 @@ class TargetSingerlake(Target):
     name = "target-singerlake"
     package_name = "singerlake"
     config_jsonschema = copy.deepcopy(SCHEMA)
-    capabilities: list[CapabilitiesEnum] = [  # noqa: RUF012  # singer-sdk's own declaration
+    capabilities: ClassVar[list[CapabilitiesEnum]] = [
         PluginCapabilities.ABOUT,
         PluginCapabilities.STREAM_MAPS,
         PluginCapabilities.FLATTENING,
@@ -105,7 +105,7 @@ class TargetSingerlake(Target):
             raise
 
     @classmethod
-    def invoke(cls, **arguments: Any) -> None:  # type: ignore[override]
+    def invoke(cls, **arguments: Any) -> None:
         """Run the command. What a person can put right is one line in the log, and exit code 1."""
         try:
             super().invoke(**arguments)
