@@ -1,6 +1,6 @@
 """Runs in alto's own environment: its reservoir's ingest over standard input, on a local folder.
 
-    python alto_ingest.py FOLDER < messages
+python alto_ingest.py FOLDER < messages
 """
 
 import os

@@ -73,11 +73,7 @@ def rebuild_manifest(
 def data_files(storage: Storage, tap: str, stream: str) -> list[Entry]:
     """Every object that lies where the data files of a stream lie."""
     prefix = layout.stream_prefix(tap, stream)
-    return [
-        entry
-        for entry in storage.list(prefix)
-        if layout.is_data_file(entry.key[len(prefix) :])
-    ]
+    return [entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :])]
 
 
 def survey(
