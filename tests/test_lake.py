@@ -43,7 +43,10 @@ def publish(lake: Lake, tmp_path: Path, tap: str, stream: str, members: list[int
     return file
 
 
-@pytest.mark.parametrize("lake_root", ["", "  ", "s3://", "s3:///prefix", "gs://bucket", "http://example.org"])
+@pytest.mark.parametrize(
+    "lake_root",
+    ["", "  ", "s3://", "s3:///prefix", "gs://bucket", "http://example.org", "$NOT_SET/lake", "s3://${BUCKET}/x"],
+)
 def test_a_root_that_names_no_storage_is_a_setting_error(lake_root: str) -> None:
     with pytest.raises(SettingError, match="lake_root"):
         open_storage(lake_root)

@@ -3,6 +3,8 @@
     SingerlakeError
     ├── FixTheSettings      change a setting, a permission or a name, then run again
     │   ├── SettingError
+    │   │   └── ConditionNotSupported
+    │   ├── ValueDoesNotFit
     │   ├── AccessDenied
     │   ├── NoSuchBucket
     │   ├── NotALake
@@ -19,6 +21,7 @@
     │   ├── MissingFile
     │   ├── BrokenFile
     │   ├── LostBookmark
+    │   ├── Rebuilt
     │   └── StreamClosed
     ├── TryAgainLater       the same call may succeed as it stands
     │   ├── LockWaitExceeded
@@ -60,6 +63,14 @@ class FixTheSettings(SingerlakeError):
 
 class SettingError(FixTheSettings):
     """A setting is missing, malformed or excludes another."""
+
+
+class ConditionNotSupported(SettingError):
+    """Storage says, rather than pretends, that it does not know a conditional request."""
+
+
+class ValueDoesNotFit(FixTheSettings):
+    """A record holds a value that its column's type cannot take as it is; the message never holds the value."""
 
 
 class AccessDenied(FixTheSettings):
@@ -124,6 +135,10 @@ class BrokenFile(LookAtTheLake):
 
 class LostBookmark(LookAtTheLake):
     """A bookmark points at a file that neither the manifest nor any file's provenance knows."""
+
+
+class Rebuilt(LookAtTheLake):
+    """The lake was rebuilt after a snapshot of it was taken: its offsets may mean other records now."""
 
 
 class StreamClosed(LookAtTheLake):

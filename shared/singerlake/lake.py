@@ -40,6 +40,12 @@ def open_storage(
     clock = clock or SystemClock()
     if not lake_root or not lake_root.strip():
         raise SettingError("lake_root is empty", hint="set it to a path or to s3://bucket/prefix")
+    if lake_root.startswith("$") or "${" in lake_root:
+        raise SettingError(
+            "lake_root holds a variable that nothing replaced",
+            hint="set the variable, or write the path itself",
+            lake_root=lake_root,
+        )
     scheme = urlsplit(lake_root).scheme if "://" in lake_root else ""
     if scheme == "s3":
         bucket, _, prefix = lake_root[len("s3://") :].partition("/")

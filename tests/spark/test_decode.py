@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.singer_file import Block
 from singerlake.spark import decode
 from singerlake.spark.columns import (
@@ -33,7 +33,7 @@ from singerlake.spark.columns import (
     Text,
     Timestamp,
 )
-from singerlake.spark.decode import METADATA, BatchDecoder, Origin, ValueDoesNotFit
+from singerlake.spark.decode import METADATA, BatchDecoder, Origin
 from singerlake.spark.spark_types import arrow_schema, to_spark
 
 ORIGIN = Origin("v/file.singer.gz", "hash1")

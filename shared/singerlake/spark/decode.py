@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.errors import BrokenFile, FixTheSettings
+from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.singer_file import Block
 from singerlake.spark.arrays import build, locate
 from singerlake.spark.columns import (
@@ -43,10 +43,6 @@ CHUNK_BYTES = 1 << 20
 OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
 METADATA = Struct((Field(OFFSET, Integer()), Field(VERSION, Text()), Field(FILE, Text()), Field(TIME, Timestamp())))
 """The columns that come from the lake and the message's envelope instead of the record."""
-
-
-class ValueDoesNotFit(FixTheSettings):
-    """A record holds a value that its column's type cannot take as it is; the message never holds the value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from singerlake.errors import LookAtTheLake, SettingError, UnknownName
+from singerlake.errors import Rebuilt, SettingError, UnknownName
 from singerlake.format import selection
 from singerlake.format.model import DataFile, Manifest
 from singerlake.lake import Lake, LakeStream
@@ -18,10 +18,6 @@ from singerlake.spark.columns import Struct
 from singerlake.spark.decode import METADATA
 from singerlake.spark.json_schema import columns_of
 from singerlake.spark.options import ReadOptions
-
-
-class Rebuilt(LookAtTheLake):
-    """The lake was rebuilt after a DataFrame was made: its offsets may mean other records now."""
 
 
 @dataclass(frozen=True, slots=True)

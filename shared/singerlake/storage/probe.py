@@ -8,17 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from singerlake.clock import IdSource, random_id
-from singerlake.errors import AccessDenied, SettingError
+from singerlake.errors import AccessDenied, ConditionNotSupported
 from singerlake.storage.port import Capabilities, Refused, Storage, Written
 
 PROBE_PREFIX = "_singerlake_probe/"
 RACERS = 8
 """Requests let go at once at one key: enough for a check-then-act store to show more than one winner."""
 _LEFT_BEHIND = timedelta(hours=1)
-
-
-class ConditionNotSupported(SettingError):
-    """Storage says, rather than pretends, that it does not know a conditional request."""
 
 
 def probe(storage: Storage, *, ids: IdSource = random_id) -> Capabilities:

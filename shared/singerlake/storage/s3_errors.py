@@ -11,6 +11,7 @@ from typing import Any
 
 from singerlake.errors import (
     AccessDenied,
+    ConditionNotSupported,
     MissingFile,
     NameTooLong,
     NoSuchBucket,
@@ -19,7 +20,6 @@ from singerlake.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from singerlake.storage.probe import ConditionNotSupported
 from singerlake.storage.s3_client import S3Settings
 
 
