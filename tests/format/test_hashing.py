@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.hashing import canonical_schema, full_hash, hash_among, schema_hash
 from singerlake.format.layout import from_segment, to_segment
 
@@ -136,3 +137,12 @@ def test_a_second_schema_under_the_same_seven_characters_takes_all_ten() -> None
 
 def test_a_schema_with_a_lone_surrogate_has_a_hash() -> None:
     assert len(schema_hash({"properties": {"\ud800": {}}})) == 7
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_schema_s_number_that_json_has_not_counts_as_the_null_that_the_manifest_keeps(number: str) -> None:
+    sent = json.loads(f'{{"properties":{{"a":{{"default":{number},"maximum":{number}}}}}}}')
+    kept = decode(encode(sent), dict)
+    assert kept == {"properties": {"a": {"default": None, "maximum": None}}}
+    assert canonical_schema(sent) == canonical_schema(kept)
+    assert hash_among(sent, {schema_hash(sent): kept}) == schema_hash(sent)

@@ -113,3 +113,17 @@ def test_names_that_have_no_utf_8_are_kept_as_escapes() -> None:
     assert manifest.from_json(body, key=KEY) == state
     entry = catalogue.merged(None, catalogue.stream_entry("\udfff", schema, ["\ud800"]))
     assert catalogue.from_json(catalogue.to_json(entry), key=KEY) == entry
+
+
+def test_a_tap_id_without_utf_8_is_noted_as_any_other() -> None:
+    before = root.with_tap(root.new(lake_id="l", manifest_store="lockfile"), "a\ud800")
+    body = root.to_json(before)
+    assert root.from_json(body, key=KEY) == before
+    assert body.count(b"\n  ") > 1, "people read it"
+
+
+def test_metadata_stays_json_whatever_numbers_a_schema_holds() -> None:
+    odd = {"properties": {"\ud800": {"default": [float("nan"), float("-inf"), 0.5], "maximum": 10**30}}}
+    entry = catalogue.merged(None, catalogue.stream_entry("s", odd, []))
+    kept = json.loads(catalogue.to_json(entry), parse_constant=pytest.fail)["streams"][0]["schema"]["properties"]
+    assert kept["\ud800"] == {"default": [None, None, 0.5], "maximum": 10**30}

@@ -1,11 +1,13 @@
 """JSON both ways for metadata: fast, and for what msgspec refuses, lone surrogates, once more in Python.
 
 Taps may send any name that a JSON text can carry. A lone surrogate has no UTF-8, so it stays an escape on storage.
+A float that JSON has no number for (NaN, the infinities) is written as null, so that every reader can take the rest.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +22,26 @@ def encode(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
+        return json.dumps(finite(msgspec.to_builtins(value)), separators=(",", ":")).encode("ascii")
+
+
+def indented(value: Any) -> bytes:
+    """The same for people to read: two spaces a level, a newline at the end."""
+    try:
+        return msgspec.json.format(_ENCODER.encode(value), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(finite(msgspec.to_builtins(value)), indent=2).encode("ascii") + b"\n"
+
+
+def finite(value: Any) -> Any:
+    """JSON values with None for every float that JSON has no number for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(part) for part in value]
+    return value
 
 
 def decode(body: bytes, kind: type[T]) -> T:

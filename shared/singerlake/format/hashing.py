@@ -9,6 +9,8 @@ from typing import Any
 
 import farmhash
 
+from singerlake.format.exact_json import finite
+
 SHORT = 7
 """Characters of a hash in the ordinary case (seed: "a 7 character hash")."""
 FULL = 10
@@ -22,10 +24,19 @@ def canonical_schema(schema: Any) -> bytes:
     ``type`` and ``required`` sorted, since JSON Schema defines both as sets.
 
     The two are sorted only where they are those keywords: under ``properties``, ``$defs`` and the like, the same
-    words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data.
+    words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data. NaN and the
+    infinities count as null, which is what the manifest keeps of them.
     """
-    text = json.dumps(_canonical(schema), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True)
+    sorted_sets = _canonical(schema)
+    try:
+        text = _dumps(sorted_sets)
+    except ValueError:
+        text = _dumps(finite(sorted_sets))
     return text.encode("utf-8", "surrogatepass")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def full_hash(schema: Any) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from singerlake.errors import CorruptObject
 from singerlake.format import FORMAT
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode, indented
 from singerlake.format.manifest import check_format
 
 
@@ -41,7 +41,7 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
 
 def to_json(root: RootMetadata) -> bytes:
     """The root metadata as stored, indented, since people read it."""
-    return msgspec.json.format(encode(root), indent=2) + b"\n"
+    return indented(root)
 
 
 def from_json(body: bytes, *, key: str) -> RootMetadata:
