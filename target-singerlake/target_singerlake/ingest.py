@@ -25,7 +25,7 @@ from target_singerlake.batch import Batch
 from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
 from target_singerlake.errors import RecordBeforeSchema, unreadable
 from target_singerlake.exact import encode
-from target_singerlake.files import Compressor, GrowingFile
+from target_singerlake.files import Compressor
 from target_singerlake.output import StateOutput
 from target_singerlake.progress import Progress
 from target_singerlake.publishing import PENDING_FILES, Publisher
@@ -90,7 +90,7 @@ class Ingest:
             compressor=self._compressor,
             states=self._states,
             opened=self._publisher.open,
-            closed=self._close,
+            closed=self._publisher.publish,
         )
         self._checks: dict[str, RecordCheck] = {}
         self._decoder: Decoder = rewriter or BlockDecoder(self._checks)
@@ -258,9 +258,6 @@ class Ingest:
                 stream=stream,
             )
         return schema
-
-    def _close(self, file: GrowingFile) -> None:
-        self._publisher.publish(file)
 
     def _take_outcomes(self, patience: float = 0.0) -> None:
         for committed in self._publisher.outcomes(patience):
