@@ -62,16 +62,13 @@ def send(process: subprocess.Popen[bytes], data: bytes) -> None:
     process.stdin.flush()
 
 
-def wait_for(condition: Any) -> None:
+def wait_until_read(process: subprocess.Popen[bytes], folder: Path, root: Path, stream: str = "users") -> None:
+    """Wait until the target has taken in a record of a stream: it then looks the stream's manifest up, and makes it."""
     deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
+    while not (root / "raw" / TAP / stream / "manifest.json").exists():
+        assert process.poll() is None, (folder / "log").read_text()
+        assert time.monotonic() < deadline, (folder / "log").read_text()
         time.sleep(0.05)
-
-
-def has_read(folder: Path, root: Path, stream: str = "users") -> Any:
-    """Whether the target has taken in a record of a stream: it then looks the stream's manifest up."""
-    return lambda: (root / "raw" / TAP / stream / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -81,7 +78,7 @@ def test_a_signal_commits_the_whole_lines_emits_the_last_safe_state_and_is_no_su
     root = tmp_path / "lake"
     with started(root, tmp_path) as process:
         send(process, text([schema(), *records(1, 2), state({"at": 2}), record(3)]) + record(4)[:10])
-        wait_for(has_read(tmp_path, root))
+        wait_until_read(process, tmp_path, root)
         process.send_signal(number)
         out, _ = process.communicate(timeout=SOON)
     assert process.returncode == code
@@ -127,7 +124,7 @@ def test_an_age_of_0_means_never(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     with started(root, tmp_path, max_file_age_seconds=0) as process:
         send(process, text([schema(), *records(1), state({"at": 1})]))
-        wait_for(has_read(tmp_path, root))
+        wait_until_read(process, tmp_path, root)
         time.sleep(1.5)
         assert manifest(root).files == ()
         out, _ = process.communicate(timeout=SOON)
