@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
 pytest_plugins = ["tests.servers.java", "tests.servers.postgres", "tests.servers.s3"]
 
-# A shared machine may stall anywhere; how long an example takes says nothing about the code.
-settings.register_profile("singerlake", deadline=None)
+# A shared machine may stall anywhere; how long an example takes says nothing about the code. Where CI is set the same
+# examples are tried every time, as hypothesis does by itself there; elsewhere new ones are.
+settings.register_profile(
+    "singerlake", parent=settings.get_profile("ci" if "CI" in os.environ else "default"), deadline=None
+)
 settings.load_profile("singerlake")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.format.model import DataFile
@@ -42,6 +42,7 @@ def stream(counts: list[list[int]]) -> list[DataFile]:
     st.integers(0, 60),
     st.integers(1, 40 * MIB),
 )
+@example([[1, 1, 2]], 3, 3, 1)
 def test_every_message_selected_is_in_exactly_one_run_in_order(
     counts: list[list[int]], first: int, stop: int, target: int
 ) -> None:

@@ -44,6 +44,8 @@ def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_
 
 def _members_of(file: DataFile, first: int, stop: int) -> range:
     """The members that hold any of the messages with offsets [first, stop)."""
+    if first >= stop:
+        return range(0)
     begin, end, offset = 0, 0, file.offset
     for index, (_, messages) in enumerate(file.members):
         if offset < stop and offset + messages > first:
