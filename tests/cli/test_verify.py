@@ -80,3 +80,16 @@ def test_it_changes_nothing(run: Run, lake: Lake) -> None:
     before = [(entry.key, entry.etag) for entry in lake.storage.list("")]
     run("verify", lake.storage.url)
     assert [(entry.key, entry.etag) for entry in lake.storage.list("")] == before
+
+
+def test_root_metadata_that_cannot_be_read_is_a_finding_and_keeps_no_stream_from_being_checked(
+    run: Run, lake: Lake
+) -> None:
+    lake.storage.put(layout.root_metadata_key(), b"{")
+    key = damage(lake)
+    result = run("verify", lake.storage.url)
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 1
+    assert lines[0].startswith("root: raw/singerlake.json: not a JSON object")
+    assert lines[1].startswith(f"broken: {key}: ")
+    assert lines[2].startswith("2 findings: 3 streams, ")

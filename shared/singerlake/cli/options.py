@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from singerlake.errors import LookAtTheLake
 from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS, s3_settings
 
@@ -18,8 +19,9 @@ PREFIX = "SINGERLAKE"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_lake(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable[..., Any]:
     """Give a command the argument LAKE and the settings of S3, and call it with the ``Lake`` they name, which is one.
+    ``damaged``: also where its root metadata cannot be read, which is then the command's to report.
 
     Secrets are taken from the environment alone: a command line can be read by every process of the machine.
     """
@@ -28,7 +30,13 @@ def with_lake(command: Callable[..., Any]) -> Callable[..., Any]:
     def opened(lake_root: str, **arguments: Any) -> Any:
         config = {name: os.environ.get(variable(name)) for name, kind in S3_SETTINGS.items() if kind.get("secret")}
         config |= {name: arguments.pop(name) for name in S3_SETTINGS if name in arguments}
-        return command(Lake.open(lake_root, s3_settings(config)).require(), **arguments)
+        lake = Lake.open(lake_root, s3_settings(config))
+        try:
+            lake.require()
+        except LookAtTheLake:
+            if not damaged:
+                raise
+        return command(lake, **arguments)
 
     wrapped: Callable[..., Any] = opened
     for name, kind in reversed(S3_SETTINGS.items()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
@@ -13,7 +15,7 @@ from singerlake.maintenance.verify import verify_metadata, verify_stream
 
 
 @click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")
-@with_lake
+@partial(with_lake, damaged=True)
 @tap_option
 @stream_option
 @json_option
