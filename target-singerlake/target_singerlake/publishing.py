@@ -42,6 +42,7 @@ class _Channel:
     writer: StreamWriter | None = None
     last: Future[None] | None = None
     announced: frozenset[str] = field(default_factory=frozenset)
+    recorded: str = ""
 
 
 class Publisher:
@@ -97,7 +98,11 @@ class Publisher:
         return found
 
     def settle(self) -> None:
-        """Wait until the lake's own caches know what was committed. Raises what storage raises."""
+        """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
+        Raises what the lake raises."""
+        for channel in self._channels.values():
+            if channel.recorded and channel.recorded != self.status:
+                self._other.append(self._submit(channel.name, self._record))
         for other in self._other:
             other.result()
         self._other = []
@@ -106,10 +111,10 @@ class Publisher:
         """End the threads: what is being committed is, what waits for it is dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _submit(self, stream: str, work: Callable[[_Channel], object]) -> None:
+    def _submit(self, stream: str, work: Callable[[_Channel], object]) -> Future[None]:
         channel = self._channels.setdefault(stream, _Channel(stream))
-        before = channel.last
-        channel.last = self._executor.submit(self._do, channel, before, work)
+        channel.last = self._executor.submit(self._do, channel, channel.last, work)
+        return channel.last
 
     def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], object]) -> None:
         if before is not None:
@@ -148,16 +153,25 @@ class Publisher:
             file = spool.describe(
                 path=path, version=version, first=timestamp(growing.first), last=timestamp(growing.last)
             )
-            run = Run(
-                id=self._run_id,
-                writer=self._writer_id,
-                started=self._started,
-                updated=timestamp(self._clock.now()),
-                status=self.status,
-            )
+            run = self._run()
             manifest = writer.publish(spool.path, file, content, run)
+            channel.recorded = run.status
         spool.path.unlink(missing_ok=True)
         self._outcomes.put(Committed(growing, file, manifest))
+
+    def _record(self, channel: _Channel) -> None:
+        run = self._run()
+        self._open(channel).record(run)
+        channel.recorded = run.status
+
+    def _run(self) -> Run:
+        return Run(
+            id=self._run_id,
+            writer=self._writer_id,
+            started=self._started,
+            updated=timestamp(self._clock.now()),
+            status=self.status,
+        )
 
     def _note(self, committed: Committed) -> None:
         """Have the lake's caches brought up to date where a version is new to them in this run."""

@@ -279,3 +279,14 @@ def test_a_schema_gets_the_hash_that_is_free_for_it(place: Place) -> None:
     place.publish(writer)
     assert writer.version_of(SCHEMA) == VERSION
     assert writer.version_of({"other": 1}) == schema_hash({"other": 1})
+
+
+def test_how_a_run_ended_is_committed_without_a_file(place: Place) -> None:
+    writer = place.writer()
+    run = Run(id="r", writer="ada", started="2026")
+    spool, file = place.file(4)
+    writer.publish(spool, file, StreamSchema(schema=SCHEMA), run)
+    writer.record(msgspec.structs.replace(run, status="finished", updated="2027"))
+    (kept,) = place.state().runs
+    assert (kept.status, kept.updated, kept.files, kept.records) == ("finished", "2027", 1, 4)
+    assert place.listed() == [file.id]

@@ -250,3 +250,11 @@ def test_a_schema_message_spelt_with_escapes_is_found_by_readers(tmp_path: Path)
     assert json.loads(escaped)["type"] == "SCHEMA"
     ingest(tmp_path, [escaped, *records(1)])
     assert kept_ids(tmp_path) == [1]
+
+
+def test_a_run_s_end_is_told_also_to_streams_whose_last_file_was_committed_before(tmp_path: Path) -> None:
+    early = [schema("early"), record(1, "early"), schema("early", WIDER)]
+    ingest(tmp_path, [*early, schema("late"), record(1, "late")])
+    for stream in ("early", "late"):
+        (run,) = manifest(tmp_path, stream).runs
+        assert (run.status, run.records, run.files) == ("finished", 1, 1)

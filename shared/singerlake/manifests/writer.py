@@ -14,7 +14,7 @@ from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.hashing import hash_among
 from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore
@@ -65,21 +65,30 @@ class StreamWriter:
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
             return self._publish(spool, file, schema, run)
 
+    def record(self, run: Run) -> Manifest:
+        """Commit how a run stands, where its last file was committed before that was known. Raises as ``publish``."""
+        self.open()
+        return self._commit(RecordRun(run=run))
+
     def _publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None) -> Manifest:
         key = layout.stream_prefix(self.tap, self.stream) + file.path
         if spool.exists():
             self.storage.upload(key, spool)
         change = AddFiles(files=(file,), schemas={file.version: schema}, run=run)
+        manifest = self._commit(change)
+        if self.store.exclusive:
+            self._published.append(change)
+            manifest = self._add_lost_again()
+        self._confirm(file, key)
+        return manifest
+
+    def _commit(self, change: Change) -> Manifest:
         transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
         assert self._loaded is not None
         self._loaded = self._checked(commit_transaction(self.store, self._loaded, transaction, clock=self.clock))
-        if self.store.exclusive:
-            self._published.append(change)
-            self._add_lost_again()
-        self._confirm(file, key)
         return self._loaded.manifest
 
-    def _add_lost_again(self) -> None:
+    def _add_lost_again(self) -> Manifest:
         """Without conditional writes another writer may have overwritten the manifest from an older state: every file
         this writer published is looked for, and added again where it is gone, before any STATE goes out."""
         loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
@@ -87,6 +96,7 @@ class StreamWriter:
             again = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
             loaded = self._checked(commit_transaction(self.store, loaded, again, clock=self.clock))
         self._loaded = loaded
+        return loaded.manifest
 
     def _confirm(self, file: NewFile, key: str) -> None:
         """Between commit and STATE: the file is there with its bytes."""
