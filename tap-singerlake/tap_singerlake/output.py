@@ -42,7 +42,8 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         self.write(self.format_message(message) + b"\n")
 
     def write(self, lines: bytes | memoryview) -> None:
-        """Write bytes that end on a newline. Raises ``SystemExit`` after a signal, and where nobody reads any more."""
+        """Write bytes that end on a newline. Raises ``SystemExit`` after a signal and where nobody reads any more,
+        ``OSError`` where standard output takes nothing."""
         self._leave_if_told()
         self._writing = True
         try:
@@ -63,6 +64,9 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
             _leave(signum)
 
     def _write_all(self, left: memoryview) -> None:
+        # Python has no standard output where the process was started with it closed.
+        if not sys.stdout:
+            raise OSError("standard output is closed; run with a target behind the tap, or redirect it")
         sys.stdout.flush()
         buffer = sys.stdout.buffer
         # Without a buffer in between, what a signal finds unwritten is still here to be left out.

@@ -68,10 +68,17 @@ class Reader:
             try:
                 yield from self._files(manifest)
                 return
-            except MissingFile:
+            except MissingFile as error:
                 fresh = self.stream.snapshot()
-                if self._current is None or self._current.id in fresh.by_id:
+                if self._current is None:
                     raise
+                if self._current.id in fresh.by_id:
+                    raise MissingFile(
+                        "a file that the manifest lists is not there",
+                        hint="run 'singerlake verify'; restore the file from a backup",
+                        key=self.stream.prefix + self._current.path,
+                        id=self._current.id,
+                    ) from error
                 logger.info("%s: a file was replaced while it was being read, going on in its successor", fresh.stream)
                 manifest = fresh
 

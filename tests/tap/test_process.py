@@ -228,6 +228,12 @@ def test_a_full_disk_behind_standard_output_is_one_line(flights, root, tmp_path)
     assert "No space left on device" in complaint(result)
 
 
+def test_a_standard_output_that_was_closed_from_the_start_is_one_line(flights, root, tmp_path):
+    closed = ["sh", "-c", '"$@" >&-', "sh", *command(tmp_path, config(root))]
+    result = subprocess.run(closed, stderr=subprocess.PIPE, env=environment(), check=False)
+    assert "standard output is closed" in complaint(result)
+
+
 def start(folder: Path, settings: dict) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command(folder, settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()

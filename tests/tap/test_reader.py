@@ -136,7 +136,7 @@ def test_a_file_that_is_still_listed_and_not_there_is_an_error(storage, memory_l
     stream = memory_lake.stream("tap-a", "s")
     storage.delete(stream.prefix + stream.snapshot().files[1].path)
     reader, seen = Reader(stream), []
-    with pytest.raises(MissingFile):
+    with pytest.raises(MissingFile, match=r"the manifest lists is not there; run 'singerlake verify'"):
         seen.extend(event for event in reader.events(stream.snapshot()))
     assert reader.position is not None
     assert reader.position.offset == 10
