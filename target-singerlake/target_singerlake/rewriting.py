@@ -22,7 +22,7 @@ from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
 from target_singerlake.decode import Message, RecordCheck, Records, envelope, parse
 from target_singerlake.errors import RecordBeforeSchema
 from target_singerlake.exact import encode
-from target_singerlake.schema import schema_from
+from target_singerlake.schema import schema_of
 
 _TIMES = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_deleted_at")
 _NUMBERS = ("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at")
@@ -79,9 +79,9 @@ class Rewriter:
 
     def _schema(self, content: dict[str, Any], stream: str, line: bytes, number: int) -> Iterator[Message]:
         if self._lines.get(stream) != line:
-            raw = schema_from(content, line, stream, number).content
+            keys = schema_of(line, number).content.key_properties
             try:
-                self.mapper.register_raw_stream_schema(stream, copy.deepcopy(raw.schema), list(raw.key_properties))
+                self.mapper.register_raw_stream_schema(stream, copy.deepcopy(content["schema"]), list(keys))
                 maps = self.mapper.stream_maps[stream]
                 ways = [self._way(map, content, line) for map in maps if not isinstance(map, RemoveRecordTransform)]
             except (SingerlakeError, MappingError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -166,3 +167,25 @@ def test_a_map_that_cannot_work_is_a_clear_error(tmp_path: Path, maps: dict[str,
     with pytest.raises(kind) as raised:
         ingest(tmp_path, [schema(), *records(1)], stream_maps=maps)
     assert "user 1" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"stream_maps": {"users": {"extra": "'1'"}}},
+        {"stream_maps": {"other": {"extra": "'1'"}}},
+        {"flattening_enabled": True, "flattening_max_depth": 2},
+        {"add_record_metadata": True},
+    ],
+)
+def test_a_schema_s_numbers_stay_as_they_came(tmp_path: Path, settings: dict[str, Any]) -> None:
+    price = b'{"type": "number", "multipleOf": 0.01, "maximum": 123456789012345678901234567890.5}'
+    sent = b'{"type": "SCHEMA", "stream": "users", "schema": {"properties": {"id": {}, "price": ' + price + b"}}}"
+    assert ingest(tmp_path, [sent, record(1), state(1)] * 2, **settings) == ["1"]
+    assert kept_ids(tmp_path) == [1, 1]
+    state_of = manifest(tmp_path)
+    (version,) = state_of.schemas.values()
+    assert version.schema["properties"]["price"] == json.loads(price)
+    key = Lake.open(str(tmp_path)).stream(TAP, "users").prefix + state_of.files[0].path
+    line = gzip.decompress((tmp_path / key).read_bytes()).splitlines()[0]
+    assert b'"maximum":123456789012345678901234567890.5' in line.replace(b" ", b"")
