@@ -106,14 +106,17 @@ def _opened(url: str, s3: S3Settings) -> BinaryIO:
     if url.startswith("s3://"):
         bucket, _, key = url[len("s3://") :].partition("/")
         return open_storage(f"s3://{bucket}", s3).open(key)
-    parts = urlsplit(url)
-    if parts.scheme not in ("", "file"):
-        raise InvalidMessage(
-            "a BATCH file is where this target cannot read", hint="use a path, file:// or s3://", scheme=parts.scheme
-        )
     try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("", "file"):
+            raise InvalidMessage(
+                "a BATCH file is where this target cannot read",
+                hint="use a path, file:// or s3://",
+                scheme=parts.scheme,
+            )
         return Path(unquote(parts.path) if parts.scheme else url).open("rb")
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # ValueError: what is no URL, or holds what no path may.
         raise _unreadable_file(error) from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from singerlake.clock import parse_timestamp
-from singerlake.errors import AccessDenied, StorageFull
+from singerlake.errors import AccessDenied, SingerlakeError, StorageFull, StorageUnavailable
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from target_singerlake.schema import Schema
 
@@ -54,7 +54,8 @@ class GrowingFile:
         return self.last_extracted or self.last_received
 
     def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
-        """Compress lines and append them to the spool. Raises ``StorageFull``, ``AccessDenied``, ``OSError``."""
+        """Compress lines and append them to the spool. Raises ``StorageFull``, ``AccessDenied`` and
+        ``StorageUnavailable``."""
         raw = b"".join(parts)
         parts.clear()
         member = compress_member(raw, self.level)
@@ -105,13 +106,16 @@ def _kind_of(line: bytes) -> str:
         return ""
 
 
-def _spool_error(error: OSError, path: Path) -> Exception:
+def _spool_error(error: OSError, path: Path) -> SingerlakeError:
     folder = str(path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull("no space is left for the spool", hint="free some, or set spool_dir", spool_dir=folder)
     if isinstance(error, PermissionError):
         return AccessDenied("the spool cannot be written", hint="set spool_dir", spool_dir=folder)
-    return error
+    reason = (error.strerror or str(error)).lower()
+    return StorageUnavailable(
+        f"the spool cannot be written: {reason}", hint="check its disk, or set spool_dir", spool_dir=folder
+    )
 
 
 class Compressor:

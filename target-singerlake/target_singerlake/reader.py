@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO
 
 from singer_sdk.singerlib.encoding import GenericSingerReader
 
+from singerlake.errors import SettingError
 from target_singerlake.decode import parse
 
 READ_BYTES = 256 << 10
@@ -127,8 +128,13 @@ def _enlarge(descriptor: int) -> None:
 
 
 def binary(source: IO[Any] | None) -> BinaryIO:
-    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded."""
+    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded.
+
+    Raises ``SettingError`` where the process was started with its standard input closed.
+    """
     found: Any = source if source is not None else sys.stdin
+    if found is None:
+        raise SettingError("standard input is closed", hint="pipe a tap's output into the target, or use --input")
     below = getattr(found, "buffer", None)
     if below is not None:
         found = below

@@ -7,6 +7,7 @@ import sys
 from types import FrameType
 from typing import IO, Any, ClassVar
 
+import simplejson
 from singer_sdk import Target
 from singer_sdk.exceptions import ConfigValidationError, SingerSDKError
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
@@ -144,8 +145,18 @@ def _without_secrets(text: str) -> str:
 
 
 def main() -> None:
-    """The console command."""
-    TargetSingerlake.cli()
+    """The console command: a configuration that cannot be read is one line and exit code 1, too."""
+    try:
+        TargetSingerlake.cli()
+    except simplejson.JSONDecodeError as error:
+        _fail(f"config is not JSON: {error}")
+    except OSError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    TargetSingerlake.logger.error(message)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,8 @@ def test_a_bad_line_of_a_batch_file_is_named_with_its_file(
     ("message", "says"),
     [
         (batch("file:///no/such/file"), "cannot be read"),
+        (batch("file://[::1"), "cannot be read"),
+        (batch("/no\0file"), "cannot be read"),
         (batch("gs://bucket/key"), "cannot read"),
         (batch("x", compression="zstd"), "not supported"),
         (batch("x").replace(b"jsonl", b"parquet"), "not supported"),

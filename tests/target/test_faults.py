@@ -38,11 +38,13 @@ from tests.servers.s3 import S3Server
 from tests.target.support import (
     TAP,
     USERS,
+    command,
     config,
     environment,
     ingest,
     kept_ids,
     manifest,
+    record,
     records,
     run,
     schema,
@@ -123,6 +125,17 @@ def test_an_error_in_the_middle_of_a_file_leaves_no_object(tmp_path: Path, monke
     assert out == []
     assert not list(tmp_path.rglob("*.singer.gz"))
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
+
+
+def test_a_spool_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
+    limited = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", *command(tmp_path / "lake", tmp_path)]
+    noise = [record(id, noise=os.urandom(1000).hex()) for id in range(50)]
+    data = text([schema(), state({"at": 0}), *noise, state({"at": 50})])
+    done = subprocess.run(limited, input=data, capture_output=True, env=environment(), timeout=120)
+    log = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (1, b'{"at": 0}\n')
+    assert "Traceback" not in log
+    assert "the spool cannot be written: file too large; check its disk, or set spool_dir" in log
 
 
 @pytest.mark.parametrize("where", ["spool", "lake"])

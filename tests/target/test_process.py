@@ -246,3 +246,27 @@ def test_about_and_version_answer(tmp_path: Path) -> None:
     secrets = {name for name, described in properties.items() if described.get("secret")}
     assert secrets == {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
     assert os.environ.get("TARGET_SINGERLAKE_LAKE_ROOT") is None
+
+
+def test_a_standard_input_that_was_closed_from_the_start_is_one_line(tmp_path: Path) -> None:
+    closed = ["sh", "-c", '"$@" <&-', "sh", *command(tmp_path / "lake", tmp_path)]
+    done = subprocess.run(closed, capture_output=True, env=environment(), timeout=SOON)
+    log = done.stderr.decode()
+    assert (done.returncode, "Traceback" in log) == (1, False)
+    assert "standard input is closed; pipe a tap's output into the target" in log
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "was not found"), ("{", "config is not JSON"), ("", "config is not JSON")]
+)
+def test_a_configuration_that_cannot_be_read_is_one_line(tmp_path: Path, content: str | None, says: str) -> None:
+    line = command(tmp_path / "lake", tmp_path)
+    file = Path(line[-1])
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    done = subprocess.run(line, input=b"", capture_output=True, env=environment(), timeout=SOON)
+    log = done.stderr.decode()
+    assert (done.returncode, "Traceback" in log) == (1, False)
+    assert says in log
