@@ -56,6 +56,15 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
 }
 """The settings of lakes on S3, name -> JSON Schema."""
 
+
+def without_secrets(text: str) -> str:
+    """What singer-sdk says of a wrong configuration, without the value of a setting that is a secret."""
+    for name, described in S3_SETTINGS.items():
+        if described.get("secret") and f"config['{name}']" in text:
+            return f"{name} is not valid (its value is not shown)"
+    return text
+
+
 _FIELDS = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",

@@ -17,7 +17,7 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, without_secrets
 from tap_singerlake import settings
 from tap_singerlake.catalog import discovered, for_singer_sdk
 from tap_singerlake.output import LineWriter
@@ -132,6 +132,13 @@ class TapSingerlake(Tap):
         if not isinstance(bookmarks, Mapping) or not all(isinstance(one, Mapping) for one in bookmarks.values()):
             raise SettingError("the state's 'bookmarks' is not an object of objects", hint=_STATE_HINT)
         super().load_state({"bookmarks": bookmarks})
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        try:
+            return [without_secrets(error) for error in super()._validate_config(raise_errors=raise_errors)]
+        except ConfigValidationError as error:
+            error.errors = [without_secrets(text) for text in error.errors]
+            raise
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
         self.message_writer.stop(signum, frame)

@@ -106,8 +106,6 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": PROPERTIES, "required": ["lake_root"]}
 
-SECRETS = tuple(name for name, described in PROPERTIES.items() if described.get("secret"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:

@@ -16,11 +16,11 @@ from singer_sdk.mapper import PluginMapper
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.settings import s3_settings
+from singerlake.settings import s3_settings, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.reader import MessageReader
 from target_singerlake.rewriting import Rewriter
-from target_singerlake.settings import SCHEMA, SECRETS, settings_of
+from target_singerlake.settings import SCHEMA, settings_of
 
 _MEANINGLESS = ("load_method", "batch_size_rows", "batch_config", "process_activate_version_messages")
 """Settings of singer-sdk for targets that load tables; a lake takes whatever comes, and keeps all of it."""
@@ -100,9 +100,9 @@ class TargetSingerlake(Target):
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
         try:
-            return [_without_secrets(error) for error in super()._validate_config(raise_errors=raise_errors)]
+            return [without_secrets(error) for error in super()._validate_config(raise_errors=raise_errors)]
         except ConfigValidationError as error:
-            error.errors = [_without_secrets(text) for text in error.errors]
+            error.errors = [without_secrets(text) for text in error.errors]
             raise
 
     @classmethod
@@ -135,13 +135,6 @@ class TargetSingerlake(Target):
 
 
 _BY_BLOCK = "messages are processed by the block: use process_lines"
-
-
-def _without_secrets(text: str) -> str:
-    for name in SECRETS:
-        if f"config['{name}']" in text:
-            return f"{name} is not valid (its value is not shown)"
-    return text
 
 
 def main() -> None:

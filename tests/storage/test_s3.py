@@ -491,3 +491,19 @@ class TestErrors:
         storage.delete("a")
         with pytest.raises(errors.MissingFile, match="key='a'"):
             storage.open("a")
+
+
+def test_a_session_token_is_in_no_log_even_at_debug(s3: S3Server) -> None:
+    code = (
+        "import logging, sys; logging.basicConfig(level=logging.DEBUG)\n"
+        "from singerlake.clock import SystemClock, random_id\n"
+        "from singerlake.storage.s3 import S3Settings, S3Storage\n"
+        "settings = S3Settings(access_key_id='AKIAX', secret_access_key='s3cr3t', session_token='t0ken', "
+        "region='x', endpoint_url=sys.argv[1])\n"
+        "S3Storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, s3.endpoint_url], capture_output=True, text=True, timeout=60)
+    assert "storage does not know the access key" in done.stderr
+    assert "DEBUG:" in done.stderr
+    assert "t0ken" not in done.stderr
+    assert "s3cr3t" not in done.stderr

@@ -80,6 +80,14 @@ def test_a_wrong_setting_is_one_line_that_says_what_to_do(flights, root, tmp_pat
     assert b"RECORD" not in result.stdout
 
 
+@pytest.mark.parametrize("value", [["hunter2"], {"a": "hunter2"}])
+def test_a_secret_of_the_wrong_kind_is_named_and_not_shown(root, tmp_path, value):
+    result = run_process(tmp_path, config(root, aws_secret_access_key=value))
+    assert result.returncode == 1
+    assert b"aws_secret_access_key is not valid (its value is not shown)" in result.stderr
+    assert b"hunter2" not in result.stderr
+
+
 def test_missing_settings_are_named_also_by_discovery_and_test(tmp_path):
     for arguments in ((), ("--discover",), ("--test",)):
         result = run_process(tmp_path, {}, *arguments)

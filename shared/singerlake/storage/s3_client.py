@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -95,6 +96,7 @@ def connect(settings: S3Settings) -> Clients:
     import boto3
     import botocore.exceptions
 
+    _keep_tokens_out_of_logs()
     try:
         session = boto3.Session(botocore_session=_session(settings))
         return Clients(patient=_client(session, settings, attempts=5), single=_client(session, settings, attempts=1))
@@ -106,6 +108,14 @@ def connect(settings: S3Settings) -> Clients:
         raise SettingError(
             "no S3 client can be made from these settings", hint="check the aws_ and s3_ ones", reason=str(error)
         ) from error
+
+
+def _keep_tokens_out_of_logs() -> None:
+    """Hold botocore's log to INFO unless its own level is set: at DEBUG it shows session tokens, and what assuming a
+    role answered. A plugin's DEBUG is set by people who then pass its log on."""
+    botocore = logging.getLogger("botocore")
+    if botocore.level == logging.NOTSET:
+        botocore.setLevel(logging.INFO)
 
 
 def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
