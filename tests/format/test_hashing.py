@@ -43,6 +43,21 @@ def test_the_installed_farmhash_gives_the_published_fingerprints(text: bytes, fi
     assert farmhash.fingerprint64(text) == fingerprint
 
 
+def test_the_installed_farmhash_ends_guava_s_chain_of_texts_of_all_lengths_as_guava_does() -> None:
+    """FarmHashFingerprint64Test.testMultipleLengths: each text is made of the fingerprints of those before it."""
+    text, mixed = bytearray(), 0
+    for step in range(800):
+        for power in range(4):
+            length = len(text) if power == 3 else step ** (power + 1) % len(text) if power else step
+            mixed ^= farmhash.fingerprint64(bytes(text[:length]))
+            mixed = (mixed ^ mixed >> 41) * 949921979 % 2**64
+            text.append(ord("a") + mixed % 2**20 % 26)
+        last, second, third, middle = text[-1], text[-2], text[-3], text[len(text) // 2]
+        text[((last << 16) + (second << 8) + third) % len(text)] ^= middle
+        text[((second << 16) + (third << 8) + middle) % len(text)] ^= step % 256
+    assert mixed == 0x7A1D67C50EC7E167
+
+
 @pytest.mark.parametrize(
     ("text", "short", "segment"),
     [

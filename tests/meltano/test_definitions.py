@@ -45,7 +45,7 @@ def test_a_plugin_is_added_from_its_definition_with_all_its_settings(tmp_path: P
         assert f"{name.replace('-', '_').upper()}_{setting['name'].upper()}" in listed.stdout
 
 
-@pytest.mark.parametrize("name", ["tap-singerlake", "target-singerlake"])
+@pytest.mark.parametrize("name", PLUGINS)
 def test_every_secret_is_sensitive_and_every_setting_described(name: str) -> None:
     settings = definition(name)["settings"]
     assert {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"} == {

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lakes import build_stream
-from tests.tap.runs import COMMAND, V1, command, environment, replay, run_process
+from tests.tap.runs import COMMAND, V1, V2, command, environment, replay, run_process
 
 
 def config(root: Path, **settings) -> dict:
@@ -45,6 +45,30 @@ def test_discovery_state_and_catalog_go_round(flights, root, tmp_path):
     second = run_process(tmp_path, config(root), "--catalog", str(catalog), "--state", str(state))
     assert (first.stdout.count(b"RECORD"), second.stdout.count(b"RECORD")) == (300, 0)
     assert second.returncode == 0
+
+
+def test_from_version_may_be_an_object_in_the_configuration_file(lake, root, tmp_path):
+    build_stream(lake, "tap-a", "s", V1, [{"id": 1}])
+    build_stream(lake, "tap-a", "s", V2, [{"id": 2, "name": "Ada"}])
+    result = run_process(tmp_path, config(root, from_version={"s": "v2"}))
+    records = [json.loads(line)["record"] for line in result.stdout.splitlines() if b'"RECORD"' in line]
+    assert records == [{"id": 2, "name": "Ada"}]
+
+
+def test_structured_logging_is_as_singer_sdk_has_it(flights, root, tmp_path):
+    settings, log = tmp_path / "logging.yml", tmp_path / "structured.log"
+    settings.write_text(
+        "version: 1\ndisable_existing_loggers: false\n"
+        "formatters: {json: {(): singer_sdk.logging.StructuredFormatter}}\n"
+        f"handlers: {{file: {{class: logging.FileHandler, formatter: json, filename: {log}}}}}\n"
+        "root: {level: INFO, handlers: [file]}\n"
+    )
+    told = environment(SINGER_SDK_LOG_CONFIG=str(settings))
+    subprocess.run(command(tmp_path, config(root)), capture_output=True, env=told, check=True, timeout=60)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert "replayed 300 records of 'flights'" in [entry["message"] for entry in entries]
+    metrics = [entry["metric_info"] for entry in entries if "metric_info" in entry]
+    assert ("record_count", 300) in [(metric["metric"], metric["value"]) for metric in metrics]
 
 
 def test_the_sdks_test_mode_writes_one_record_of_each_stream(flights, root, tmp_path):
