@@ -249,7 +249,7 @@ def test_a_file_that_went_away_says_to_load_again(load: Load, lake: Lake) -> Non
     gone = data_files(lake)[1]
     gone.unlink()
     message = failure(found.collect)
-    assert "this DataFrame was loaded before gc removed the file; load it again" in message
+    assert "this DataFrame was loaded before the file was removed; load it again" in message
     assert gone.name in message
 
 

@@ -103,7 +103,7 @@ def _blocks(storage: Storage, key: str, run: Run) -> Iterator[Block]:
                     yield block.first(stop - block.offset).after(first - block.offset)
     except MissingFile as error:
         raise MissingFile(
-            "a data file is gone: this DataFrame was loaded before gc removed the file",
+            "a data file is gone: this DataFrame was loaded before the file was removed",
             hint="load it again; if the file is still missing then, run 'singerlake verify'",
             file=key,
         ) from error
