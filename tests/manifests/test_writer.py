@@ -250,6 +250,19 @@ def test_without_conditions_what_another_writer_overwrote_is_added_again(tmp_pat
     assert sorted(place.listed()) == sorted([first.id, second.id])
 
 
+def test_without_conditions_every_writer_says_at_its_start_that_it_is_best_effort(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place(tmp_path, ignore_conditions=True)
+    for _ in range(2):
+        caplog.clear()
+        writer = place.writer()
+        writer.open()
+        assert caplog.text.count("best effort, run one writer a stream only") == 1
+        place.publish(writer)
+        assert caplog.text.count("best effort") == 1
+
+
 def test_without_conditions_the_stream_s_own_lock_is_taken_as_well(tmp_path: Path) -> None:
     place = Place(tmp_path, ignore_conditions=True)
     held: list[str] = []

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 class LockfileStore:
     """Manifest store over one object. Where storage honours no conditions it is best effort: one writer at a time,
-    kept apart by the locks alone, which it says once."""
+    kept apart by the locks alone, which each object of this class says once."""
 
     kind = "lockfile"
 
@@ -27,10 +27,17 @@ class LockfileStore:
         self._tap = tap
         self._stream = stream
         self._key = layout.manifest_key(tap, stream)
+        self._said = False
 
     @property
     def exclusive(self) -> bool:
-        return not self._storage.capabilities().conditional_put
+        honoured = self._storage.capabilities().conditional_put
+        if not honoured and not self._said:
+            logger.warning(
+                "%s honours no conditional writes: best effort, run one writer a stream only", self._storage.url
+            )
+            self._said = True
+        return not honoured
 
     def load(self) -> Loaded | None:
         """The state in ``manifest.json``; None where there is none."""
@@ -45,9 +52,6 @@ class LockfileStore:
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
         if self.exclusive:
-            logger.warning(
-                "%s honours no conditional writes: best effort, run one writer a stream only", self._storage.url
-            )
             self._storage.put(self._key, to_json(manifest))
         else:
             self._storage.put(self._key, to_json(manifest), if_absent=True)

@@ -35,6 +35,7 @@ class StreamWriter:
     clock: Clock
     ids: IdSource
     _loaded: Loaded | None = None
+    _exclusive: bool = False
     _published: list[AddFiles] = field(default_factory=list)
 
     def open(self) -> Manifest:
@@ -44,6 +45,8 @@ class StreamWriter:
         Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``, ``StreamClosed``.
         """
         if self._loaded is None:
+            # Before anything else, since a store that promises less says so when it is asked.
+            self._exclusive = self.store.exclusive
             self._loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
         return self._loaded.manifest
 
@@ -76,7 +79,7 @@ class StreamWriter:
             self.storage.upload(key, spool)
         change = AddFiles(files=(file,), schemas={file.version: schema}, run=run)
         manifest = self._commit(change)
-        if self.store.exclusive:
+        if self._exclusive:
             self._published.append(change)
             manifest = self._add_lost_again()
         self._confirm(file, key)
@@ -110,7 +113,7 @@ class StreamWriter:
 
     def _lock_keys(self, version: str) -> tuple[str, ...]:
         own = layout.version_lock_key(self.tap, self.stream, version)
-        if self.store.exclusive:
+        if self._exclusive:
             return own, layout.stream_lock_key(self.tap, self.stream)
         return (own,)
 
