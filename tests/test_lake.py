@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import msgspec
@@ -117,6 +118,25 @@ def test_the_caches_say_what_was_published_and_keep_what_people_wrote(lake: Lake
     stored = lake.storage.get(layout.catalogue_key("b"))
     assert stored is not None
     assert [entry["stream"] for entry in catalogue.from_json(stored.body, key="k")["streams"]] == ["s", "u"]
+
+
+def test_a_run_that_adds_its_tap_keeps_the_fields_that_it_does_not_know(lake: Lake, tmp_path: Path) -> None:
+    publish(lake, tmp_path, "a", "s")
+    key = layout.root_metadata_key()
+    before = json.loads(stored_body(lake, key))
+    before["taps"]["a"]["contact"] = before["note"] = "ada@example.org"
+    lake.storage.put(key, json.dumps(before).encode())
+    publish(lake, tmp_path, "b", "s")
+    after = json.loads(stored_body(lake, key))
+    assert list(after["taps"]) == ["a", "b"]
+    del after["taps"]["b"]
+    assert after == before
+
+
+def stored_body(lake: Lake, key: str) -> bytes:
+    stored = lake.storage.get(key)
+    assert stored is not None
+    return stored.body
 
 
 def test_announcing_what_is_known_writes_nothing(lake: Lake, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
 from singerlake.storage.local import LocalStorage
-from singerlake.storage.port import Storage, Written
+from singerlake.storage.port import Storage, Stored, Written
 
 if TYPE_CHECKING:
     from singerlake.storage.s3 import S3Settings
@@ -146,10 +146,10 @@ class Lake:
         found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
         return sorted(name for name in found if name is not None)
 
-    def _root(self) -> tuple[root.RootMetadata, str] | None:
+    def _root(self) -> tuple[root.RootMetadata, Stored] | None:
         key = layout.root_metadata_key()
         stored = self.storage.get(key)
-        return (root.from_json(stored.body, key=key), stored.etag) if stored else None
+        return (root.from_json(stored.body, key=key), stored) if stored else None
 
     def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
         key = layout.catalogue_key(tap)
@@ -170,7 +170,11 @@ class Lake:
             after = root.with_tap(before, tap)
             if found and after is before:
                 return
-            if self._replace(key, root.to_json(after), found[1] if found else None):
+            if found is None:
+                done = self._replace(key, root.to_json(after), None)
+            else:
+                done = self._replace(key, root.to_json(after, found[1].body), found[1].etag)
+            if done:
                 return
 
     def _replace(self, key: str, body: bytes, etag: str | None) -> bool:

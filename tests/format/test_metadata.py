@@ -103,6 +103,15 @@ def test_people_s_annotations_survive_a_run_that_adds_its_tap() -> None:
     assert root.with_tap(after, "a") is after
 
 
+def test_fields_that_nobody_here_knows_stay_in_the_root_metadata() -> None:
+    noted = {"owner": "Ada", "description": "", "links": {}, "contact": "ada@example.org"}
+    before = {"format": 1, "lake_id": "l", "manifest_store": "lockfile", "taps": {"a": noted}, "note": [1, "\ud800"]}
+    body = json.dumps(before).encode()
+    added = json.loads(root.to_json(root.with_tap(root.from_json(body, key=KEY), "b"), body))
+    assert added.pop("taps") == {"a": noted, "b": {"owner": "", "description": "", "links": {}}}
+    assert added == {name: value for name, value in before.items() if name != "taps"}
+
+
 def test_names_that_have_no_utf_8_are_kept_as_escapes() -> None:
     schema = {"properties": {"\ud800": {"type": "string"}}}
     base = msgspec.structs.replace(born(), stream="\udfff")

@@ -95,6 +95,16 @@ def test_annotations_and_taps_without_data_stay(lake: Lake) -> None:
     assert made == msgspec.structs.replace(annotated, taps={**notes, "u": TapNotes()})
 
 
+def test_fields_that_nobody_here_knows_stay(lake: Lake) -> None:
+    before = json.loads(body(lake, ROOT))
+    before["taps"]["t"]["contact"] = before["note"] = "ada@example.org"
+    lake.storage.put(ROOT, json.dumps(before).encode())
+    assert root_again(lake, "t", "u")
+    after = json.loads(body(lake, ROOT))
+    del after["taps"]["u"]
+    assert after == before
+
+
 def test_root_metadata_in_somebodys_own_spelling_is_not_rewritten(lake: Lake) -> None:
     spelled = json.dumps(json.loads(body(lake, ROOT)), indent=8).encode()
     lake.storage.put(ROOT, spelled)

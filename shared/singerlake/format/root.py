@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from singerlake.errors import CorruptObject
@@ -39,9 +41,14 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
     return msgspec.structs.replace(root, taps={**root.taps, tap_id: TapNotes()})
 
 
-def to_json(root: RootMetadata) -> bytes:
-    """The root metadata as stored, indented, since people read it."""
-    return indented(root)
+def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
+    """The root metadata as stored, indented, since people read it. What people or a later version wrote into
+    ``before``, the object that this one replaces, under names that are not known here stays."""
+    fields: dict[str, Any] = msgspec.to_builtins(root)
+    there = decode(before, dict)
+    noted = there.get("taps", {})
+    fields["taps"] = {tap: {**noted.get(tap, {}), **notes} for tap, notes in fields["taps"].items()}
+    return indented({**there, **fields})
 
 
 def from_json(body: bytes, *, key: str) -> RootMetadata:

@@ -54,7 +54,9 @@ def rebuild_root(
         after = before or root.new(lake_id=lake_id, manifest_store=manifest_store)
         for tap in wanted:
             after = root.with_tap(after, tap)
-        return stored.body if stored and after == before else root.to_json(after)
+        if stored is None:
+            return root.to_json(after)
+        return stored.body if after == before else root.to_json(after, stored.body)
 
     return _bring(storage, key, made, dry_run)
 
