@@ -20,7 +20,7 @@ from singerlake.lake import Lake
 from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, without_secrets
 from tap_singerlake import settings
 from tap_singerlake.catalog import discovered, for_singer_sdk
-from tap_singerlake.output import LineWriter
+from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 
 _STATE_HINT = "pass the value of the last STATE message"
@@ -76,6 +76,7 @@ class TapSingerlake(Tap):
             message_writer=self.message_writer,
             **options,
         )
+        self._state_writer = StateLines(self.message_writer)
 
     @property
     def from_version(self) -> settings.Choice:
