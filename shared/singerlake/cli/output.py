@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -114,8 +114,10 @@ def progress() -> Iterator[Callable[[str], Bar]]:
         DownloadColumn(),
         TimeRemainingColumn(),
     )
-    display = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with display:
+    seen = sys.stderr.isatty()
+    display = Progress(*columns, console=Console(stderr=True), transient=True, disable=not seen)
+    # Before rich 14.3 a display that is disabled ends with an empty line all the same.
+    with display if seen else nullcontext():
         tasks: list[TaskID] = []
 
         def start(label: str) -> Bar:
