@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, Stream
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
-from singerlake.errors import SettingError
+from singerlake.errors import SettingError, UnknownName
 from singerlake.format.selection import Bookmark
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
@@ -92,9 +93,12 @@ class ReplayedStream(Stream):
         )
         total = 0
         with self.get_record_counter() as counter, self.get_sync_timer():
-            for records in replay.run(reader.events(manifest)):
-                counter.increment(records)
-                total += records
+            try:
+                for records in replay.run(reader.events(manifest)):
+                    counter.increment(records)
+                    total += records
+            except UnknownName as error:
+                raise self._unknown_version(error) from error
         self.logger.info("replayed %d records of %r", total, self.name)
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -108,6 +112,18 @@ class ReplayedStream(Stream):
 
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
         """Nothing to promote: a bookmark is final whenever it is written, and the SDK's markers have no part in it."""
+
+    def _unknown_version(self, error: UnknownName) -> UnknownName:
+        """The same error; where one version was asked of several streams, with the way to ask it of some of them."""
+        asked = [one for one in (self._tap.from_version, self._tap.versions) if one.value is not None]
+        if len(self._tap.streams) < 2 or any(isinstance(one.value, dict) for one in asked):
+            return error
+        example = json.dumps({self.name: "v1"})
+        return UnknownName(
+            error.message,
+            hint=f"{error.hint}; to ask it of other streams only, name them as in {example}",
+            **error.context,
+        )
 
     @property
     def _singer_catalog_entry(self) -> CatalogEntry:

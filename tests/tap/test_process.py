@@ -112,6 +112,16 @@ def test_a_secret_of_the_wrong_kind_is_named_and_not_shown(root, tmp_path, value
     assert b"hunter2" not in result.stderr
 
 
+def test_a_version_that_one_of_several_streams_has_not_says_how_to_ask_it_of_the_others(flights, lake, root, tmp_path):
+    build_stream(lake, "tap-a", "airports", V1, [{"id": 1}])
+    line = complaint(run_process(tmp_path, config(root, from_version="v2")))
+    assert "stream 'airports' has no version 'v2'; it has: v1 (" in line
+    assert """to ask it of other streams only, name them as in {"airports": "v1"}""" in line
+    one = complaint(run_process(tmp_path, config(root, from_version="v2", streams=["airports"])))
+    assert "other streams" not in one
+    assert run_process(tmp_path, config(root, from_version={"flights": "v2"})).stdout.count(b'"RECORD"') == 51
+
+
 def test_missing_settings_are_named_also_by_discovery_and_test(tmp_path):
     for arguments in ((), ("--discover",), ("--test",)):
         result = run_process(tmp_path, {}, *arguments)
