@@ -1,0 +1,293 @@
+"""What S3 asks of its settings, what becomes of uploads, and what its errors say: credentials, KMS, parts."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import botocore.credentials
+import pytest
+
+from singerlake import errors
+from singerlake.clock import random_id
+from singerlake.storage import s3 as s3_module
+from singerlake.storage.port import Storage
+from singerlake.storage.s3 import S3Settings, S3Storage
+from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
+from tests.storage.buckets import Make, PatientlessClock, body, written
+
+
+class TestSettings:
+    def test_importing_the_adapter_imports_no_driver(self) -> None:
+        names = "('boto3', 'botocore', 'smart_open')"
+        script = (
+            f"import sys, singerlake.storage.s3 as m; m.S3Settings(); print([n for n in {names} if n in sys.modules])"
+        )
+        shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert shown.stdout.strip() == "[]"
+
+    def test_settings_travel_to_other_processes_and_show_no_secret(self) -> None:
+        settings = S3Settings(access_key_id="AKIA", secret_access_key="s3cr3t", session_token="t0ken", region="x")
+        assert pickle.loads(pickle.dumps(settings)) == settings
+        assert "s3cr3t" not in repr(settings)
+        assert "t0ken" not in repr(settings)
+
+    @pytest.mark.parametrize(
+        ("settings", "named"),
+        [
+            ({"access_key_id": "a"}, "aws_secret_access_key"),
+            ({"secret_access_key": "s3cr3t"}, "aws_access_key_id"),
+            ({"session_token": "s3cr3t"}, "aws_session_token"),
+            ({"access_key_id": "a", "secret_access_key": "s3cr3t\n"}, "aws_secret_access_key"),
+            ({"access_key_id": "a", "secret_access_key": ""}, "aws_secret_access_key"),
+            ({"access_key_id": "a", "secret_access_key": "s3cr3t", "profile": "p"}, "aws_profile"),
+            ({"role_external_id": "s3cr3t"}, "aws_role_arn"),
+            ({"endpoint_url": "localhost:9000"}, "s3_endpoint_url"),
+            ({"endpoint_url": "http://user:s3cr3t@localhost:9000"}, "s3_endpoint_url"),
+        ],
+    )
+    def test_settings_that_cannot_work_are_refused_by_name_without_their_value(
+        self, settings: dict[str, str], named: str
+    ) -> None:
+        with pytest.raises(errors.SettingError, match=named) as caught:
+            S3Settings(**settings)
+        assert "s3cr3t" not in str(caught.value)
+
+    @pytest.mark.parametrize("prefix", ["a//b", "../a", "a/.", "/a", "a/"])
+    def test_a_prefix_that_is_no_plain_path_is_refused(self, prefix: str, clock: PatientlessClock) -> None:
+        with pytest.raises(errors.SettingError, match="lake_root"):
+            S3Storage("bucket", prefix, S3Settings(), clock=clock, ids=random_id)
+
+    def test_a_lake_may_be_the_whole_bucket(self, s3: S3Server, clock: PatientlessClock) -> None:
+        bucket = s3.create_bucket(f"bucket-{random_id()}")
+        storage = S3Storage(bucket, "", s3.settings(), clock=clock, ids=random_id)
+        storage.put("raw/a", b"1")
+        assert storage.url == f"s3://{bucket}"
+        assert [entry.key for entry in storage.list("")] == ["raw/a"]
+        assert storage.list_folder("").folders == ("raw/",)
+
+    def test_every_write_names_the_encryption_key(
+        self, s3: S3Server, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage = make(kms_key_id="alias/lake")
+        (tmp_path / "small").write_bytes(b"1")
+        (tmp_path / "big").write_bytes(b"1" * (6 << 20))
+        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 5 << 20)
+        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        s3.requests()
+        etag = written(storage.put("a", b"1", if_absent=True))
+        storage.put("a", b"2", if_match=etag)
+        storage.upload("small", tmp_path / "small")
+        storage.upload("big", tmp_path / "big")
+        writes = [
+            request
+            for request in s3.requests()
+            if request.method in ("PUT", "POST")
+            and "partNumber" not in request.query
+            and "uploadId" not in request.query
+        ]
+        assert len(writes) == 4
+        for request in writes:
+            assert request.headers["x-amz-server-side-encryption"] == "aws:kms"
+            assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/lake"
+
+    def test_no_object_has_a_content_encoding_and_no_request_a_checksum_trailer(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path
+    ) -> None:
+        (tmp_path / "x.gz").write_bytes(b"1")
+        s3.requests()
+        storage.put("a", b"1")
+        storage.upload("x.gz", tmp_path / "x.gz")
+        for request in s3.requests():
+            assert "content-encoding" not in request.headers
+            assert "x-amz-trailer" not in request.headers
+            assert not [name for name in request.headers if name.startswith("x-amz-checksum")]
+
+    def test_a_role_is_assumed_with_its_external_id_and_again_before_it_expires(
+        self, s3: S3Server, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def in_an_hour() -> datetime:
+            return datetime.now(timezone.utc) + timedelta(minutes=50)
+
+        storage = make(role_arn="arn:aws:iam::123456789012:role/lake", role_external_id="ext")
+        storage.put("a", b"1")
+        assumed = [request.query for request in s3.requests() if "AssumeRole" in request.query]
+        assert len(assumed) == 1
+        assert "ExternalId=ext" in assumed[0]
+        storage.put("a", b"2")
+        assert not [request for request in s3.requests() if "AssumeRole" in request.query]
+        monkeypatch.setattr(botocore.credentials, "_local_now", in_an_hour)
+        storage._clients.single._request_signer._credentials._time_fetcher = in_an_hour
+        storage.put("a", b"3")
+        assert [request for request in s3.requests() if "AssumeRole" in request.query]
+
+
+class TestUploads:
+    def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 6 << 20)
+        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        data = bytes(range(256)) * (12 << 12)
+        (tmp_path / "big").write_bytes(data)
+        (tmp_path / "small").write_bytes(data[:1000])
+        s3.requests()
+        assert storage.upload("big", tmp_path / "big").size == len(data)
+        assert sum("partNumber" in request.query for request in s3.requests()) == 3
+        assert body(storage, "big") == data
+        s3.requests()
+        storage.upload("small", tmp_path / "small")
+        assert [request.method for request in s3.requests()] == ["PUT", "HEAD"]
+
+    def test_metadata_is_one_put_however_large(
+        self, s3: S3Server, storage: S3Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 1)
+        s3.requests()
+        storage.put("manifest.json", b"1" * (6 << 20))
+        assert [(request.method, request.query) for request in s3.requests()] == [("PUT", "")]
+
+    def test_a_failed_upload_in_parts_leaves_no_object(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 5 << 20)
+        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        (tmp_path / "big").write_bytes(b"1" * (6 << 20))
+        s3.fail("PUT", status=403, code="AccessDenied", times=ALWAYS)
+        with pytest.raises(errors.AccessDenied, match="s3:PutObject"):
+            storage.upload("big", tmp_path / "big")
+        s3.calm()
+        assert storage.head("big") is None
+
+    def test_a_size_that_storage_reports_otherwise_is_an_error(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path
+    ) -> None:
+        (tmp_path / "spool").write_bytes(b"1")
+        storage.put("data", b"longer")
+        s3.fail("PUT", status=500, code="InternalError", times=ALWAYS)
+        with pytest.raises(errors.StorageUnavailable):
+            storage.upload("data", tmp_path / "spool")
+
+
+CALLS: dict[str, Callable[[Storage], object]] = {
+    "get": lambda storage: storage.get("a"),
+    "head": lambda storage: storage.head("a"),
+    "put": lambda storage: storage.put("a", b"1"),
+    "create": lambda storage: storage.put("a", b"1", if_absent=True),
+    "replace": lambda storage: storage.put("a", b"1", if_match="x"),
+    "upload": lambda storage: storage.upload("a", Path(__file__)),
+    "read_range": lambda storage: storage.read_range("a", 0, 1),
+    "open": lambda storage: storage.open("a"),
+    "list": lambda storage: list(storage.list("")),
+    "list_folder": lambda storage: storage.list_folder(""),
+    "delete": lambda storage: storage.delete("a"),
+}
+
+
+class TestErrors:
+    @pytest.mark.parametrize("call", sorted(CALLS))
+    def test_a_bucket_that_does_not_exist_is_named(self, s3: S3Server, clock: PatientlessClock, call: str) -> None:
+        storage = S3Storage(f"none-{random_id()}", "lake", s3.settings(), clock=clock, ids=random_id)
+        with pytest.raises(errors.NoSuchBucket, match="s3://none-"):
+            CALLS[call](storage)
+
+    @pytest.mark.parametrize("call", sorted(set(CALLS) - {"head"}))
+    def test_a_wrong_access_key_names_its_setting_and_shows_no_secret(self, make: Make, call: str) -> None:
+        with pytest.raises(errors.AccessDenied, match="aws_access_key_id") as caught:
+            CALLS[call](make(access_key_id="AKIAWRONG"))
+        assert SECRET_ACCESS_KEY not in "".join(traceback.format_exception(caught.value))
+
+    @pytest.mark.parametrize(
+        ("code", "status", "expected", "hint"),
+        [
+            ("AccessDenied", 403, errors.AccessDenied, "s3:GetObject"),
+            ("SignatureDoesNotMatch", 403, errors.AccessDenied, "aws_secret_access_key"),
+            ("ExpiredToken", 400, errors.AccessDenied, "aws_session_token"),
+            ("InvalidToken", 400, errors.AccessDenied, "aws_session_token"),
+            ("RequestTimeTooSkewed", 403, errors.AccessDenied, "clock"),
+            ("KMS.DisabledException", 400, errors.AccessDenied, "s3_kms_key_id"),
+            ("AuthorizationHeaderMalformed", 400, errors.SettingError, "aws_region"),
+            ("KeyTooLongError", 400, errors.NameTooLong, "shorten"),
+            ("QuotaExceeded", 403, errors.StorageFull, "quota"),
+            ("SomethingNew", 400, errors.SettingError, "SomethingNew"),
+        ],
+    )
+    def test_what_storage_says_is_translated_with_a_next_step(
+        self,
+        s3: S3Server,
+        storage: S3Storage,
+        code: str,
+        status: int,
+        expected: type[errors.SingerlakeError],
+        hint: str,
+    ) -> None:
+        s3.fail("GET,PUT,DELETE", status=status, code=code, times=ALWAYS)
+        for call in ("get", "put", "create", "upload", "list", "open", "delete"):
+            with pytest.raises(expected, match=hint):
+                CALLS[call](storage)
+
+    def test_a_secret_that_storage_repeats_is_taken_out(self) -> None:
+        from botocore.exceptions import ClientError
+
+        from singerlake.storage.s3_errors import translate
+
+        settings = S3Settings(access_key_id="a", secret_access_key="s3cr3t", session_token="t0ken")
+        error = ClientError({"Error": {"Code": "InvalidToken", "Message": "bad t0ken with s3cr3t"}}, "PutObject")
+        shown = str(translate(error, settings, key="k"))
+        assert "s3cr3t" not in shown
+        assert "t0ken" not in shown
+        assert "***" in shown
+
+    @pytest.mark.parametrize("call", ["put", "create"])
+    def test_an_endpoint_where_nobody_answers_is_named(self, clock: PatientlessClock, call: str) -> None:
+        settings = S3Settings(access_key_id="a", secret_access_key="b", endpoint_url="http://127.0.0.1:1")
+        with pytest.raises(errors.StorageUnavailable, match="s3_endpoint_url"):
+            CALLS[call](S3Storage("bucket", "", settings, clock=clock, ids=random_id))
+
+    def test_a_profile_that_does_not_exist_is_named(
+        self, s3: S3Server, clock: PatientlessClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        settings = S3Settings(profile="nobody", endpoint_url=s3.endpoint_url)
+        with pytest.raises(errors.AccessDenied, match="aws_profile"):
+            S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
+
+    def test_missing_credentials_name_the_settings(
+        self, s3: S3Server, clock: PatientlessClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        storage = S3Storage("bucket", "", S3Settings(endpoint_url=s3.endpoint_url), clock=clock, ids=random_id)
+        with pytest.raises(errors.AccessDenied, match="aws_profile"):
+            storage.put("a", b"1")
+
+    def test_a_file_that_vanishes_before_it_is_read_is_missing(self, storage: S3Storage) -> None:
+        storage.put("a", b"1")
+        storage.delete("a")
+        with pytest.raises(errors.MissingFile, match="key='a'"):
+            storage.open("a")
+
+
+def test_a_session_token_is_in_no_log_even_at_debug(s3: S3Server) -> None:
+    code = (
+        "import logging, sys; logging.basicConfig(level=logging.DEBUG)\n"
+        "from singerlake.clock import SystemClock, random_id\n"
+        "from singerlake.storage.s3 import S3Settings, S3Storage\n"
+        "settings = S3Settings(access_key_id='AKIAX', secret_access_key='s3cr3t', session_token='t0ken', "
+        "region='x', endpoint_url=sys.argv[1])\n"
+        "S3Storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, s3.endpoint_url], capture_output=True, text=True, timeout=60)
+    assert "storage does not know the access key" in done.stderr
+    assert "DEBUG:" in done.stderr
+    assert "t0ken" not in done.stderr
+    assert "s3cr3t" not in done.stderr
