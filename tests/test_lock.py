@@ -46,7 +46,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     )
 
 
-def test_the_lock_file_has_the_seed_s_fields_while_it_is_held(place: Place) -> None:
+def test_the_lock_file_has_the_spec_s_fields_while_it_is_held(place: Place) -> None:
     with place.lock("ada").held():
         stored = place.storage.get(KEY)
         assert stored is not None

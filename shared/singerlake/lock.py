@@ -1,4 +1,5 @@
-"""The seed's lock file: taken by writing it, reading it back and finding one's own ``writer-id`` in it.
+"""The lock file: taken by writing it, reading it back and finding one's own ``writer-id`` in it (Singerlake Spec, part 2
+of 2023-02-15, section 3).
 
 The lock is courtesy between writers; no guarantee rests on it, since the manifest is replaced conditionally. Its own
 writes are conditional where storage honours that, so that a writer that woke up late neither overwrites nor deletes
@@ -176,8 +177,7 @@ class Lock:
 
     def _write(self, seen: Stored | None, nonces: set[str]) -> None:
         """Put a lock of one's own where ``seen`` was, and remember its nonce. Whether it took is for the next read to
-        tell: the reply to a write can be lost, and without conditions another writer's may have come on top (seed,
-        section 3)."""
+        tell: the reply to a write can be lost, and without conditions another writer's may have come on top."""
         now = timestamp(self._clock.now())
         body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=self._ids())
         encoded = msgspec.json.encode(body)

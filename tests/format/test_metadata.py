@@ -53,7 +53,7 @@ def test_a_manifest_comes_back_as_it_was_and_unknown_fields_are_passed_over() ->
     assert manifest.from_json(json.dumps(fields).encode(), key=KEY) == state
 
 
-def test_the_manifest_has_the_fields_of_the_format_and_the_seed_s_versions() -> None:
+def test_the_manifest_has_the_fields_of_the_format_and_the_spec_s_versions() -> None:
     fields = json.loads(manifest.to_json(done(born(), add(new_file("a")))))
     assert list(fields["versions"].values()) == ["v1"]
     assert set(fields["files"][0]) == {

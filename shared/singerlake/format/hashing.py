@@ -1,4 +1,5 @@
-"""The schema hash: FarmHash fingerprint64 of canonical JSON, Base85, seven characters (seed, section 1)."""
+"""The schema hash: FarmHash fingerprint64 of canonical JSON, Base85, seven characters (Singerlake Spec, part 2 of
+2023-02-15, section 1)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import farmhash
 from singerlake.format.exact_json import finite
 
 SHORT = 7
-"""Characters of a hash in the ordinary case (seed: "a 7 character hash")."""
+"""Characters of a hash in the ordinary case (Singerlake Spec: "a 7 character hash")."""
 FULL = 10
 """Characters that eight bytes take in Base85; used where another schema already has the first seven."""
 

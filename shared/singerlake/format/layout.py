@@ -104,7 +104,7 @@ def stream_lock_key(tap_id: str, stream: str) -> str:
 
 
 def version_lock_key(tap_id: str, stream: str, version: str) -> str:
-    """The seed's lock, at the root of the stream-schema folder."""
+    """The lock of a stream-schema, at the root of its folder."""
     return f"{stream_prefix(tap_id, stream)}{to_segment(version)}/{LOCK}"
 
 
