@@ -1,5 +1,5 @@
-"""The lock file: taken by writing it, reading it back and finding one's own ``writer-id`` in it (Singerlake Spec, part 2
-of 2023-02-15, section 3).
+"""The lock file: taken by writing it, reading it back and finding one's own ``writer-id`` in it (Singerlake Spec, part
+2 of 2023-02-15, section 3).
 
 The lock is courtesy between writers; no guarantee rests on it, since the manifest is replaced conditionally. Its own
 writes are conditional where storage honours that, so that a writer that woke up late neither overwrites nor deletes

@@ -1,4 +1,5 @@
-"""``lockfile``: the store of the Singerlake Spec. The state is ``manifest.json``, and a transaction replaces it conditionally."""
+"""``lockfile``: the store of the Singerlake Spec. The state is ``manifest.json``, and a transaction replaces it
+conditionally."""
 
 from __future__ import annotations
 
