@@ -120,6 +120,20 @@ def test_the_caches_say_what_was_published_and_keep_what_people_wrote(lake: Lake
     assert [entry["stream"] for entry in catalogue.from_json(stored.body, key="k")["streams"]] == ["s", "u"]
 
 
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"streams": [1]}'])
+def test_a_catalogue_that_cannot_be_read_is_passed_over_and_replaced_by_the_next_run(
+    lake: Lake, tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(lake, tmp_path, "t", "s")
+    key = layout.catalogue_key("t")
+    lake.storage.put(key, body)
+    assert [entry["stream"] for entry in lake.catalogue("t")["streams"]] == ["s"]
+    assert f"key='{key}'" in caplog.text
+    publish(lake, tmp_path, "t", "u")
+    assert [entry["stream"] for entry in catalogue.from_json(stored_body(lake, key), key=key)["streams"]] == ["u"]
+    assert [entry["stream"] for entry in lake.catalogue("t")["streams"]] == ["s", "u"]
+
+
 def test_a_run_that_adds_its_tap_keeps_the_fields_that_it_does_not_know(lake: Lake, tmp_path: Path) -> None:
     publish(lake, tmp_path, "a", "s")
     key = layout.root_metadata_key()

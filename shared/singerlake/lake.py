@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
-from singerlake.errors import LostBookmark, MissingFile, NotALake, SettingError, UnknownName
+from singerlake.errors import CorruptObject, LostBookmark, MissingFile, NotALake, SettingError, UnknownName
 from singerlake.format import catalogue, layout, root, selection
 from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import DataFile, Manifest
@@ -118,12 +118,9 @@ class Lake:
     def catalogue(self, tap: str) -> dict[str, Any]:
         """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without files. An
-        entry may be a schema behind until the stream's next run."""
-        stored = self.storage.get(layout.catalogue_key(tap))
-        cached: dict[str, Any] = {}
-        if stored is not None:
-            entries = catalogue.from_json(stored.body, key=layout.catalogue_key(tap))["streams"]
-            cached = {item["tap_stream_id"]: item for item in entries}
+        entry may be a schema behind until the stream's next run. A catalogue that cannot be read counts as none."""
+        known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
+        cached = {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
         entries = []
         for name in self.streams(tap):
             found = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
@@ -155,7 +152,7 @@ class Lake:
         key = layout.catalogue_key(tap)
         for _ in range(_CACHE_ATTEMPTS):
             stored = self.storage.get(key)
-            known = catalogue.from_json(stored.body, key=key) if stored else None
+            known = _readable(stored, key)
             if known is not None and all(entry in known["streams"] for entry in fresh):
                 return
             body = catalogue.to_json(catalogue.merged(known, *fresh))
@@ -184,6 +181,15 @@ class Lake:
 
 
 _CACHE_ATTEMPTS = 5
+
+
+def _readable(stored: Stored | None, key: str) -> dict[str, Any] | None:
+    """A stored catalogue; None where there is none, or one that only a warning can be made of: it is a cache."""
+    try:
+        return catalogue.from_json(stored.body, key=key) if stored else None
+    except CorruptObject as error:
+        logger.warning("%s; going on without it", error)
+        return None
 
 
 def _known(names: list[str]) -> str:
