@@ -69,7 +69,7 @@ class GrowingFile:
         self.spooled_raw_bytes += len(raw)
 
     def _note_times(self, raw: bytes) -> None:
-        if self.first_extracted is None:
+        if not self.spooled_raw_bytes:
             self.first_extracted = _extracted(raw[: raw.find(b"\n") + 1])
         end = len(raw) - 1
         while end > 0:
@@ -79,6 +79,7 @@ class GrowingFile:
                 self.last_extracted = moment
                 return
             if _kind_of(line) != "ACTIVATE_VERSION":
+                self.last_extracted = None
                 return
             end = start - 1
 

@@ -71,6 +71,15 @@ def test_times_of_records_without_one_are_those_of_their_receipt(tmp_path: Path)
     assert file.first <= file.last
 
 
+def test_times_are_those_of_the_first_and_the_last_record_however_many_members_lie_between(tmp_path: Path) -> None:
+    between = [record(id, time_extracted="1999-01-01T00:00:00Z", filler="x" * 1000) for id in range(3000)]
+    ingest(tmp_path, [schema(), record(1), *between, record(2)], max_memory_bytes=1 << 20)
+    (file,) = manifest(tmp_path).files
+    assert len(file.members) > 2
+    assert not file.first.startswith("1999")
+    assert not file.last.startswith("1999")
+
+
 def test_a_50_megabyte_line_is_kept(tmp_path: Path) -> None:
     noise = random.Random(1).randbytes(1 << 16).hex() * 400
     long = json.dumps({"type": "RECORD", "stream": "users", "record": {"id": 2, "name": noise}}).encode()
