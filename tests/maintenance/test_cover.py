@@ -23,9 +23,7 @@ def runs(draw: st.DrawFn) -> list[Candidate]:
     return found
 
 
-anything = st.lists(
-    st.dictionaries(st.sampled_from(SOURCES), st.integers(-1, 3), min_size=1), max_size=7
-)
+anything = st.lists(st.dictionaries(st.sampled_from(SOURCES), st.integers(-1, 3), min_size=1), max_size=7)
 done = st.frozensets(st.sampled_from(SOURCES), max_size=2)
 
 
