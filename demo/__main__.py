@@ -97,8 +97,13 @@ def fresh_output() -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every command: this Python's commands first on PATH, Meltano's state in ``output/``."""
+    """The environment of every command: this Python's commands first on PATH, Meltano's state in ``output/``.
+
+    Plugins are installed by pip, as the project was: uv, Meltano's default, reads neither pip's configuration nor the
+    system's certificates, so that it can fail where pip has just succeeded.
+    """
     return {
+        "MELTANO_VENV_BACKEND": "virtualenv",
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "MELTANO_PROJECT_ROOT": str(ROOT),
