@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFile
+from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile
 from singerlake.singer_file import (
     Block,
@@ -22,7 +23,6 @@ from singerlake.singer_file import (
     Spool,
     compress_member,
     empty_member,
-    is_schema_line,
     read_blocks,
     read_header,
     read_provenance,

@@ -7,7 +7,6 @@ blocks of whole lines and checks them against the manifest as they pass. The lay
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 import zlib
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import msgspec
 from isal import igzip_lib, isal_zlib
 
 from singerlake.errors import BrokenFile
+from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
@@ -273,26 +273,3 @@ def _kept_lines(data: bytes) -> tuple[bytes, int]:
         return data, data.count(b"\n")
     lines = [line for line in data.split(b"\n")[:-1] if not is_schema_line(line)]
     return b"".join(line + b"\n" for line in lines), len(lines)
-
-
-class _Kind(msgspec.Struct):
-    type: str = ""
-
-
-_KIND = msgspec.json.Decoder(_Kind)
-
-
-def is_schema_line(line: bytes) -> bool:
-    """Whether a line of a data file is a SCHEMA message, and not a record that merely holds the word."""
-    if b'"SCHEMA"' not in line:
-        return False
-    try:
-        return _KIND.decode(line).type == "SCHEMA"
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    # Taps written in Python may send what msgspec refuses: NaN as a default, a lone surrogate in a title.
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and message.get("type") == "SCHEMA"

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-import msgspec
-
-
-class _Kind(msgspec.Struct):
-    type: str
-
-
-_KIND = msgspec.json.Decoder(_Kind)
+from singerlake.format.messages import is_record_line
 
 
 def end_of(data: bytes, lines: int, start: int = 0) -> int:
@@ -27,16 +18,8 @@ def take(data: bytes, start: int, messages: int, limit: int | None) -> tuple[int
     records = 0
     for count in range(messages):
         end = data.index(b"\n", start) + 1
-        records += is_record(data[start:end])
+        records += is_record_line(data[start:end])
         if records == limit:
             return count + 1, records
         start = end
     return messages, records
-
-
-def is_record(line: bytes) -> bool:
-    """Whether a message is a RECORD; also for JSON that Python reads and msgspec refuses."""
-    try:
-        return _KIND.decode(line).type == "RECORD"
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return bool(json.loads(line)["type"] == "RECORD")

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from singerlake.errors import BrokenFile, MissingFile
+from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark, Slice, first_offset, resolve_version
 from singerlake.lake import LakeStream
-from singerlake.singer_file import Block, inflate, is_schema_line
+from singerlake.singer_file import Block, inflate
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
-
 from singerlake.clock import parse_timestamp
 from singerlake.errors import AccessDenied, SingerlakeError, StorageFull, StorageUnavailable
+from singerlake.format.messages import envelope
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from target_singerlake.schema import Schema
 
@@ -78,33 +77,17 @@ class GrowingFile:
             if (moment := _extracted(line)) is not None:
                 self.last_extracted = moment
                 return
-            if _kind_of(line) != "ACTIVATE_VERSION":
+            found = envelope(line)
+            if found is None or found.type != "ACTIVATE_VERSION":
                 self.last_extracted = None
                 return
             end = start - 1
 
 
-class _Times(msgspec.Struct, gc=False):
-    type: str = ""
-    time_extracted: str | None = None
-
-
-_decode_times = msgspec.json.Decoder(_Times).decode
-
-
 def _extracted(line: bytes) -> datetime | None:
-    try:
-        text = _decode_times(line).time_extracted
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return parse_timestamp(text) if text else None
-
-
-def _kind_of(line: bytes) -> str:
-    try:
-        return _decode_times(line).type
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+    found = envelope(line)
+    text = found.time_extracted if found else None
+    return parse_timestamp(text) if isinstance(text, str) else None
 
 
 def _spool_error(error: OSError, path: Path) -> SingerlakeError:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tap_singerlake.lines import end_of, is_record, take
+from singerlake.format.messages import is_record_line
+from tap_singerlake.lines import end_of, take
 
 RECORD = b'{"type":"RECORD","stream":"s","record":{"t":"ACTIVATE_VERSION"}}'
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}'
@@ -46,9 +47,11 @@ def test_without_a_limit_all_messages_are_taken(lines):
 
 @pytest.mark.parametrize("record", ['{"x": NaN}', '{"x": "\\ud800"}', '{"x": 1e999}', '{"x": Infinity}'])
 def test_lines_that_only_python_reads_are_told_apart_too(record):
-    assert is_record(b'{"type": "RECORD", "stream": "s", "record": %s}' % record.encode())
-    assert not is_record(b'{"extra": %s, "type": "ACTIVATE_VERSION", "stream": "s"}' % record.encode())
+    assert is_record_line(b'{"type": "RECORD", "stream": "s", "record": %s}' % record.encode())
+    assert not is_record_line(b'{"extra": %s, "type": "ACTIVATE_VERSION", "stream": "s"}' % record.encode())
 
 
 def test_the_word_record_inside_another_message_does_not_make_it_a_record():
-    assert not is_record(json.dumps({"type": "ACTIVATE_VERSION", "stream": '"type":"RECORD"', "version": 1}).encode())
+    assert not is_record_line(
+        json.dumps({"type": "ACTIVATE_VERSION", "stream": '"type":"RECORD"', "version": 1}).encode()
+    )

@@ -13,8 +13,9 @@ from isal import igzip_lib, isal_zlib
 
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.errors import BrokenFile
+from singerlake.format.messages import Envelope, envelope, envelopes
 from singerlake.format.model import StreamSchema
-from singerlake.singer_file import FileHeader, Provenance, is_schema_line, member_extra
+from singerlake.singer_file import FileHeader, Provenance, member_extra
 
 _READ = 1 << 20
 _PIECE = 1 << 20
@@ -112,15 +113,6 @@ def _walk(stream: BinaryIO, stored: _Stored, key: str) -> Iterator[_Member | byt
             buffer = rest
 
 
-class _Envelope(msgspec.Struct):
-    type: Any = None
-    stream: Any = None
-    time_extracted: Any = None
-
-
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
-
-
 @dataclass(slots=True)
 class _Reader:
     """Counts lines as they pass. ``_open`` is the stored byte of the last member that began on a line's border:
@@ -185,44 +177,47 @@ class _Reader:
             end = block.index(b"\n") + 1
             self._schema(block[:end])
             block = block[end:]
-        for envelope in self._envelopes(block):
-            kind = envelope.type
+        for message in self._envelopes(block):
+            kind = message.type
             if kind == "SCHEMA":
                 continue
             if kind not in ("RECORD", "ACTIVATE_VERSION"):
                 _broken(self.key, f"holds a message of type {kind!r:.60}")
             self.messages += 1
             if kind == "RECORD":
-                self.first = self.first if self.records else envelope.time_extracted
-                self.last = envelope.time_extracted
+                self.first = self.first if self.records else message.time_extracted
+                self.last = message.time_extracted
                 self.records += 1
 
-    def _envelopes(self, block: bytes) -> list[_Envelope]:
-        try:
-            found = _ENVELOPE.decode_lines(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            found = []
-        if len(found) != block.count(b"\n"):
+    def _envelopes(self, block: bytes) -> list[Envelope]:
+        found = envelopes(block)
+        if found is None:
             found = [self._envelope(line) for line in block.split(b"\n")[:-1]]
         stream = self.schema_message["stream"] if self.schema_message else None
-        for envelope in found:
-            if envelope.stream != stream:
-                _broken(self.key, f"holds a message of stream {envelope.stream!r:.80} beside {stream!r:.80}")
+        for message in found:
+            if message.stream != stream:
+                _broken(self.key, f"holds a message of stream {message.stream!r:.80} beside {stream!r:.80}")
         return found
 
-    def _envelope(self, line: bytes) -> _Envelope:
-        message = self._object(line)
-        kind = "SCHEMA" if is_schema_line(line) else message.get("type")
-        return _Envelope(kind, message.get("stream"), message.get("time_extracted"))
+    def _envelope(self, line: bytes) -> Envelope:
+        found = envelope(line)
+        if found is None:
+            # Says which of the two it is not: JSON, or an object.
+            self._object(line)
+            self._not_a_message("not a JSON object")
+        return found
 
     def _object(self, line: bytes) -> dict[str, Any]:
         try:
             message = decode(line)
         except (ValueError, RecursionError) as error:
-            _broken(self.key, f"line {self.messages + 2} is not a Singer message: not JSON", error)
+            self._not_a_message("not JSON", error)
         if not isinstance(message, dict):
-            _broken(self.key, f"line {self.messages + 2} is not a Singer message: not a JSON object")
+            self._not_a_message("not a JSON object")
         return message
+
+    def _not_a_message(self, why: str, cause: Exception | None = None) -> NoReturn:
+        _broken(self.key, f"line {self.messages + 2} is not a Singer message: {why}", cause)
 
     def _schema(self, line: bytes) -> None:
         message = self._object(line)
