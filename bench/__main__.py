@@ -28,7 +28,7 @@ MORE = ("spark",)
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice((*GROUPS, *MORE)), help="Measure this group only; may be repeated.")
+@click.option("--only", multiple=True, type=click.Choice((*GROUPS, *MORE)), help="Measure this group; may be repeated.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows here too.")
 @click.option(
     "--cache",

@@ -59,7 +59,8 @@ def test_the_lake_may_come_from_the_environment(run: Run, lake: Lake) -> None:
 
 
 def test_no_lake_at_all_is_a_usage_error(run: Run) -> None:
-    assert run("ls").exit_code == 2
+    result = run("ls")
+    assert (result.exit_code, "set $SINGERLAKE_LAKE_ROOT" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("lake_root", ["", "s3://", "gs://bucket/x"])

@@ -33,7 +33,7 @@ def test_a_lake_that_is_right_is_left_alone(run: Run, lake: Lake) -> None:
     before = everything(lake)
     result = run("rebuild", lake.storage.url)
     assert result.exit_code == 0
-    assert "t/flights: as it should be, 3 files, 25 messages, 2 versions" in result.stdout
+    assert "t/flights: unchanged, 3 files, 25 messages, 2 versions" in result.stdout
     assert everything(lake) == before
 
 

@@ -27,7 +27,9 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable
     """
 
     @functools.wraps(command)
-    def opened(lake_root: str, **arguments: Any) -> Any:
+    def opened(lake_root: str | None, **arguments: Any) -> Any:
+        if lake_root is None:
+            raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
         config = {name: os.environ.get(variable(name)) for name, kind in S3_SETTINGS.items() if kind.get("secret")}
         config |= {name: arguments.pop(name) for name in S3_SETTINGS if name in arguments}
         lake = Lake.open(lake_root, s3_settings(config))
@@ -42,7 +44,7 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable
     for name, kind in reversed(S3_SETTINGS.items()):
         if not kind.get("secret"):
             wrapped = _setting(name, kind)(wrapped)
-    return click.argument("lake_root", metavar="LAKE", envvar=variable("lake_root"))(wrapped)
+    return click.argument("lake_root", metavar="[LAKE]", required=False, envvar=variable("lake_root"))(wrapped)
 
 
 def variable(setting: str) -> str:

@@ -119,7 +119,7 @@ def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: 
 
 def _outcome(repair: Repair, dry_run: bool) -> str:
     if not repair.needed:
-        return f"as it should be, {_holds(repair.after)}" if repair.before else "no data files"
+        return f"unchanged, {_holds(repair.after)}" if repair.before else "no data files"
     verb = "would be" if dry_run else "was"
     if repair.before is None:
         return f"{verb} made anew, {_holds(repair.after)}"

@@ -142,7 +142,7 @@ def _file(storage: Storage, manifest: Manifest, file: DataFile, key: str) -> Ite
         with storage.open(key) as body:
             scanned = scan(body, key=key)
     except MissingFile:
-        yield Finding("missing", key, f"is listed with {file.messages} messages and not there")
+        yield Finding("missing", key, f"is listed and not there, messages: {file.messages}")
         return
     except LookAtTheLake as error:
         yield Finding("broken", key, error.message)
