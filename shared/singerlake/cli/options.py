@@ -44,7 +44,7 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable
     for name, kind in reversed(S3_SETTINGS.items()):
         if not kind.get("secret"):
             wrapped = _setting(name, kind)(wrapped)
-    return click.argument("lake_root", metavar="[LAKE]", required=False, envvar=variable("lake_root"))(wrapped)
+    return click.argument("lake_root", metavar="LAKE", required=False, envvar=variable("lake_root"))(wrapped)
 
 
 def variable(setting: str) -> str:
