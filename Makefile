@@ -24,7 +24,7 @@ install: $(READY) ## Make .venv with the project and its tools
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; choose one: make PYTHON=python3.12")'
-	@echo "Installing into $(VENV) (once, and when pyproject.toml changes) ..."
+	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres]' --group dev
