@@ -91,8 +91,8 @@ class Project:
     def config_test(self, plugin: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """``meltano config test``, with ``Process.terminate`` harmless after the process has ended.
 
-        Meltano 4.4.1 calls it on a loader that has ended, whatever the loader. Where asyncio has forgotten the process by
-        then, which on 3.11.7 is a race that is mostly lost, it raises ProcessLookupError.
+        Meltano 4.4.1 calls it on a loader that has ended, whatever the loader. Where asyncio has forgotten the process
+        by then, which on 3.11.7 is a race that is mostly lost, it raises ProcessLookupError.
         """
         script = (
             "from asyncio import base_subprocess as b; from contextlib import suppress; from meltano.cli import main\n"
