@@ -161,7 +161,7 @@ class Builder:
         transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
         assert isinstance(commit_transaction(store, base, transaction, clock=self.clock), Loaded)
 
-    def _nothing_to_rebuild(self) -> Manifest:
+    def _nothing_to_rebuild(self, kind: str) -> Manifest:
         raise RuntimeError("a golden lake begins empty")
 
 

@@ -22,6 +22,7 @@
     │   ├── BrokenFile
     │   ├── LostBookmark
     │   ├── Rebuilt
+    │   ├── LostState
     │   └── StreamClosed
     ├── TryAgainLater       the same call may succeed as it stands
     │   ├── LockWaitExceeded
@@ -139,6 +140,10 @@ class LostBookmark(LookAtTheLake):
 
 class Rebuilt(LookAtTheLake):
     """The lake was rebuilt after a snapshot of it was taken: its offsets may mean other records now."""
+
+
+class LostState(LookAtTheLake):
+    """A database that keeps a stream's state has none, though the lake has data of it."""
 
 
 class StreamClosed(LookAtTheLake):

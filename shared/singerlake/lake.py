@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
-from singerlake.errors import CorruptObject, LostBookmark, MissingFile, NotALake, SettingError, UnknownName
+from singerlake.errors import (
+    CorruptObject,
+    LookAtTheLake,
+    LostBookmark,
+    MissingFile,
+    NotALake,
+    SettingError,
+    UnknownName,
+)
 from singerlake.format import catalogue, layout, root, selection
 from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import DataFile, Manifest
@@ -18,8 +26,12 @@ from singerlake.format.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild import rebuild_manifest
 from singerlake.manifests.lockfile import LockfileStore
+from singerlake.manifests.numbered import NumberedStore
+from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import ManifestStore
+from singerlake.manifests.publish import published_store
 from singerlake.manifests.writer import StreamWriter
+from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
 from singerlake.storage.local import LocalStorage
 from singerlake.storage.port import Storage, Stored, Written
@@ -29,8 +41,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MANIFEST_STORES = ("lockfile",)
+MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
+_ON_THE_LAKE = ("lockfile", "log", "merge")
 
 
 def open_storage(
@@ -70,11 +83,14 @@ class Lake:
     storage: Storage
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = random_id
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    s3: S3Settings | None = None
 
     @classmethod
-    def open(cls, lake_root: str, settings: S3Settings | None = None) -> Lake:
-        """The lake at a path, ``file://`` or ``s3://`` root. Raises ``SettingError``."""
-        return cls(open_storage(lake_root, settings))
+    def open(cls, lake_root: str, settings: S3Settings | None = None, stores: StoreSettings | None = None) -> Lake:
+        """The lake at a path, ``file://`` or ``s3://`` root. ``stores`` is for writers, and for readers of databases;
+        what is on the lake needs none. Raises ``SettingError``."""
+        return cls(open_storage(lake_root, settings), stores=stores or StoreSettings(), s3=settings)
 
     def exists(self) -> bool:
         """Whether anything of a lake is there: root metadata, or any folder below ``raw/``."""
@@ -92,6 +108,18 @@ class Lake:
         """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObject``, ``UnsupportedFormat``."""
         found = self._root()
         return found[0] if found else None
+
+    def lake_id(self, manifest_store: str) -> str:
+        """The lake's identity, by which databases know it; root metadata is written where there is none."""
+        for _ in range(_CACHE_ATTEMPTS):
+            metadata = self.root_metadata()
+            if metadata is not None:
+                return metadata.lake_id
+            fresh = root.new(lake_id=self.ids(), manifest_store=manifest_store)
+            self._replace(layout.root_metadata_key(), root.to_json(fresh), None)
+        raise CorruptObject(
+            "root metadata cannot be written", hint="check the storage, then run again", key=layout.root_metadata_key()
+        )
 
     def taps(self) -> list[str]:
         """Tap ids by one delimiter listing, so that no lost update of a cache can hide one."""
@@ -213,14 +241,44 @@ class LakeStream:
         return layout.stream_prefix(self.tap, self.name)
 
     def snapshot(self) -> Manifest:
-        """The manifest as it is now. Where it is missing but files are there, one is rebuilt in memory, which a
+        """The stream's state as it is now. Where it is missing but files are there, one is rebuilt in memory, which a
         warning says; its lineage is None. Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``."""
+        state = self.state()
+        if state is not None:
+            return state
         key = layout.manifest_key(self.tap, self.name)
-        stored = self.lake.storage.get(key)
-        if stored is not None:
-            return check_own(from_json(stored.body, key=key), tap=self.tap, stream=self.name, store=None, key=key)
         logger.warning("no manifest at %s: reading the data files instead; 'singerlake rebuild' writes it again", key)
         return self.rebuilt(lineage=None)
+
+    def state(self) -> Manifest | None:
+        """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
+        lake what came after it. None where there is none. Raises as ``snapshot``."""
+        kind = self.kind()
+        if kind is not None and kind != MANIFEST_STORES[0] and kind in _ON_THE_LAKE:
+            loaded = self.store(kind).load()
+            if loaded is not None:
+                return loaded.manifest
+        key = layout.manifest_key(self.tap, self.name)
+        stored = self.lake.storage.get(key)
+        if stored is None:
+            return None
+        return check_own(from_json(stored.body, key=key), tap=self.tap, stream=self.name, store=None, key=key)
+
+    def kind(self) -> str | None:
+        """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
+        read is for the store to refuse."""
+        try:
+            recorded = published_store(self.lake.storage, layout.manifest_key(self.tap, self.name))
+            lost = recorded is None and bool(
+                next(iter(self.lake.storage.list(layout.log_prefix(self.tap, self.name))), None)
+            )
+        except LookAtTheLake:
+            recorded, lost = None, True
+        if lost:
+            # The manifest is gone, something else of the stream is not: it was kept as the lake's streams are.
+            metadata = self.lake.root_metadata()
+            recorded = metadata.manifest_store if metadata else None
+        return recorded
 
     def rebuilt(self, *, lineage: str | None, store: str = MANIFEST_STORES[0]) -> Manifest:
         """A manifest from the data files alone."""
@@ -278,29 +336,55 @@ class LakeStream:
         Raises ``SettingError`` where it is not the lake's."""
         return StreamWriter(
             storage=self.lake.storage,
-            store=self._store(store),
+            store=self.store(self._chosen(store)),
             tap=self.tap,
             stream=self.name,
             writer_id=writer_id,
             lock=lock or LockSettings(),
-            rebuild=lambda: self.rebuilt(lineage=self.lake.ids()),
+            rebuild=lambda kind: self.rebuilt(lineage=self.lake.ids(), store=kind),
             clock=self.lake.clock,
             ids=self.lake.ids,
+            successor=self.store,
         )
 
-    def _store(self, kind: str | None) -> ManifestStore:
+    def store(self, kind: str | None = None) -> ManifestStore:
+        """The manifest store of that kind for this stream, or (None) the one that keeps it. Raises ``SettingError``."""
+        kind = kind or self._chosen(None)
+        lake = self.lake
+        if kind == "lockfile":
+            return LockfileStore(lake.storage, self.tap, self.name)
+        if kind == "log":
+            log = ObjectLog(lake.storage, self.tap, self.name, lake.ids)
+            return NumberedStore(kind, log, lake.storage, self.tap, self.name, lake.clock)
+        if kind == "merge":
+            from singerlake.manifests.merge import MergeStore
+
+            return MergeStore(lake.storage, self.tap, self.name, settings=lake.stores, clock=lake.clock, ids=lake.ids)
+        raise SettingError(
+            f"manifest_store {kind!r} is not known to this version",
+            hint=f"use one of: {', '.join(MANIFEST_STORES)}",
+        )
+
+    def _table_id(self, kind: str) -> str:
+        """How a database names this stream."""
+        lake_id = self.lake.lake_id(kind)
+        return f"{lake_id}/{layout.tap_segment(self.tap)}/{layout.stream_segment(self.name)}"
+
+    def _chosen(self, kind: str | None) -> str:
+        """The kind of store for a writer that was told ``kind``: a stream that has a state stays where it is."""
         metadata = self.lake.root_metadata()
         recorded = metadata.manifest_store if metadata else None
-        chosen = kind or recorded or MANIFEST_STORES[0]
-        if recorded is not None and chosen != recorded:
+        if kind is not None and recorded is not None and kind != recorded:
             raise SettingError(
-                f"manifest_store is {chosen!r}, this lake's is {recorded!r}",
+                f"manifest_store is {kind!r}, this lake's is {recorded!r}",
                 hint="leave manifest_store unset, or use another lake_root",
                 lake_root=self.lake.storage.url,
             )
-        if chosen not in MANIFEST_STORES:
+        own = self.kind()
+        if kind is not None and recorded is None and own is not None and kind != own:
             raise SettingError(
-                f"manifest_store {chosen!r} is not known to this version",
-                hint=f"use one of: {', '.join(MANIFEST_STORES)}",
+                f"manifest_store is {kind!r}, this stream's is {own!r}",
+                hint="leave manifest_store unset, or move the stream with 'singerlake store migrate'",
+                lake_root=self.lake.storage.url,
             )
-        return LockfileStore(self.lake.storage, self.tap, self.name)
+        return own or kind or recorded or MANIFEST_STORES[0]

@@ -7,7 +7,10 @@ singer-sdk, and so ``--about`` and Meltano, know them by.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import SettingError
 
 if TYPE_CHECKING:
     from singerlake.storage.s3 import S3Settings
@@ -57,9 +60,68 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
 """The settings of lakes on S3, name -> JSON Schema."""
 
 
+STORE_SETTINGS: dict[str, dict[str, Any]] = {
+    "dynamodb_table": setting(
+        "string",
+        "DynamoDB table",
+        "For the manifest store `dynamodb`: the table of the transaction log.",
+        default="singerlake",
+    ),
+    "dynamodb_endpoint_url": setting(
+        "string", "DynamoDB endpoint URL", "For servers that speak DynamoDB's protocol; unset: the region's own."
+    ),
+    "postgres_url": setting(
+        "string",
+        "PostgreSQL URL",
+        "For the manifest store `postgres`: `postgresql://user:password@host/database`.",
+        secret=True,
+    ),
+    "postgres_schema": setting(
+        "string",
+        "PostgreSQL schema",
+        "For the manifest store `postgres`: the schema of its tables.",
+        default="singerlake",
+    ),
+    "merge_stale_seconds": setting(
+        "integer",
+        "Clock tolerance of merge",
+        "For the manifest store `merge`: by how much a writer's clock may differ from the storage's. Commits settle "
+        "after twice this and six seconds.",
+        default=2,
+        minimum=1,
+    ),
+}
+"""The settings of manifest stores, name -> JSON Schema. Each serves the store it is named after."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """What the manifest stores are told. ``postgres_url`` holds a password; it is not part of the text of this."""
+
+    dynamodb_table: str = "singerlake"
+    dynamodb_endpoint_url: str | None = None
+    postgres_url: str | None = field(default=None, repr=False)
+    postgres_schema: str = "singerlake"
+    merge_stale_seconds: int = 2
+
+
+def store_settings(config: Mapping[str, Any]) -> StoreSettings:
+    """What ``config`` says of manifest stores; settings that are unset, null or empty keep their defaults."""
+    chosen: dict[str, Any] = {name: config[name] for name in STORE_SETTINGS if config.get(name) not in (None, "")}
+    if isinstance(chosen.get("merge_stale_seconds"), str):
+        chosen["merge_stale_seconds"] = _whole(chosen["merge_stale_seconds"], "merge_stale_seconds")
+    return StoreSettings(**chosen)
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise SettingError(f"{name} is not a whole number above 0", hint=f"set {name} to one", value=text)
+    return int(text)
+
+
 def without_secrets(text: str) -> str:
     """What singer-sdk says of a wrong configuration, without the value of a setting that is a secret."""
-    for name, described in S3_SETTINGS.items():
+    for name, described in {**S3_SETTINGS, **STORE_SETTINGS}.items():
         if described.get("secret") and f"config['{name}']" in text:
             return f"{name} is not valid (its value is not shown)"
     return text

@@ -28,7 +28,7 @@ from target_singerlake.exact import encode
 from target_singerlake.files import Compressor
 from target_singerlake.output import StateOutput
 from target_singerlake.progress import Progress
-from target_singerlake.publishing import PENDING_FILES, Publisher
+from target_singerlake.publishing import PENDING_FILES, SETTLE_EVERY, Publisher
 from target_singerlake.reader import Input, Waker
 from target_singerlake.rewriting import Rewriter
 from target_singerlake.schema import Schema, schema_of
@@ -170,6 +170,8 @@ class Ingest:
             return 0.0
         oldest, age = self._streams.oldest(), self._settings.max_file_age_seconds
         due = oldest + age if oldest is not None and age else math.inf
+        if self._publisher.unsettled:
+            due = min(due, now + SETTLE_EVERY)
         return min(due, self._progress.next_line()) - now
 
     def _tick(self) -> None:
@@ -180,7 +182,7 @@ class Ingest:
         if age:
             self._streams.close_older(self._monotonic - age)
         self._take_outcomes()
-        while self._publisher.pending > PENDING_FILES:
+        while self._publisher.backlog > PENDING_FILES:
             self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())
         self._progress.tick(self._monotonic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from singerlake.errors import BrokenFile
 from singerlake.format.layout import file_path
 from singerlake.format.model import Manifest, NewFile, Run
 from singerlake.lake import Lake
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files import GrowingFile
 from target_singerlake.settings import Settings
 
@@ -23,6 +24,10 @@ WORKERS = 8
 """Files that are uploaded and committed at once."""
 PENDING_FILES = 32
 """Finished files that may wait for it, while more input is read."""
+FILES_AT_ONCE = 16
+"""Files of one stream that one transaction may carry."""
+SETTLE_EVERY = 0.5
+"""Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,16 @@ class Committed:
 
 @dataclass
 class _Channel:
-    """One stream's way into the lake: its writer, and the last thing it was given to do."""
+    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
+    next, and the commits whose place in the log is not settled yet."""
 
     name: str
     writer: StreamWriter | None = None
     last: Future[None] | None = None
+    ready: deque[GrowingFile] = field(default_factory=deque)
+    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
+    settling: Future[None] | None = None
+    look_again: float = 0.0
     announced: frozenset[str] = field(default_factory=frozenset)
     recorded: str = ""
 
@@ -66,21 +76,35 @@ class Publisher:
         self._to_announce: dict[str, Manifest] = {}
         self._other: list[Future[None]] = []
         self.pending = 0
+        self._stored = 0
         self.status = "running"
 
     def open(self, stream: str) -> None:
         """Look at a stream's state, in the background, so that what is wrong with it is known early."""
         self._submit(stream, self._open)
 
+    @property
+    def backlog(self) -> int:
+        """Files that are still to be uploaded and stored; those that only wait for their place take no room."""
+        return self.pending - self._stored
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether files are stored whose place in the log is not settled yet."""
+        return self._stored > 0
+
     def publish(self, growing: GrowingFile) -> None:
         """Commit a closed file, in the background."""
         self.pending += 1
-        self._submit(growing.schema.stream, lambda channel: self._publish(channel, growing))
+        channel = self._channel(growing.schema.stream)
+        channel.ready.append(growing)
+        self._submit(channel.name, self._publish)
 
     def outcomes(self, patience: float = 0.0) -> list[Committed]:
         """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
         ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
         found: list[Committed] = []
+        self._settle_some()
         while True:
             try:
                 wait = patience > 0 and self.pending > 0 and not found
@@ -101,8 +125,8 @@ class Publisher:
         """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
         Raises what the lake raises."""
         for channel in self._channels.values():
-            if channel.recorded and channel.recorded != self.status:
-                self._other.append(self._submit(channel.name, self._record))
+            if channel.recorded:
+                self._other.append(self._submit(channel.name, self._finish))
         for other in self._other:
             other.result()
         self._other = []
@@ -112,9 +136,12 @@ class Publisher:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self, stream: str, work: Callable[[_Channel], object]) -> Future[None]:
-        channel = self._channels.setdefault(stream, _Channel(stream))
+        channel = self._channel(stream)
         channel.last = self._executor.submit(self._do, channel, channel.last, work)
         return channel.last
+
+    def _channel(self, stream: str) -> _Channel:
+        return self._channels.setdefault(stream, _Channel(stream))
 
     def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], object]) -> None:
         if before is not None:
@@ -136,33 +163,71 @@ class Publisher:
         channel.writer.open()
         return channel.writer
 
-    def _publish(self, channel: _Channel, growing: GrowingFile) -> None:
-        growing.ready.result()
+    def _publish(self, channel: _Channel) -> None:
+        """Commit the channel's next file, and with it in one transaction those behind it that are compressed too."""
+        group = self._next_group(channel)
+        if not group:
+            return
         writer = self._open(channel)
-        spool, content = growing.spool, growing.schema.content
-        if spool is None or spool.messages != growing.messages:
-            raise BrokenFile(
-                "a file in the spool does not hold all that was read for it",
-                hint="nothing of it was committed; run again, and report this",
-                stream=channel.name,
-                id=growing.header.id,
-            )
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
-            version = writer.version_of(content.schema)
-            path = file_path(channel.name, version, growing.first, growing.last, growing.header.id)
-            file = spool.describe(
-                path=path, version=version, first=timestamp(growing.first), last=timestamp(growing.last)
-            )
             run = self._run()
-            manifest = writer.publish(spool.path, file, content, run)
+            receipt = writer.submit([_upload(writer, channel.name, growing) for growing in group], run)
             channel.recorded = run.status
-        spool.path.unlink(missing_ok=True)
-        self._outcomes.put(Committed(growing, file, manifest))
+        for growing in group:
+            if growing.spool is not None:
+                growing.spool.path.unlink(missing_ok=True)
+        if receipt.manifest is None:
+            with self._noting:
+                self._stored += len(group)
+        channel.unsettled.append((receipt, group))
+        self._hand_out(channel)
 
-    def _record(self, channel: _Channel) -> None:
-        run = self._run()
-        self._open(channel).record(run)
-        channel.recorded = run.status
+    def _next_group(self, channel: _Channel) -> list[GrowingFile]:
+        """The first waiting file, once it is whole, and those of the same schema after it that are whole already."""
+        if not channel.ready:
+            return []
+        first = channel.ready.popleft()
+        first.ready.result()
+        group = [first]
+        while channel.ready and len(group) < FILES_AT_ONCE:
+            following = channel.ready[0]
+            if following.schema.content != first.schema.content or not following.ready.done():
+                break
+            following.ready.result()
+            group.append(channel.ready.popleft())
+        return group
+
+    def _settle_some(self) -> None:
+        """Have the places of stored commits looked for, of each stream at most once at a time."""
+        for channel in list(self._channels.values()):
+            idle = channel.settling is None or channel.settling.done()
+            if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
+                channel.look_again = self._clock.monotonic() + SETTLE_EVERY
+                channel.settling = self._submit(channel.name, self._settle)
+
+    def _settle(self, channel: _Channel) -> None:
+        self._open(channel).advance()
+        self._hand_out(channel)
+
+    def _hand_out(self, channel: _Channel) -> None:
+        """Give out the files of settled commits, in their order."""
+        while channel.unsettled and (manifest := channel.unsettled[0][0].manifest) is not None:
+            receipt, group = channel.unsettled.popleft()
+            if receipt.pending is not None:
+                with self._noting:
+                    self._stored -= len(group)
+            for growing, file in zip(group, receipt.files, strict=True):
+                self._outcomes.put(Committed(growing, file, manifest))
+
+    def _finish(self, channel: _Channel) -> None:
+        """A run's end in one stream: how it ended is in the log, and every commit is settled and published."""
+        writer = self._open(channel)
+        if channel.recorded != self.status:
+            run = self._run()
+            writer.record(run)
+            channel.recorded = run.status
+        writer.finish()
+        self._hand_out(channel)
 
     def _run(self) -> Run:
         return Run(
@@ -190,3 +255,19 @@ class Publisher:
             with self._noting:
                 manifests, self._to_announce = list(self._to_announce.values()), {}
             self._lake.announce(*manifests)
+
+
+def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
+    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFile``."""
+    spool, content = growing.spool, growing.schema.content
+    if spool is None or spool.messages != growing.messages:
+        raise BrokenFile(
+            "a file in the spool does not hold all that was read for it",
+            hint="nothing of it was committed; run again, and report this",
+            stream=stream,
+            id=growing.header.id,
+        )
+    version = writer.version_of(content.schema)
+    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
+    file = spool.describe(path=path, version=version, first=timestamp(growing.first), last=timestamp(growing.last))
+    return Upload(spool.path, file, content)

@@ -10,7 +10,7 @@ from typing import Any
 from singerlake.errors import SettingError
 from singerlake.lake import MANIFEST_STORES
 from singerlake.lock import LockSettings
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, setting
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting
 
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
 """The environment variable in which Meltano gives a loader the name of its tap."""
@@ -101,6 +101,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         default=int(_LOCK.refresh),
         minimum=1,
     ),
+    **STORE_SETTINGS,
     **S3_SETTINGS,
 }
 

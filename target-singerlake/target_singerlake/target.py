@@ -16,7 +16,7 @@ from singer_sdk.mapper import PluginMapper
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.settings import s3_settings, without_secrets
+from singerlake.settings import s3_settings, store_settings, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.reader import MessageReader
 from target_singerlake.rewriting import Rewriter
@@ -81,7 +81,7 @@ class TargetSingerlake(Target):
         if self.config.get("stream_maps") or self.config.get("flattening_enabled") or settings.add_record_metadata:
             rewriter = Rewriter(self.mapper, settings.add_record_metadata, clock, clock.now())
         self._ingest = Ingest(
-            Lake.open(settings.lake_root, s3),
+            Lake.open(settings.lake_root, s3, store_settings(self.config)),
             settings,
             s3,
             rewriter=rewriter,

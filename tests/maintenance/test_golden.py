@@ -28,7 +28,7 @@ def test_it_is_sound(lake: Lake) -> None:
     assert verify_metadata(lake.storage) == ()
     for tap in lake.taps():
         for name in lake.streams(tap):
-            assert verify_stream(lake.storage, tap, name).findings == ()
+            assert verify_stream(lake.storage, tap, name, lake.stream(tap, name).state).findings == ()
 
 
 def test_a_rebuild_gives_the_same_log(lake: Lake) -> None:

@@ -26,7 +26,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def findings(lake: Lake) -> tuple[Finding, ...]:
-    return verify_stream(lake.storage, "t", "s").findings
+    return verify_stream(lake.storage, "t", "s", lake.stream("t", "s").state).findings
 
 
 def first_file(lake: Lake) -> str:
@@ -46,7 +46,7 @@ def edit(lake: Lake, change: Any) -> None:
 
 
 def test_a_sound_stream_has_no_finding(lake: Lake) -> None:
-    checked = verify_stream(lake.storage, "t", "s")
+    checked = verify_stream(lake.storage, "t", "s", lake.stream("t", "s").state)
     assert checked.findings == ()
     assert (checked.files, checked.messages) == (3, 25)
     assert verify_metadata(lake.storage) == ()
@@ -54,7 +54,7 @@ def test_a_sound_stream_has_no_finding(lake: Lake) -> None:
 
 def test_a_stream_that_was_only_locked_has_no_finding(lake: Lake) -> None:
     lake.storage.put("raw/t/new/x/singerlake.lock", b"{}")
-    assert verify_stream(lake.storage, "t", "new").findings == ()
+    assert verify_stream(lake.storage, "t", "new", lake.stream("t", "new").state).findings == ()
 
 
 def test_a_missing_file(lake: Lake) -> None:

@@ -19,6 +19,7 @@ from singerlake.errors import (
 )
 from singerlake.format import fold, layout
 from singerlake.format.hashing import schema_hash
+from singerlake.format.manifest import to_json
 from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.transactions import Close, RetireFiles, Transaction
 from singerlake.lock import Lock, LockSettings
@@ -46,7 +47,7 @@ class Place:
     def __post_init__(self) -> None:
         self.storage = MemoryStorage(clock=self.clock, ids=self.ids, ignore_conditions=self.ignore_conditions)
 
-    def rebuild(self) -> Manifest:
+    def rebuild(self, kind: str) -> Manifest:
         self.rebuilds += 1
         return fold.empty(tap="t", stream="s", store="lockfile", lineage="re", created="2026", transaction_id="re")
 
@@ -245,7 +246,7 @@ def test_without_conditions_what_another_writer_overwrote_is_added_again(tmp_pat
     writer = place.writer()
     before = writer.open()
     first = place.publish(writer)
-    place.storage.put("raw/t/s/manifest.json", msgspec.json.encode(before))
+    place.storage.put("raw/t/s/manifest.json", to_json(before))
     second = place.publish(writer)
     assert sorted(place.listed()) == sorted([first.id, second.id])
 

@@ -60,7 +60,8 @@ KILL = {
     "after the commit": ("singerlake.manifests.lockfile:LockfileStore.commit", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
-"""Which call, and on which side of it, a target is killed at."""
+"""Which call, and on which side of it, a target is killed at; it commits each file by itself, so that every call comes
+twice."""
 KILLED = """
 import importlib, json, os, signal, sys
 place, side, calls, config = json.loads(sys.argv[1])
@@ -79,7 +80,9 @@ def fatal(*arguments, **keywords):
     return result
 
 setattr(owner, method, fatal)
+from target_singerlake import publishing
 from target_singerlake.target import TargetSingerlake
+publishing.FILES_AT_ONCE = 1
 TargetSingerlake(config=config).listen()
 """
 
@@ -103,7 +106,12 @@ def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(tmp_path: Pat
 
 def problems(root: Path) -> set[str]:
     """What a verification of ``users`` finds, by kind."""
-    return {finding.kind for finding in verify_stream(Lake.open(str(root)).storage, TAP, "users").findings}
+    return {
+        finding.kind
+        for finding in verify_stream(
+            Lake.open(str(root)).storage, TAP, "users", Lake.open(str(root)).stream(TAP, "users").state
+        ).findings
+    }
 
 
 def test_an_error_in_the_middle_of_a_file_leaves_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,4 +37,11 @@ def test_eight_targets_with_twenty_commits_each_keep_every_record_exactly_once(t
     for writer in range(WRITERS):
         own = [id for id in kept_ids(root) if id // (COMMITS * A_FILE) == writer]
         assert own == sorted(own)
-    assert list(verify_stream(Lake.open(str(root)).storage, TAP, "users").findings) == []
+    assert (
+        list(
+            verify_stream(
+                Lake.open(str(root)).storage, TAP, "users", Lake.open(str(root)).stream(TAP, "users").state
+            ).findings
+        )
+        == []
+    )

@@ -244,7 +244,7 @@ def test_about_and_version_answer(tmp_path: Path) -> None:
         assert described.get("description"), name
         assert described.get("title"), name
     secrets = {name for name, described in properties.items() if described.get("secret")}
-    assert secrets == {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
+    assert secrets == {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "postgres_url"}
     assert os.environ.get("TARGET_SINGERLAKE_LAKE_ROOT") is None
 
 

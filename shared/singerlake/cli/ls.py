@@ -34,7 +34,9 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
     Reads the manifests and no data file. Exits with 1 where a stream's manifest is missing or cannot be read.
     """
     pairs = chosen_streams(lake, tap, None)
-    streams = list(in_parallel(lambda pair: take_census(lake.storage, *pair), pairs, threads=THREADS))
+    streams = list(
+        in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
+    )
     if as_json:
         say_json(_json(lake, chosen_taps(lake, tap), streams))
     else:

@@ -9,19 +9,22 @@ from typing import Any, TypeVar
 
 import click
 
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LookAtTheLake, SettingError
 from singerlake.lake import Lake
-from singerlake.settings import S3_SETTINGS, s3_settings
+from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
 
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""
 
+_SETTINGS = {**S3_SETTINGS, **STORE_SETTINGS}
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable[..., Any]:
+def with_lake(command: Callable[..., Any], *, damaged: bool = False, stores: bool = False) -> Callable[..., Any]:
     """Give a command the argument LAKE and the settings of S3, and call it with the ``Lake`` they name, which is one.
-    ``damaged``: also where its root metadata cannot be read, which is then the command's to report.
+    ``damaged``: also where its root metadata cannot be read, which is then the command's to report. ``stores``: the
+    settings of manifest stores are options too; in the environment they are always looked for.
 
     Secrets are taken from the environment alone: a command line can be read by every process of the machine.
     """
@@ -30,9 +33,8 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable
     def opened(lake_root: str | None, **arguments: Any) -> Any:
         if lake_root is None:
             raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
-        config = {name: os.environ.get(variable(name)) for name, kind in S3_SETTINGS.items() if kind.get("secret")}
-        config |= {name: arguments.pop(name) for name in S3_SETTINGS if name in arguments}
-        lake = Lake.open(lake_root, s3_settings(config))
+        config = settings_in(arguments)
+        lake = Lake.open(lake_root, s3_settings(config), store_settings(config))
         try:
             lake.require()
         except LookAtTheLake:
@@ -40,11 +42,38 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False) -> Callable
                 raise
         return command(lake, **arguments)
 
-    wrapped: Callable[..., Any] = opened
-    for name, kind in reversed(S3_SETTINGS.items()):
-        if not kind.get("secret"):
-            wrapped = _setting(name, kind)(wrapped)
+    wrapped = with_settings(opened, stores=stores)
     return click.argument("lake_root", metavar="LAKE", required=False, envvar=variable("lake_root"))(wrapped)
+
+
+def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[..., Any]:
+    """Give a command the settings that are no secrets as options; ``settings_in`` takes them out of its arguments.
+    ``stores``: those of manifest stores, too."""
+    for name, kind in reversed((_SETTINGS if stores else S3_SETTINGS).items()):
+        if not kind.get("secret"):
+            command = _setting(name, kind)(command)
+    return command
+
+
+def settings_in(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a command's options, which are taken out of its arguments, and for all others those of the
+    environment."""
+    config = {name: _in_environment(name, kind) for name, kind in _SETTINGS.items() if name not in arguments}
+    return config | {name: arguments.pop(name) for name in _SETTINGS if name in arguments}
+
+
+def _in_environment(name: str, kind: dict[str, Any]) -> Any:
+    text = os.environ.get(variable(name))
+    if not text or "integer" not in kind["type"]:
+        return text
+    try:
+        return _integer(kind).convert(text, None, None)
+    except click.BadParameter as error:
+        raise SettingError(f"${variable(name)}: {error.message}".lower(), hint="set it to a number") from None
+
+
+def _integer(kind: dict[str, Any]) -> click.IntRange:
+    return click.IntRange(kind.get("minimum"), kind.get("maximum"))
 
 
 def variable(setting: str) -> str:
@@ -53,10 +82,15 @@ def variable(setting: str) -> str:
 
 
 def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
-    long = "--" + name.replace("_", "-")
-    short = "--" + name.partition("_")[2].replace("_", "-")
-    shape: dict[str, Any] = {"is_flag": True, "default": None} if "boolean" in kind["type"] else {"metavar": "TEXT"}
-    return click.option(long, short, name, envvar=variable(name), help=kind["description"], **shape)
+    names = ["--" + name.replace("_", "-")]
+    if name in S3_SETTINGS:
+        names.append("--" + name.partition("_")[2].replace("_", "-"))
+    shape: dict[str, Any] = {"metavar": "TEXT"}
+    if "boolean" in kind["type"]:
+        shape = {"is_flag": True, "default": None}
+    elif "integer" in kind["type"]:
+        shape = {"type": _integer(kind), "metavar": "N"}
+    return click.option(*names, name, envvar=variable(name), help=kind["description"], **shape)
 
 
 tap_option = click.option("--tap", metavar="TAP", help="Only this tap.")

@@ -48,7 +48,15 @@ def verify(
     with progress() as start:
         for name, each in pairs:
             bar = start(f"{name}/{each}")
-            checked = verify_stream(lake.storage, name, each, threads=threads, sized=bar.sized, progress=bar.advance)
+            checked = verify_stream(
+                lake.storage,
+                name,
+                each,
+                lake.stream(name, each).state,
+                threads=threads,
+                sized=bar.sized,
+                progress=bar.advance,
+            )
             findings += checked.findings
             files, messages, stored = files + checked.files, messages + checked.messages, stored + checked.bytes
     kept = [finding for finding in findings if finding.kind not in ignore]

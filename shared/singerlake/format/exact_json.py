@@ -12,9 +12,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from singerlake.format.roll import Roll
+
 T = TypeVar("T")
 
-_ENCODER = msgspec.json.Encoder()
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Roll):
+        return list(value)
+    raise NotImplementedError(f"no JSON for {type(value).__name__}")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def encode(value: Any) -> bytes:
@@ -22,7 +31,7 @@ def encode(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(finite(msgspec.to_builtins(value)), separators=(",", ":")).encode("ascii")
+        return json.dumps(finite(msgspec.to_builtins(value, enc_hook=_plain)), separators=(",", ":")).encode("ascii")
 
 
 def indented(value: Any) -> bytes:
@@ -30,7 +39,7 @@ def indented(value: Any) -> bytes:
     try:
         return msgspec.json.format(_ENCODER.encode(value), indent=2) + b"\n"
     except UnicodeEncodeError:
-        return json.dumps(finite(msgspec.to_builtins(value)), indent=2).encode("ascii") + b"\n"
+        return json.dumps(finite(msgspec.to_builtins(value, enc_hook=_plain)), indent=2).encode("ascii") + b"\n"
 
 
 def finite(value: Any) -> Any:

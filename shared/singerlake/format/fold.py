@@ -12,6 +12,7 @@ from singerlake.format import FORMAT
 from singerlake.format import transactions as tx
 from singerlake.format.hashing import hash_among
 from singerlake.format.model import DataFile, Manifest, NewFile, Position, Retired, Run, SchemaVersion, StreamSchema
+from singerlake.format.roll import Roll
 from singerlake.format.transactions import Transaction
 
 RUNS_KEPT = 50
@@ -40,7 +41,7 @@ def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, tran
         next_offset=0,
         versions={},
         schemas={},
-        files=(),
+        files=Roll(),
     )
 
 
@@ -99,7 +100,7 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         "next_offset": offset,
         "versions": versions,
         "schemas": schemas,
-        "files": manifest.files + tuple(added),
+        "files": manifest.files.extended(added),
         "runs": runs,
     }
 
@@ -152,12 +153,13 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     for file in change.new:
         outputs.append(_listed(file, file.version, offset))
         offset += file.messages
-    start = manifest.files.index(replaced[0])
+    start = manifest.files.place_of(replaced[0].id)
+    assert start is not None
     files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
-    retired = manifest.retired + tuple(
+    retired = manifest.retired.extended(
         Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
     )
-    return {"files": files, "retired": retired}
+    return {"files": Roll(files), "retired": retired}
 
 
 def _holder(outputs: list[DataFile], offset: int) -> str:
@@ -171,7 +173,7 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
     fresh = tuple(
         Retired(id=id, path=path, by=None, since=at) for id, path in change.files if id not in manifest.retired_by_id
     )
-    return {"retired": manifest.retired + fresh}
+    return {"retired": manifest.retired.extended(fresh)}
 
 
 def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:

@@ -14,6 +14,7 @@ CATALOGUE = "catalogue.json"
 MANIFEST = "manifest.json"
 LOCK = "singerlake.lock"
 LOG = "_log"
+LOG_FLOOR = "floor.json"
 SUFFIX = ".singer.gz"
 
 SEGMENT_LIMIT = 255
@@ -26,6 +27,8 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _PLAIN_INSIDE = _PLAIN | frozenset(b"-_.")
 _RESERVED = frozenset((CATALOGUE, ROOT_METADATA))
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._-]|%[0-9A-F]{2})*\Z")
+_LOG_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json\Z", re.ASCII)
+_LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re.ASCII)
 _FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
 
 
@@ -96,6 +99,45 @@ def stream_prefix(tap_id: str, stream: str) -> str:
 
 def manifest_key(tap_id: str, stream: str) -> str:
     return stream_prefix(tap_id, stream) + MANIFEST
+
+
+def log_prefix(tap_id: str, stream: str) -> str:
+    """Where a stream's transactions are, in the stores that keep them on the lake; ends in ``/``."""
+    return f"{stream_prefix(tap_id, stream)}{LOG}/"
+
+
+def log_name(number: int) -> str:
+    """The name of a transaction's object below ``log_prefix``."""
+    return f"{number:020d}.json"
+
+
+def log_number(name: str) -> int | None:
+    """The number in such a name; None for anything else."""
+    found = _LOG_NAME.match(name)
+    return int(found.group(1)) if found and not found.group(2) else None
+
+
+def log_snapshot_name(number: int) -> str:
+    """The name of an immutable snapshot of the state after a transaction."""
+    return f"{number:020d}.snapshot.json"
+
+
+def log_snapshot_number(name: str) -> int | None:
+    """The number in such a name; None for anything else."""
+    found = _LOG_NAME.match(name)
+    return int(found.group(1)) if found and found.group(2) else None
+
+
+def log_own_name(number: int, id: str, kind: str) -> str:
+    """A name below ``log_prefix`` that nobody else will ever use, for what a database only points at: the ``body`` of a
+    transaction, or a ``snapshot`` of the state after it."""
+    return f"{number:020d}-{id}.{kind}.json"
+
+
+def log_own_name_parts(name: str) -> tuple[int, str] | None:
+    """Number and kind in such a name; None for anything else."""
+    found = _LOG_OWN_NAME.match(name)
+    return (int(found.group(1)), found.group(2)) if found else None
 
 
 def stream_lock_key(tap_id: str, stream: str) -> str:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+
+from singerlake.format.roll import Identified, Roll
+
+T = TypeVar("T", bound=Identified)
+if TYPE_CHECKING:
+    Rolled = Roll[T]
+else:
+    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes it the Roll it is.
+    Rolled = Sequence
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -86,8 +95,9 @@ class Position(msgspec.Struct, frozen=True):
     id: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader."""
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
+    ``retired`` may be given as any sequence; they are kept as ``Roll``."""
 
     format: int
     tap: str
@@ -99,25 +109,31 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     next_offset: int
     versions: dict[str, str]
     schemas: dict[str, SchemaVersion]
-    files: tuple[DataFile, ...]
-    retired: tuple[Retired, ...] = ()
+    files: Rolled[DataFile]
+    retired: Rolled[Retired] = msgspec.field(default_factory=Roll)
     runs: tuple[Run, ...] = ()
     closed: str | None = None
 
-    @cached_property
-    def by_id(self) -> dict[str, DataFile]:
+    def __post_init__(self) -> None:
+        for name in ("files", "retired"):
+            given = getattr(self, name)
+            if not isinstance(given, Roll):
+                msgspec.structs.force_setattr(self, name, Roll(given))
+
+    @property
+    def by_id(self) -> Mapping[str, DataFile]:
         """Listed files by identity."""
-        return {file.id: file for file in self.files}
+        return self.files.by_id
 
-    @cached_property
-    def retired_by_id(self) -> dict[str, Retired]:
+    @property
+    def retired_by_id(self) -> Mapping[str, Retired]:
         """Retired files by identity."""
-        return {file.id: file for file in self.retired}
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return [file.end for file in self.files]
+        return self.retired.by_id
 
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
-        return self.files[bisect_right(self._ends, offset) :]
+        return self.files[bisect_right(self.files, offset, key=_end) :]
+
+
+def _end(file: DataFile) -> int:
+    return file.end

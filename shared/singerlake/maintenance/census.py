@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LookAtTheLake
 from singerlake.format import layout
-from singerlake.format.manifest import check_own, from_json
+from singerlake.format.model import Manifest
 from singerlake.storage.port import Storage
 
 
@@ -29,16 +30,14 @@ class Census:
     trouble: str | None = None
 
 
-def take_census(storage: Storage, tap: str, stream: str) -> Census:
-    """The figures of one stream. Raises what storage raises."""
-    key = layout.manifest_key(tap, stream)
-    stored = storage.get(key)
-    if stored is None:
-        return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
+def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Manifest | None]) -> Census:
+    """The figures of one stream, whose newest state ``state`` gives. Raises what storage raises."""
     try:
-        manifest = check_own(from_json(stored.body, key=key), tap=tap, stream=stream, store=None, key=key)
+        manifest = state()
     except LookAtTheLake as error:
         return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
+    if manifest is None:
+        return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
     runs = [moment for run in manifest.runs if (moment := parse_timestamp(run.updated or run.started))]
     return Census(
         tap=tap,
@@ -49,5 +48,10 @@ def take_census(storage: Storage, tap: str, stream: str) -> Census:
         records=sum(file.records for file in manifest.files),
         bytes=sum(file.bytes for file in manifest.files),
         raw_bytes=sum(file.raw_bytes for file in manifest.files),
-        last_write=max(runs) if runs else stored.last_modified,
+        last_write=max(runs) if runs else _published_at(storage, tap, stream),
     )
+
+
+def _published_at(storage: Storage, tap: str, stream: str) -> datetime | None:
+    entry = storage.head(layout.manifest_key(tap, stream))
+    return entry.last_modified if entry else None

@@ -10,7 +10,6 @@ from functools import partial
 from singerlake.errors import LookAtTheLake, MissingFile
 from singerlake.format import catalogue, layout, root
 from singerlake.format.hashing import full_hash
-from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import DataFile, Manifest
 from singerlake.maintenance.findings import Finding, Kind
 from singerlake.maintenance.rebuild import THREADS, Progress, data_files, in_parallel
@@ -34,17 +33,19 @@ def verify_stream(
     storage: Storage,
     tap: str,
     stream: str,
+    state: Callable[[], Manifest | None],
     *,
     threads: int = THREADS,
     sized: Callable[[int], None] = lambda _: None,
     progress: Progress | None = None,
 ) -> Verified:
-    """Read every listed file of a stream whole and hold it against the manifest. ``sized`` is told the stored bytes
-    to read. Raises what storage raises; what is wrong with the stream is a finding."""
+    """Read every listed file of a stream whole and hold it against its newest state, which ``state`` gives at each
+    call. ``sized`` is told the stored bytes to read. Raises what storage raises; what is wrong with the stream is a
+    finding."""
     entries = data_files(storage, tap, stream)
     key = layout.manifest_key(tap, stream)
     try:
-        manifest = _manifest(storage, tap, stream)
+        manifest = state()
     except LookAtTheLake as error:
         return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
     if manifest is None:
@@ -64,7 +65,7 @@ def verify_stream(
     known = _known(manifest)
     strays = [entry for entry in entries if entry.key[len(prefix) :] not in known]
     if strays or any(finding.kind == "missing" for finding in findings):
-        fresh = _manifest(storage, tap, stream) or manifest
+        fresh = state() or manifest
         findings = [finding for finding in findings if finding.kind != "missing" or _lists(fresh, finding.key, prefix)]
         findings += _unlisted(strays, fresh, prefix)
     return Verified(
@@ -96,12 +97,6 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
         if found is not None:
             findings += _parses(partial(catalogue.from_json, found.body, key=cached), "catalogue", cached)
     return tuple(findings)
-
-
-def _manifest(storage: Storage, tap: str, stream: str) -> Manifest | None:
-    key = layout.manifest_key(tap, stream)
-    stored = storage.get(key)
-    return check_own(from_json(stored.body, key=key), tap=tap, stream=stream, store=None, key=key) if stored else None
 
 
 def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:

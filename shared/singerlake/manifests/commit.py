@@ -7,7 +7,7 @@ from singerlake.errors import TooManyConflicts, UnknownOutcome
 from singerlake.format.fold import Conflict
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import AddFiles, Change, ReplaceFiles, Transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Outdated
+from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100
 _FIRST_CEILING = 0.02
@@ -16,34 +16,41 @@ _LONGEST_CEILING = 5.0
 
 def commit_transaction(
     store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
-) -> Loaded | Conflict:
-    """The state with ``transaction`` in it, or why it can never be.
+) -> Loaded | Conflict | Pending:
+    """The state with ``transaction`` in it, a receipt for it, or why it can never be.
 
     Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
-    one's own earlier success whose reply was lost. Waits between tries with full jitter. Raises ``TooManyConflicts``
-    (nothing was committed) and ``UnknownOutcome``.
+    one's own earlier success whose reply was lost. A conflict counts only with the newest state. Waits between tries
+    with full jitter. Raises ``TooManyConflicts`` (nothing was committed) and ``UnknownOutcome``.
     """
     unknown: UnknownOutcome | None = None
     ceiling = _FIRST_CEILING
     for _ in range(attempts):
         if is_done(base.manifest, transaction.change):
             return base
+        conflict: Conflict | None = None
         try:
             outcome = store.commit(base, transaction)
         except UnknownOutcome as error:
             unknown = error
         else:
-            unknown = None
-            if not isinstance(outcome, Outdated):
+            if isinstance(outcome, Conflict):
+                conflict = outcome
+            elif not isinstance(outcome, Outdated):
                 return outcome
-        clock.sleep(ceiling * clock.jitter())
-        ceiling = min(ceiling * 2, _LONGEST_CEILING)
-        fresh = store.load()
+            else:
+                unknown = None
+        if conflict is None:
+            clock.sleep(ceiling * clock.jitter())
+            ceiling = min(ceiling * 2, _LONGEST_CEILING)
+        fresh = store.catch_up(base)
         if fresh is None:
             raise UnknownOutcome(
                 "the stream's state disappeared while a transaction was being committed",
                 hint="run 'singerlake rebuild', then run again; no file was deleted",
             )
+        if conflict is not None and fresh.manifest.transaction == base.manifest.transaction:
+            return conflict
         base = fresh
     if is_done(base.manifest, transaction.change):
         return base

@@ -11,7 +11,8 @@ from singerlake.format.fold import Conflict, apply
 from singerlake.format.manifest import check_own, from_json, to_json
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Transaction
-from singerlake.manifests.port import Loaded, Outdated
+from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.manifests.publish import publish_manifest
 from singerlake.storage.port import Refused, Storage
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ class LockfileStore:
     kept apart by the locks alone, which each object of this class says once."""
 
     kind = "lockfile"
+    abilities = Abilities(locks=True)
 
     def __init__(self, storage: Storage, tap: str, stream: str) -> None:
         self._storage = storage
@@ -41,18 +43,23 @@ class LockfileStore:
         return not honoured
 
     def load(self) -> Loaded | None:
-        """The state in ``manifest.json``; None where there is none."""
+        """The state in ``manifest.json``; None where there is none, or still that of a store which was closed in favour
+        of this one."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None
         manifest = from_json(stored.body, key=self._key)
+        if manifest.closed == self.kind:
+            return None
         return Loaded(
             check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key), stored.etag
         )
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
-        if self.exclusive:
+        if manifest.transaction.number > 0:
+            publish_manifest(self._storage, self._key, manifest)
+        elif self.exclusive:
             self._storage.put(self._key, to_json(manifest))
         else:
             self._storage.put(self._key, to_json(manifest), if_absent=True)
@@ -63,6 +70,11 @@ class LockfileStore:
             )
         return loaded
 
+    def catch_up(self, base: Loaded) -> Loaded | None:
+        """The state in ``manifest.json``: there is nothing less to read."""
+        del base
+        return self.load()
+
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
         """Replace the manifest, on condition that it is still ``base``."""
         after = apply(base.manifest, transaction)
@@ -72,6 +84,17 @@ class LockfileStore:
             return self._overwrite(base, after)
         outcome = self._storage.put(self._key, to_json(after), if_match=base.mark)
         return Outdated() if isinstance(outcome, Refused) else Loaded(after, outcome.etag)
+
+    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
+        """Not needed: every commit is answered at once."""
+        raise TypeError(f"{self.kind} gives no receipts")
+
+    def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
+        """Nothing to do: every commit is published."""
+
+    def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
+        """Nothing to remove: there is no log."""
+        return Trimmed(floor=-1, transactions=0, keys=0)
 
     def _overwrite(self, base: Loaded, after: Manifest) -> Loaded | Outdated:
         """Without conditions: look, write, read back. Others are kept away by the stream's own lock, not by this."""

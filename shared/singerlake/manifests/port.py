@@ -20,13 +20,53 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """Another writer came first: load again, look for the own file ids, try again."""
+    """Another writer came first: catch up, look for the own file ids, try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A receipt: the transaction is stored and cannot be lost; its place in the log is settled later.
+
+    ``id`` is the transaction's, ``key`` where it waits. Nothing may be told to depend on it before it is settled."""
+
+    id: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Abilities:
+    """What a store declares of itself.
+
+    ``locks``: its writers take the lock files of the Singerlake Spec. ``followable``: its state is on the lake, so that
+    whoever can read the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
+    files; where not, ``manifest.json`` is all that readers have, and a database without history stops writers.
+    ``settles``: commits may be answered with ``Pending``.
+    """
+
+    locks: bool = False
+    followable: bool = True
+    settles: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trimmed:
+    """What a trim removed, or with ``dry_run`` would: the transactions up to the number ``floor``, ``transactions`` of
+    them, kept in ``keys`` objects (or rows, or items)."""
+
+    floor: int
+    transactions: int
+    keys: int
 
 
 class ManifestStore(Protocol):
-    """Agreement of all writers of one stream on its transactions."""
+    """Agreement of all writers of one stream on its transactions.
+
+    One object serves one writer or reader; two threads must not use it at once. Every method may raise what storage
+    raises, and ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest`` where what it reads is not its own.
+    """
 
     kind: str
+    abilities: Abilities
 
     @property
     def exclusive(self) -> bool:
@@ -34,14 +74,37 @@ class ManifestStore(Protocol):
         ...
 
     def load(self) -> Loaded | None:
-        """The newest state; None where the stream was never born, or its state was lost. Raises ``CorruptObject``,
-        ``UnsupportedFormat``, ``ForeignManifest``."""
+        """The newest state; None where the stream was never born, or its state was lost."""
         ...
 
     def create(self, manifest: Manifest) -> Loaded:
         """Put a first state where there is none, and give the one that is there afterwards, whoever put it."""
         ...
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        """Make ``transaction`` the one after ``base``. Raises ``UnknownOutcome`` where it cannot be told."""
+    def catch_up(self, base: Loaded) -> Loaded | None:
+        """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never
+        older than ``base``, unless the stream's state was lost and made anew."""
+        ...
+
+    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
+        """Make ``transaction`` the one after ``base``. A Conflict is one with ``base``, which may be old. Raises
+        ``UnknownOutcome`` where it cannot be told whether it took effect."""
+        ...
+
+    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
+        """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
+        ask again later. Works towards settling; does not wait."""
+        ...
+
+    def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
+        """Bring ``manifest.json`` up to ``state`` where that is due: conditionally, and never back to a lower number.
+
+        Due: at a run's end, when the unpublished tail exceeds an eighth of what is published (or readers have nothing
+        but ``manifest.json``), and at any time when it is an hour behind. Losing a race to a newer state is success.
+        """
+        ...
+
+    def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
+        """Remove transactions that a durable snapshot covers, but for the last ``keep``. In this order: an immutable
+        snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""
         ...

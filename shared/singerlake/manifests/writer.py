@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CommitRefused, MissingFile, StreamClosed
+from singerlake.errors import CommitRefused, LostState, MissingFile, StreamClosed, UnknownOutcome
 from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.hashing import hash_among
@@ -17,8 +17,32 @@ from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.storage.port import Storage
+
+_SETTLE_WAIT = 600.0
+_FIRST_POLL = 0.05
+_LONGEST_POLL = 1.0
+_MOVES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One finished file: where it is spooled (it may be gone, if it was uploaded), what it is, and its schema."""
+
+    spool: Path
+    file: NewFile
+    schema: StreamSchema
+
+
+@dataclass
+class Receipt:
+    """What became of one commit: ``manifest`` is a state that holds its files, None until that is settled."""
+
+    files: tuple[NewFile, ...]
+    change: Change
+    pending: Pending | None = None
+    manifest: Manifest | None = None
 
 
 @dataclass
@@ -31,23 +55,29 @@ class StreamWriter:
     stream: str
     writer_id: str
     lock: LockSettings
-    rebuild: Callable[[], Manifest]
+    rebuild: Callable[[str], Manifest]
+    """Makes a state from the data files alone, for a store of that kind."""
     clock: Clock
     ids: IdSource
+    successor: Callable[[str], ManifestStore] | None = None
+    """Gives the manifest store of a kind, for a stream that moved; None: stop there."""
     _loaded: Loaded | None = None
     _exclusive: bool = False
     _published: list[AddFiles] = field(default_factory=list)
+    _waiting: list[Receipt] = field(default_factory=list)
 
     def open(self) -> Manifest:
         """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
         rebuilt from them first: empty never means new. Call before the first upload; later calls cost nothing.
 
-        Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``, ``StreamClosed``.
+        Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``, ``StreamClosed``, ``LostState``.
         """
         if self._loaded is None:
             # Before anything else, since a store that promises less says so when it is asked.
             self._exclusive = self.store.exclusive
-            self._loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
+            loaded = self._moved_on(self.store.load() or self._born())
+            self.store.publish(loaded)
+            self._loaded = loaded
         return self._loaded.manifest
 
     def version_of(self, schema: Any) -> str:
@@ -57,70 +87,182 @@ class StreamWriter:
 
     def publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None = None) -> Manifest:
         """Upload one finished file and commit it; when this returns, it is listed and there. The spool may be gone.
+        Raises as ``submit``."""
+        return self.settled(self.submit([Upload(spool, file, schema)], run))
 
-        The lock is held from the upload to the commit, as courtesy to other writers; the commit is safe without it.
-        Raises ``LockWaitExceeded``, ``TooManyConflicts``, ``StreamClosed`` and what storage raises; the spool and the
-        upload stay where they are, and calling again with the same file is harmless.
+    def submit(self, uploads: Sequence[Upload], run: Run | None = None) -> Receipt:
+        """Upload finished files, of one schema a version, and commit them in one transaction, in their order. Where
+        the store settles commits later, the receipt is filled by ``advance``.
+
+        The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
+        commit is safe without it. Raises ``LockWaitExceeded``, ``TooManyConflicts``, ``StreamClosed`` and what storage
+        raises; spools and uploads stay where they are, and calling again with the same files is harmless.
         """
         self.open()
         with ExitStack() as held:
-            for key in self._lock_keys(file.version):
+            for key in self._lock_keys({upload.file.version for upload in uploads}):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
-            return self._publish(spool, file, schema, run)
+            for upload in uploads:
+                if upload.spool.exists():
+                    self.storage.upload(self._key(upload.file), upload.spool)
+            change = AddFiles(
+                files=tuple(upload.file for upload in uploads),
+                schemas={upload.file.version: upload.schema for upload in uploads},
+                run=run,
+            )
+            receipt = self._commit(change)
+            if self._exclusive and receipt.manifest is not None:
+                self._published.append(change)
+                receipt.manifest = self._add_lost_again()
+            if receipt.manifest is not None:
+                self._confirm(change.files)
+        return receipt
 
-    def record(self, run: Run) -> Manifest:
-        """Commit how a run stands, where its last file was committed before that was known. Raises as ``publish``."""
+    def record(self, run: Run) -> Receipt:
+        """Commit how a run stands, where its last file was committed before that was known. Raises as ``submit``."""
         self.open()
         return self._commit(RecordRun(run=run))
 
-    def _publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None) -> Manifest:
-        key = layout.stream_prefix(self.tap, self.stream) + file.path
-        if spool.exists():
-            self.storage.upload(key, spool)
-        change = AddFiles(files=(file,), schemas={file.version: schema}, run=run)
-        manifest = self._commit(change)
-        if self._exclusive:
-            self._published.append(change)
-            manifest = self._add_lost_again()
-        self._confirm(file, key)
-        return manifest
+    def advance(self) -> bool:
+        """Fill the receipts that are settled by now; whether none is left. Raises as ``submit``, and
+        ``CommitRefused`` where a transaction turned out to be void."""
+        while self._waiting:
+            receipt = self._waiting[0]
+            assert self._loaded is not None
+            assert receipt.pending is not None
+            outcome = self.store.settle(self._loaded, receipt.pending)
+            if outcome is None:
+                return False
+            if isinstance(outcome, Conflict) and outcome.successor is not None and self.successor is not None:
+                # The store was closed before this took its place: committed again where the stream went on.
+                self._waiting.pop(0)
+                again = self._commit(receipt.change)
+                receipt.manifest, receipt.pending = again.manifest, again.pending
+                if receipt.manifest is None:
+                    self._waiting[-1] = receipt
+                    return False
+            else:
+                self._loaded = self._checked(outcome)
+                receipt.manifest = self._loaded.manifest
+                self._waiting.pop(0)
+            self._confirm(receipt.files)
+        return True
 
-    def _commit(self, change: Change) -> Manifest:
-        transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
-        assert self._loaded is not None
-        self._loaded = self._checked(commit_transaction(self.store, self._loaded, transaction, clock=self.clock))
-        return self._loaded.manifest
+    def settled(self, receipt: Receipt) -> Manifest:
+        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcome`` where it takes too long."""
+        started, poll = self.clock.monotonic(), _FIRST_POLL
+        while receipt.manifest is None:
+            self.advance()
+            if receipt.manifest is None:
+                if self.clock.monotonic() - started > _SETTLE_WAIT:
+                    raise UnknownOutcome(
+                        "a stored transaction was not settled in time",
+                        hint="run again; nothing is lost",
+                        tap=self.tap,
+                        stream=self.stream,
+                    )
+                self.clock.sleep(poll)
+                poll = min(poll * 1.5, _LONGEST_POLL)
+        return receipt.manifest
+
+    def finish(self) -> None:
+        """The end of a run: wait for every receipt, and publish ``manifest.json`` where that is due."""
+        while self._waiting:
+            self.settled(self._waiting[-1])
+        if self._loaded is not None:
+            self.store.publish(self._loaded, run_ended=True)
+
+    def _commit(self, change: Change) -> Receipt:
+        files = change.files if isinstance(change, AddFiles) else ()
+        for _ in range(_MOVES):
+            transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
+            assert self._loaded is not None
+            outcome = commit_transaction(self.store, self._loaded, transaction, clock=self.clock)
+            if isinstance(outcome, Pending):
+                self._waiting.append(Receipt(files, change, outcome))
+                return self._waiting[-1]
+            if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
+                continue
+            self._loaded = self._checked(outcome)
+            return Receipt(files, change, manifest=self._loaded.manifest)
+        raise self._closed(self.store.kind)
+
+    def _moved_on(self, loaded: Loaded) -> Loaded:
+        """``loaded``, or, where the stream was closed, its state in the store in which it goes on."""
+        for _ in range(_MOVES):
+            closed = loaded.manifest.closed
+            if closed is None:
+                return self._checked(loaded)
+            if not self._move_to(closed):
+                break
+            assert self._loaded is not None
+            loaded = self._loaded
+        raise self._closed(loaded.manifest.closed or self.store.kind)
+
+    def _move_to(self, kind: str) -> bool:
+        """Go over to the manifest store in which a closed stream goes on; False where that cannot be."""
+        if self.successor is None or kind == self.store.kind:
+            return False
+        store = self.successor(kind)
+        loaded = store.load()
+        if loaded is None:
+            return False
+        self.store, self._loaded = store, loaded
+        self._exclusive = store.exclusive
+        return True
 
     def _add_lost_again(self) -> Manifest:
         """Without conditional writes another writer may have overwritten the manifest from an older state: every file
         this writer published is looked for, and added again where it is gone, before any STATE goes out."""
-        loaded = self._checked(self.store.load() or self.store.create(self._first_state()))
+        self._loaded = self._checked(self.store.load() or self._born())
         for change in self._published:
-            again = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
-            loaded = self._checked(commit_transaction(self.store, loaded, again, clock=self.clock))
-        self._loaded = loaded
-        return loaded.manifest
+            self._commit(change)
+        return self._loaded.manifest
 
-    def _confirm(self, file: NewFile, key: str) -> None:
-        """Between commit and STATE: the file is there with its bytes."""
-        found = self.storage.head(key)
-        if found is None or found.size != file.bytes:
-            raise MissingFile(
-                "a file just committed is not on storage as it was uploaded",
-                hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
-                key=key,
-            )
+    def _confirm(self, files: Sequence[NewFile]) -> None:
+        """Between commit and STATE: the files are there with their bytes."""
+        for file in files:
+            found = self.storage.head(self._key(file))
+            if found is None or found.size != file.bytes:
+                raise MissingFile(
+                    "a file just committed is not on storage as it was uploaded",
+                    hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
+                    key=self._key(file),
+                )
 
-    def _lock_keys(self, version: str) -> tuple[str, ...]:
-        own = layout.version_lock_key(self.tap, self.stream, version)
+    def _key(self, file: NewFile) -> str:
+        return layout.stream_prefix(self.tap, self.stream) + file.path
+
+    def _lock_keys(self, versions: set[str]) -> list[str]:
+        keys = []
+        if self.store.abilities.locks:
+            # In one order, so that two writers of two versions never wait for one another.
+            keys += [layout.version_lock_key(self.tap, self.stream, version) for version in sorted(versions)]
         if self._exclusive:
-            return own, layout.stream_lock_key(self.tap, self.stream)
-        return (own,)
+            keys.append(layout.stream_lock_key(self.tap, self.stream))
+        return keys
 
-    def _first_state(self) -> Manifest:
+    def _born(self) -> Loaded:
+        """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
+        published = self.storage.head(layout.manifest_key(self.tap, self.stream)) is not None
+        if published and (born := self.store.load()) is not None:
+            return born
+        if published and self.store.abilities.followable:
+            raise self._closed(self.store.kind)
+        return self.store.create(self._first_state(published))
+
+    def _first_state(self, published: bool) -> Manifest:
         prefix = layout.stream_prefix(self.tap, self.stream)
-        if any(layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix)):
-            return self.rebuild()
+        if published or any(layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix)):
+            if not self.store.abilities.followable:
+                raise LostState(
+                    f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",
+                    hint=f"point the {self.store.kind} settings at the right database, or restore it, or run "
+                    "'singerlake rebuild'",
+                    tap=self.tap,
+                    stream=self.stream,
+                )
+            return self.rebuild(self.store.kind)
         return fold.empty(
             tap=self.tap,
             stream=self.stream,
@@ -133,12 +275,7 @@ class StreamWriter:
     def _checked(self, outcome: Loaded | Conflict) -> Loaded:
         closed = outcome.successor if isinstance(outcome, Conflict) else outcome.manifest.closed
         if closed is not None:
-            raise StreamClosed(
-                f"this stream moved to the manifest store {closed!r}",
-                hint="unset manifest_store, then run again",
-                tap=self.tap,
-                stream=self.stream,
-            )
+            raise self._closed(closed)
         if isinstance(outcome, Conflict):
             raise CommitRefused(
                 f"a finished file no longer fits its stream: {outcome.reason}",
@@ -147,3 +284,11 @@ class StreamWriter:
                 stream=self.stream,
             )
         return outcome
+
+    def _closed(self, kind: str) -> StreamClosed:
+        return StreamClosed(
+            f"this stream is on its way to the manifest store {kind!r}",
+            hint="run 'singerlake store migrate' to its end, then run again",
+            tap=self.tap,
+            stream=self.stream,
+        )

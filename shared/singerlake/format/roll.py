@@ -1,0 +1,137 @@
+"""A sequence that grows at its end in constant time, while every earlier version of it stays as it was.
+
+A manifest of a million files must not be copied for each file that is added. Versions that grew from one another share
+one list and one index by id, and each sees its own length of them; growing from a version that was grown from before
+copies (as a persistent vector would, without its cost at every read).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+
+class Identified(Protocol):
+    """What has an id of its own."""
+
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=Identified)
+
+_growing = threading.Lock()
+
+
+class _Shared(Generic[T]):
+    """What versions share: the items, and their places by id once somebody asked for one."""
+
+    __slots__ = ("index", "items")
+
+    def __init__(self, items: list[T]) -> None:
+        self.items = items
+        self.index: dict[str, int] | None = None
+
+    def places(self) -> dict[str, int]:
+        if self.index is None:
+            with _growing:
+                if self.index is None:
+                    self.index = {item.id: place for place, item in enumerate(self.items)}
+        return self.index
+
+
+class Roll(Sequence[T], Generic[T]):
+    """An immutable sequence of things with ids. Comparable with any sequence; not hashable."""
+
+    __slots__ = ("_length", "_shared")
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._shared: _Shared[T] = _Shared(list(items))
+        self._length = len(self._shared.items)
+
+    def extended(self, more: Iterable[T]) -> Roll[T]:
+        """This with ``more`` at its end: in time proportional to ``more``, unless this was extended before."""
+        added = list(more)
+        if not added:
+            return self
+        with _growing:
+            shared = self._shared
+            if len(shared.items) != self._length:
+                shared = _Shared(shared.items[: self._length])
+            if shared.index is not None:
+                shared.index.update((item.id, self._length + place) for place, item in enumerate(added))
+            shared.items.extend(added)
+        grown: Roll[T] = Roll.__new__(Roll)
+        grown._shared = shared
+        grown._length = self._length + len(added)
+        return grown
+
+    @property
+    def by_id(self) -> Mapping[str, T]:
+        """The items by id, as a view."""
+        return _ById(self)
+
+    def place_of(self, id: str) -> int | None:
+        """The index of the item with this id; None where there is none."""
+        place = self._shared.places().get(id)
+        return place if place is not None and place < self._length else None
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            return tuple(self._shared.items[start:stop:step] if step > 0 else list(self)[index])
+        place = index + self._length if index < 0 else index
+        if not 0 <= place < self._length:
+            raise IndexError("index out of range")
+        return self._shared.items[place]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._shared.items, self._length)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Roll) and other._shared is self._shared:
+            return self._length == other._length
+        if isinstance(other, (Roll, tuple, list)):
+            return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Roll({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Roll, (tuple(self),)
+
+
+class _ById(Mapping[str, T]):
+    __slots__ = ("_roll",)
+
+    def __init__(self, roll: Roll[T]) -> None:
+        self._roll = roll
+
+    def __getitem__(self, id: str) -> T:
+        place = self._roll.place_of(id)
+        if place is None:
+            raise KeyError(id)
+        return self._roll[place]
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self._roll.place_of(id) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (item.id for item in self._roll)
+
+    def __len__(self) -> int:
+        return len(self._roll)

@@ -1,0 +1,105 @@
+"""Publishing: ``manifest.json`` follows a log, forward only, for readers and as the log's newest snapshot."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from singerlake.errors import MissingFile, TooManyConflicts
+from singerlake.format.manifest import check_own, from_json, to_json
+from singerlake.format.model import Manifest
+from singerlake.storage.port import Storage, Written
+
+BEHIND = timedelta(hours=1)
+"""How old what is published may get while transactions wait."""
+LONGEST_TAIL = 1000
+"""Transactions that may wait at a run's end, however many files there are: each is one request to a reader."""
+_SHARE = 8
+_HEAD = 8192
+_ATTEMPTS = 20
+
+
+def is_due(
+    *, published: int, newest: Manifest, since: datetime | None, now: datetime, run_ended: bool, eager: bool
+) -> bool:
+    """Whether ``manifest.json`` at transaction number ``published`` (-1: none), last written at ``since``, should
+    follow to ``newest``. ``eager``: readers have nothing but it, so that every run's end counts."""
+    tail = newest.transaction.number - published
+    if tail <= 0:
+        return False
+    if published < 0 or (since is not None and now - since >= BEHIND):
+        return True
+    return run_ended and (eager or tail > min(len(newest.files) // _SHARE, LONGEST_TAIL))
+
+
+def publish_where_due(
+    storage: Storage, key: str, newest: Manifest, *, now: datetime, run_ended: bool, eager: bool
+) -> None:
+    """Bring ``key`` up to ``newest`` where ``is_due`` says so. Raises as ``publish_manifest``."""
+    entry = storage.head(key)
+    since = entry.last_modified if entry else None
+    if entry is not None and not run_ended and since is not None and now - since < BEHIND:
+        return
+    stored = storage.get(key) if entry is not None else None
+    published = _number(from_json(stored.body, key=key), newest, key) if stored else -1
+    if is_due(published=published, newest=newest, since=since, now=now, run_ended=run_ended, eager=eager):
+        publish_manifest(storage, key, newest)
+
+
+def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
+    """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
+    favour of this one gives way to its successor.
+
+    Raises ``ForeignManifest`` where another tap's, stream's or store's manifest is there, ``CorruptObject``,
+    ``UnsupportedFormat``, ``TooManyConflicts``.
+    """
+    body = to_json(manifest)
+    conditional = storage.capabilities().conditional_put
+    for _ in range(_ATTEMPTS):
+        stored = storage.get(key)
+        if (
+            stored is not None
+            and _number(from_json(stored.body, key=key), manifest, key) >= manifest.transaction.number
+        ):
+            return
+        if not conditional:
+            storage.put(key, body)
+            return
+        if stored is None:
+            outcome = storage.put(key, body, if_absent=True)
+        else:
+            outcome = storage.put(key, body, if_match=stored.etag)
+        if isinstance(outcome, Written):
+            return
+    raise TooManyConflicts(
+        "other writers kept publishing this stream's manifest", hint="run again; nothing is lost", key=key
+    )
+
+
+def published_store(storage: Storage, key: str) -> str | None:
+    """The kind of store whose state ``key`` holds, without reading the whole of it; None where there is nothing.
+    Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    try:
+        head = storage.read_range(key, 0, _HEAD)
+    except MissingFile:
+        return None
+    # A name's quotes are escaped, so this cannot be part of a tap's or stream's name.
+    found = re.match(rb'\{"format":1,.*?"store":"([a-z0-9_]+)"', head, re.DOTALL)
+    if found:
+        return found.group(1).decode("ascii")
+    stored = storage.get(key)
+    return from_json(stored.body, key=key).store if stored else None
+
+
+def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
+    """Before a birth: raise ``ForeignManifest`` where ``key`` holds what ``manifest`` must not follow."""
+    stored = storage.get(key)
+    if stored is not None:
+        _number(from_json(stored.body, key=key), manifest, key)
+
+
+def _number(found: Manifest, like: Manifest, key: str) -> int:
+    """The transaction number of a published manifest that ``like`` may follow."""
+    handed_over = found.closed == like.store and found.lineage == like.lineage
+    check_own(found, tap=like.tap, stream=like.stream, store=None if handed_over else like.store, key=key)
+    return found.transaction.number
