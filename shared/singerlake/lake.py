@@ -1,17 +1,17 @@
-"""The lake as a whole: the public object, and the only place that names concrete storages and manifest stores."""
+"""The lake as a whole: the public object."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
+from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE, open_storage, open_store
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
 from singerlake.errors import (
     CorruptObject,
+    ForeignManifest,
     LookAtTheLake,
     LostBookmark,
     MissingFile,
@@ -25,55 +25,17 @@ from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild import rebuild_manifest
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.publish import published_store
+from singerlake.manifests.publish import published
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
-from singerlake.storage.local import LocalStorage
 from singerlake.storage.port import Storage, Stored, Written
 
 if TYPE_CHECKING:
     from singerlake.storage.s3 import S3Settings
 
 logger = logging.getLogger(__name__)
-
-MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
-"""The kinds of manifest store; the first is the default."""
-_ON_THE_LAKE = ("lockfile", "log", "merge")
-
-
-def open_storage(
-    lake_root: str, settings: S3Settings | None = None, *, clock: Clock | None = None, ids: IdSource = random_id
-) -> Storage:
-    """The storage a lake root names: a path, ``file://...`` or ``s3://bucket/prefix``. Raises ``SettingError``."""
-    clock = clock or SystemClock()
-    if not lake_root or not lake_root.strip():
-        raise SettingError("lake_root is empty", hint="set it to a path or to s3://bucket/prefix")
-    if lake_root.startswith("$") or "${" in lake_root:
-        raise SettingError(
-            "lake_root holds a variable that nothing replaced",
-            hint="set the variable, or write the path itself",
-            lake_root=lake_root,
-        )
-    scheme = urlsplit(lake_root).scheme if "://" in lake_root else ""
-    if scheme == "s3":
-        bucket, _, prefix = lake_root[len("s3://") :].partition("/")
-        if not bucket:
-            raise SettingError("lake_root names no bucket", hint="write s3://bucket/prefix", lake_root=lake_root)
-        from singerlake.storage.s3 import S3Settings, S3Storage
-
-        return S3Storage(bucket, prefix.strip("/"), settings or S3Settings(), clock=clock, ids=ids)
-    if scheme == "file":
-        return LocalStorage(Path(unquote(urlsplit(lake_root).path)), clock=clock, ids=ids)
-    if scheme:
-        raise SettingError(
-            "lake_root has a scheme nobody here knows", hint="use a path or s3://bucket/prefix", scheme=scheme
-        )
-    return LocalStorage(Path(lake_root).expanduser(), clock=clock, ids=ids)
 
 
 @dataclass(frozen=True)
@@ -254,8 +216,14 @@ class LakeStream:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it. None where there is none. Raises as ``snapshot``."""
         kind = self.kind()
-        if kind is not None and kind != MANIFEST_STORES[0] and kind in _ON_THE_LAKE:
-            loaded = self.store(kind).load()
+        if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
+            try:
+                loaded = self.store(kind).load()
+            except ForeignManifest:
+                # It may have moved to another store just now; what is foreign to that too is.
+                if self.kind() == kind:
+                    raise
+                return self.state()
             if loaded is not None:
                 return loaded.manifest
         key = layout.manifest_key(self.tap, self.name)
@@ -268,7 +236,8 @@ class LakeStream:
         """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
         read is for the store to refuse."""
         try:
-            recorded = published_store(self.lake.storage, layout.manifest_key(self.tap, self.name))
+            there = published(self.lake.storage, layout.manifest_key(self.tap, self.name))
+            recorded = there.store if there else None
             lost = recorded is None and bool(
                 next(iter(self.lake.storage.list(layout.log_prefix(self.tap, self.name))), None)
             )
@@ -280,7 +249,7 @@ class LakeStream:
             recorded = metadata.manifest_store if metadata else None
         return recorded
 
-    def rebuilt(self, *, lineage: str | None, store: str = MANIFEST_STORES[0]) -> Manifest:
+    def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
         """A manifest from the data files alone."""
         return rebuild_manifest(
             self.lake.storage,
@@ -349,26 +318,18 @@ class LakeStream:
 
     def store(self, kind: str | None = None) -> ManifestStore:
         """The manifest store of that kind for this stream, or (None) the one that keeps it. Raises ``SettingError``."""
-        kind = kind or self._chosen(None)
         lake = self.lake
-        if kind == "lockfile":
-            return LockfileStore(lake.storage, self.tap, self.name)
-        if kind == "log":
-            log = ObjectLog(lake.storage, self.tap, self.name, lake.ids)
-            return NumberedStore(kind, log, lake.storage, self.tap, self.name, lake.clock)
-        if kind == "merge":
-            from singerlake.manifests.merge import MergeStore
-
-            return MergeStore(lake.storage, self.tap, self.name, settings=lake.stores, clock=lake.clock, ids=lake.ids)
-        raise SettingError(
-            f"manifest_store {kind!r} is not known to this version",
-            hint=f"use one of: {', '.join(MANIFEST_STORES)}",
+        return open_store(
+            kind or self._chosen(None),
+            lake.storage,
+            self.tap,
+            self.name,
+            settings=lake.stores,
+            s3=lake.s3,
+            lake_id=lake.lake_id,
+            clock=lake.clock,
+            ids=lake.ids,
         )
-
-    def _table_id(self, kind: str) -> str:
-        """How a database names this stream."""
-        lake_id = self.lake.lake_id(kind)
-        return f"{lake_id}/{layout.tap_segment(self.tap)}/{layout.stream_segment(self.name)}"
 
     def _chosen(self, kind: str | None) -> str:
         """The kind of store for a writer that was told ``kind``: a stream that has a state stays where it is."""
@@ -387,4 +348,4 @@ class LakeStream:
                 hint="leave manifest_store unset, or move the stream with 'singerlake store migrate'",
                 lake_root=self.lake.storage.url,
             )
-        return own or kind or recorded or MANIFEST_STORES[0]
+        return own or kind or recorded or DEFAULT_STORE

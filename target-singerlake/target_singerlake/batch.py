@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessage
-from singerlake.lake import open_storage
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.decode import envelope, parse
 from target_singerlake.errors import UnreadableLine, unreadable

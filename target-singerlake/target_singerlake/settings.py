@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
-from singerlake.lake import MANIFEST_STORES
 from singerlake.lock import LockSettings
 from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting
 

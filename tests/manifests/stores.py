@@ -1,4 +1,4 @@
-"""Every manifest store there is, as tests of all of them see it: one stream, shared by as many writers as a test wants."""
+"""Every manifest store, as tests of all of them see it: one stream, shared by as many writers as a test wants."""
 
 from __future__ import annotations
 

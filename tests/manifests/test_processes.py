@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
 from singerlake.format.model import StreamSchema
 from singerlake.lake import Lake
+from singerlake.manifests.writer import StreamWriter, Upload
+from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from singerlake.storage.s3 import S3Settings
 from tests.fakes import START
@@ -25,8 +28,21 @@ PROCESSES = 8
 COMMITS = 20
 
 
-def work(lake_root: str, settings: S3Settings | None, folder: str, name: str, commits: int) -> None:
-    writer = Lake.open(lake_root, settings).stream("t", "s").writer(writer_id=name)
+@dataclass(frozen=True)
+class Place:
+    """A lake root, and what reaches it and its manifest store."""
+
+    root: str
+    kind: str
+    s3: S3Settings | None = None
+    stores: StoreSettings | None = None
+
+    def writer(self, name: str) -> StreamWriter:
+        return Lake.open(self.root, self.s3, self.stores).stream("t", "s").writer(writer_id=name, store=self.kind)
+
+
+def work(place: Place, folder: str, name: str, commits: int) -> None:
+    writer = place.writer(name)
     writer.open()
     for number in range(commits):
         header = FileHeader(id=random_id(), created="2026", run=name, seq=number)
@@ -35,30 +51,50 @@ def work(lake_root: str, settings: S3Settings | None, folder: str, name: str, co
         spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=1, records=1)
         path = layout.file_path("s", VERSION, START, START, header.id)
         file = spool.describe(path=path, version=VERSION, first="2026", last="2026")
-        writer.publish(spool.path, file, StreamSchema(schema=SCHEMA))
+        writer.submit([Upload(spool.path, file, StreamSchema(schema=SCHEMA))])
+    writer.finish()
 
 
-@pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, S3Settings | None]:
-    """A lake root and what reaches it."""
-    if request.param == "local":
-        return str(tmp_path / "lake"), None
-    server: S3Server = request.getfixturevalue("s3")
-    bucket = server.create_bucket("processes")
-    return f"s3://{bucket}/{random_id()}", server.settings()
+PLACES = (
+    "local lockfile together",
+    "s3 lockfile before",
+    "local log together",
+    "s3 log before",
+    "local merge together",
+    "s3 merge before",
+    "local dynamodb together",
+    "s3 postgres together",
+)
+"""Where the lake is, which manifest store keeps it, and whether the stream was born before or by all at once."""
 
 
-@pytest.mark.parametrize("births", ["together", "before"])
-def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(
-    tmp_path: Path, place: tuple[str, S3Settings | None], births: str
-) -> None:
-    (root, settings), spools = place, tmp_path / "spools"
-    spools.mkdir()
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    where, kind, births = request.param.split()
+    root, s3 = str(tmp_path / "lake"), None
+    stores = StoreSettings(merge_stale_seconds=1)
+    if where == "s3":
+        server: S3Server = request.getfixturevalue("s3")
+        root, s3 = f"s3://{server.create_bucket('processes')}/{random_id()}", server.settings()
+    if kind == "dynamodb":
+        database, table = request.getfixturevalue("dynamodb_table")
+        s3 = database.settings()
+        stores = StoreSettings(dynamodb_table=table, dynamodb_endpoint_url=database.endpoint_url)
+    if kind == "postgres":
+        url, schema = request.getfixturevalue("postgres_schema")
+        stores = StoreSettings(postgres_url=url, postgres_schema=schema)
+    place = Place(root, kind, s3, stores)
     if births == "before":
-        Lake.open(root, settings).stream("t", "s").writer(writer_id="first").open()
+        place.writer("first").open()
+    return place
+
+
+def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(tmp_path: Path, place: Place) -> None:
+    spools = tmp_path / "spools"
+    spools.mkdir()
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=work, args=(root, settings, str(spools), f"writer{number}", COMMITS))
+        context.Process(target=work, args=(place, str(spools), f"writer{number}", COMMITS))
         for number in range(PROCESSES)
     ]
     for process in processes:
@@ -67,7 +103,7 @@ def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(
         process.join()
     assert [process.exitcode for process in processes] == [0] * PROCESSES
 
-    stream = Lake.open(root, settings).stream("t", "s")
+    stream = Lake.open(place.root, place.s3, place.stores).stream("t", "s")
     manifest = stream.snapshot()
     check_log(manifest)
     lines = []

@@ -7,19 +7,23 @@ made from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
+import msgspec
+
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, TooManyConflicts
+from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, LookAtTheLake, TooManyConflicts
 from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.manifest import from_json
+from singerlake.format.model import Position
 from singerlake.format.transactions import Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.rebuild import THREADS, Progress, data_files, survey
 from singerlake.maintenance.repair import Repair, plan_anew, plan_repair
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated
+from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
 
 _ATTEMPTS = 5
@@ -64,6 +68,9 @@ def repair_stream(
             birth = fold.empty(
                 tap=tap, stream=stream, store=store.kind, lineage=ids(), created=now, transaction_id=ids()
             )
+            birth = msgspec.structs.replace(
+                birth, transaction=Position(_unused_number(storage, tap, stream), birth.transaction.id)
+            )
             plan = plan_anew(base.manifest if base else None, surveyed, birth)
         else:
             plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)
@@ -100,6 +107,20 @@ def _load(
         if isinstance(error, ForeignManifest) and from_json(stored.body, key=key).store != store.kind:
             raise
         return None, stored.etag
+
+
+def _unused_number(storage: Storage, tap: str, stream: str) -> int:
+    """The first transaction number that nothing on the lake has had: numbers never restart."""
+    numbers = [-1]
+    with suppress(LookAtTheLake):
+        there = published(storage, layout.manifest_key(tap, stream))
+        numbers += [there.number] if there else []
+    log = layout.log_prefix(tap, stream)
+    for entry in storage.list(log):
+        name = entry.key[len(log) :]
+        found = layout.log_number(name)
+        numbers.append(layout.log_snapshot_number(name) or -1 if found is None else found)
+    return max(numbers) + 1
 
 
 def _written(plan: Repair, store: ManifestStore, base: Loaded | None, transaction_id: str, now: str) -> bool:

@@ -10,7 +10,8 @@ from singerlake.format.transactions import AddFiles, Change, ReplaceFiles, Trans
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100
-_FIRST_CEILING = 0.02
+_FIRST_CEILING = 0.01
+_GROWTH = 1.5
 _LONGEST_CEILING = 5.0
 
 
@@ -42,7 +43,7 @@ def commit_transaction(
                 unknown = None
         if conflict is None:
             clock.sleep(ceiling * clock.jitter())
-            ceiling = min(ceiling * 2, _LONGEST_CEILING)
+            ceiling = min(ceiling * _GROWTH, _LONGEST_CEILING)
         fresh = store.catch_up(base)
         if fresh is None:
             raise UnknownOutcome(

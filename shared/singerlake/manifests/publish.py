@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from singerlake.errors import MissingFile, TooManyConflicts
@@ -16,6 +17,9 @@ LONGEST_TAIL = 1000
 """Transactions that may wait at a run's end, however many files there are: each is one request to a reader."""
 _SHARE = 8
 _HEAD = 8192
+_BEGINNING = re.compile(
+    rb'\{"format":1,.*?"store":"([a-z0-9_]+)".*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}', re.DOTALL
+)
 _ATTEMPTS = 20
 
 
@@ -38,11 +42,11 @@ def publish_where_due(
     """Bring ``key`` up to ``newest`` where ``is_due`` says so. Raises as ``publish_manifest``."""
     entry = storage.head(key)
     since = entry.last_modified if entry else None
-    if entry is not None and not run_ended and since is not None and now - since < BEHIND:
+    if since is not None and not run_ended and now - since < BEHIND:
         return
-    stored = storage.get(key) if entry is not None else None
-    published = _number(from_json(stored.body, key=key), newest, key) if stored else -1
-    if is_due(published=published, newest=newest, since=since, now=now, run_ended=run_ended, eager=eager):
+    there = published(storage, key) if entry else None
+    number = there.number if there else -1
+    if is_due(published=number, newest=newest, since=since, now=now, run_ended=run_ended, eager=eager):
         publish_manifest(storage, key, newest)
 
 
@@ -76,19 +80,30 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
     )
 
 
-def published_store(storage: Storage, key: str) -> str | None:
-    """The kind of store whose state ``key`` holds, without reading the whole of it; None where there is nothing.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the beginning of a ``manifest.json`` says."""
+
+    store: str
+    number: int
+
+
+def published(storage: Storage, key: str) -> Published | None:
+    """Whose state ``key`` holds and how new it is, without reading the whole of it; None where there is nothing.
     Raises ``CorruptObject``, ``UnsupportedFormat``."""
     try:
         head = storage.read_range(key, 0, _HEAD)
     except MissingFile:
         return None
-    # A name's quotes are escaped, so this cannot be part of a tap's or stream's name.
-    found = re.match(rb'\{"format":1,.*?"store":"([a-z0-9_]+)"', head, re.DOTALL)
+    # The quotes of a name are escaped, so no tap's or stream's name can look like this.
+    found = _BEGINNING.match(head)
     if found:
-        return found.group(1).decode("ascii")
+        return Published(found.group(1).decode("ascii"), int(found.group(2)))
     stored = storage.get(key)
-    return from_json(stored.body, key=key).store if stored else None
+    if stored is None:
+        return None
+    manifest = from_json(stored.body, key=key)
+    return Published(manifest.store, manifest.transaction.number)
 
 
 def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:

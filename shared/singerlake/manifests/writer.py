@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CommitRefused, LostState, MissingFile, StreamClosed, UnknownOutcome
+from singerlake.errors import CommitRefused, ForeignManifest, LostState, MissingFile, StreamClosed, UnknownOutcome
 from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.hashing import hash_among
@@ -18,6 +18,7 @@ from singerlake.format.transactions import AddFiles, Change, RecordRun, Transact
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
 
 _SETTLE_WAIT = 600.0
@@ -76,6 +77,7 @@ class StreamWriter:
             # Before anything else, since a store that promises less says so when it is asked.
             self._exclusive = self.store.exclusive
             loaded = self._moved_on(self.store.load() or self._born())
+            self._refuse_older(loaded)
             self.store.publish(loaded)
             self._loaded = loaded
         return self._loaded.manifest
@@ -204,7 +206,11 @@ class StreamWriter:
         if self.successor is None or kind == self.store.kind:
             return False
         store = self.successor(kind)
-        loaded = store.load()
+        try:
+            loaded = store.load()
+        except ForeignManifest:
+            # What is published is not that it was closed, yet.
+            return False
         if loaded is None:
             return False
         self.store, self._loaded = store, loaded
@@ -244,16 +250,34 @@ class StreamWriter:
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
-        published = self.storage.head(layout.manifest_key(self.tap, self.stream)) is not None
-        if published and (born := self.store.load()) is not None:
+        there = self.storage.head(self._manifest_key) is not None
+        if there and (born := self.store.load()) is not None:
             return born
-        if published and self.store.abilities.followable:
+        if there and self.store.abilities.followable:
             raise self._closed(self.store.kind)
-        return self.store.create(self._first_state(published))
+        return self.store.create(self._first_state(there))
 
-    def _first_state(self, published: bool) -> Manifest:
+    def _refuse_older(self, loaded: Loaded) -> None:
+        """A database that was put back to an older state would give offsets out a second time."""
+        there = None if self.store.abilities.followable else published(self.storage, self._manifest_key)
+        if there is not None and there.number > loaded.manifest.transaction.number:
+            raise LostState(
+                f"the manifest store {self.store.kind} is at transaction {loaded.manifest.transaction.number}, readers "
+                f"have seen transaction {there.number}",
+                hint="restore the database to a newer state, or run 'singerlake rebuild'",
+                tap=self.tap,
+                stream=self.stream,
+            )
+
+    @property
+    def _manifest_key(self) -> str:
+        return layout.manifest_key(self.tap, self.stream)
+
+    def _first_state(self, published_before: bool) -> Manifest:
         prefix = layout.stream_prefix(self.tap, self.stream)
-        if published or any(layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix)):
+        if published_before or any(
+            layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix)
+        ):
             if not self.store.abilities.followable:
                 raise LostState(
                     f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",

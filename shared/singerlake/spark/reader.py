@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from singerlake.adapters import open_storage
 from singerlake.errors import MissingFile
-from singerlake.lake import open_storage
 from singerlake.settings import s3_settings
 from singerlake.singer_file import Block, read_blocks
 from singerlake.spark.columns import Struct
