@@ -60,6 +60,7 @@ def repair_stream(
     """
     for _ in range(_ATTEMPTS):
         base, unreadable = _load(storage, store, tap, stream, wish)
+        number = _unused_number(storage, tap, stream)
         entries = data_files(storage, tap, stream)
         sized(sum(entry.size for entry in entries))
         surveyed = survey(storage, tap, stream, entries, threads=threads, progress=progress)
@@ -68,9 +69,7 @@ def repair_stream(
             birth = fold.empty(
                 tap=tap, stream=stream, store=store.kind, lineage=ids(), created=now, transaction_id=ids()
             )
-            birth = msgspec.structs.replace(
-                birth, transaction=Position(_unused_number(storage, tap, stream), birth.transaction.id)
-            )
+            birth = msgspec.structs.replace(birth, transaction=Position(number, birth.transaction.id))
             plan = plan_anew(base.manifest if base else None, surveyed, birth)
         else:
             plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)

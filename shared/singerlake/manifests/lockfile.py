@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from singerlake.errors import UnknownOutcome
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
@@ -12,7 +14,7 @@ from singerlake.format.manifest import check_own, from_json, to_json
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
-from singerlake.manifests.publish import publish_manifest
+from singerlake.manifests.publish import refuse_foreign
 from singerlake.storage.port import Refused, Storage
 
 logger = logging.getLogger(__name__)
@@ -57,12 +59,14 @@ class LockfileStore:
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
-        if manifest.transaction.number > 0:
-            publish_manifest(self._storage, self._key, manifest)
-        elif self.exclusive:
+        stored = self._storage.get(self._key)
+        if self.exclusive:
             self._storage.put(self._key, to_json(manifest))
-        else:
+        elif stored is None:
             self._storage.put(self._key, to_json(manifest), if_absent=True)
+        elif self.load() is None:
+            refuse_foreign(self._storage, self._key, manifest)
+            self._storage.put(self._key, to_json(manifest), if_match=stored.etag)
         loaded = self.load()
         if loaded is None:
             raise UnknownOutcome(
@@ -71,9 +75,14 @@ class LockfileStore:
         return loaded
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """The state in ``manifest.json``: there is nothing less to read."""
-        del base
-        return self.load()
+        """The state in ``manifest.json``: there is nothing less to read. Where the stream has gone on in another store,
+        ``base``, closed in favour of that one."""
+        stored = self._storage.get(self._key)
+        found = from_json(stored.body, key=self._key) if stored else None
+        if stored is None or found is None or found.store == self.kind:
+            return self.load()
+        check_own(found, tap=self._tap, stream=self._stream, store=None, key=self._key)
+        return Loaded(msgspec.structs.replace(base.manifest, closed=found.store), stored.etag)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
         """Replace the manifest, on condition that it is still ``base``."""
@@ -98,8 +107,8 @@ class LockfileStore:
 
     def _overwrite(self, base: Loaded, after: Manifest) -> Loaded | Outdated:
         """Without conditions: look, write, read back. Others are kept away by the stream's own lock, not by this."""
-        before = self.load()
-        if before is None or before.manifest.transaction != base.manifest.transaction:
+        before = self.catch_up(base)
+        if before is None or before.manifest.closed or before.manifest.transaction != base.manifest.transaction:
             return Outdated()
         self._storage.put(self._key, to_json(after))
         found = self.load()
