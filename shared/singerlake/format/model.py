@@ -18,7 +18,7 @@ else:
     Rolled = Sequence
 
 
-class NewFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A data file as its writer describes it, before the fold gives it an offset.
 
     ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-class DataFile(NewFile, frozen=True, kw_only=True):
+class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
     """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
 
     offset: int

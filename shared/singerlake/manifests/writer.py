@@ -138,6 +138,7 @@ class StreamWriter:
             if isinstance(outcome, Conflict) and outcome.successor is not None and self.successor is not None:
                 # The store was closed before this took its place: committed again where the stream went on.
                 self._waiting.pop(0)
+                self._loaded = self.store.catch_up(self._loaded) or self._loaded
                 again = self._commit(receipt.change)
                 receipt.manifest, receipt.pending = again.manifest, again.pending
                 if receipt.manifest is None:
