@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from singerlake.clock import Clock
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObject, ForeignManifest
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.fold import Conflict, apply
@@ -22,7 +22,7 @@ from singerlake.format.manifest import check_own
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Rebase, Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
-from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
+from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
 from singerlake.storage.port import Storage
 
 _RELOADS = 10
@@ -98,8 +98,15 @@ class NumberedStore:
         return self._read(None)
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """``base`` with the tail after it; where that was trimmed meanwhile, from a newer snapshot."""
-        return self._read(base.manifest)
+        """``base`` with the tail after it; where that was trimmed meanwhile, from a newer snapshot. Where the stream
+        has gone on in another store, and its log is no more, ``base``, closed in favour of that one."""
+        try:
+            return self._read(base.manifest)
+        except ForeignManifest:
+            found = published(self._storage, self._key)
+            if found is None or found.store == self.kind:
+                raise
+            return _loaded(msgspec.structs.replace(base.manifest, closed=found.store))
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: record 0, then ``manifest.json``. Of several births one stays."""
@@ -162,23 +169,33 @@ class NumberedStore:
 
     def _read(self, start: Manifest | None) -> Loaded | None:
         for _ in range(_RELOADS):
-            state = start if start is not None else self._base()
-            first = state.transaction.number if state else -1
-            gap = None
-            for number, body in self._log.read(first, whole=start is None):
-                if number != (state.transaction.number + 1 if state else number):
-                    gap = number
-                    break
-                state = self._follow(state, number, body)
-            if self._log.floor() > first:
-                # What was read began below what may be gone: only a newer snapshot is sure to go on into the tail.
-                start = None
-                self._clock.sleep(_LOOK_AGAIN * self._clock.jitter())
-                continue
-            if gap is not None:
-                raise self._corrupt(f"transaction {gap} follows {state.transaction.number if state else 'nothing'}")
-            return _loaded(state) if state else None
+            begun = start if start is not None else self._base()
+            first = begun.transaction.number if begun else -1
+            state, problem = self._with_tail(begun, whole=start is None)
+            if self._log.floor() <= first:
+                if problem is not None:
+                    raise problem
+                return _loaded(state) if state else None
+            # What was read began below what may be gone, or may have been written there again by somebody who was
+            # away meanwhile: only a newer snapshot is sure to go on into the tail.
+            start = None
+            self._clock.sleep(_LOOK_AGAIN * self._clock.jitter())
         raise self._corrupt("the log's floor is above its newest snapshot")
+
+    def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObject | None]:
+        """A state with the records after it, and what is wrong with the log behind them, if it is."""
+        for number, body in self._log.read(state.transaction.number if state else -1, whole=whole):
+            if state is not None and state.closed is not None:
+                # What comes after is another store's in the same place, or of a next life of this one, which
+                # begins with a snapshot above the floor.
+                break
+            if state is not None and number != state.transaction.number + 1:
+                return state, self._corrupt(f"transaction {number} follows {state.transaction.number}")
+            try:
+                state = self._follow(state, number, body)
+            except CorruptObject as error:
+                return state, error
+        return state, None
 
     def _base(self) -> Manifest | None:
         base = self._log.base()

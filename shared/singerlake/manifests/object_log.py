@@ -92,6 +92,8 @@ class ObjectLog:
         body = to_json(manifest)
         self._storage.put(key, body, if_absent=True)
         stored = self._storage.get(key)
+        if stored is None and self._superseded(manifest.transaction.number):
+            return
         if stored is None or from_json(stored.body, key=key).transaction != manifest.transaction:
             raise CorruptObject("a snapshot does not read back as written", hint="nothing was removed", key=key)
 
@@ -129,6 +131,12 @@ class ObjectLog:
             for key in keys:
                 self._storage.delete(key)
         return len(keys)
+
+    def _superseded(self, number: int) -> bool:
+        """Whether the floor names a newer snapshot, so that another trim may have removed this one."""
+        found = self._floor()
+        named = layout.log_snapshot_number(found[0].snapshot.rpartition("/")[2]) if found else None
+        return named is not None and named > number
 
     def _newest_snapshot(self, at_least: int) -> str:
         names = [entry.key for entry in self._storage.list(self._log)]

@@ -77,7 +77,7 @@ class StreamWriter:
             # Before anything else, since a store that promises less says so when it is asked.
             self._exclusive = self.store.exclusive
             loaded = self._moved_on(self.store.load() or self._born())
-            self._refuse_older(loaded)
+            loaded = self._not_older(loaded)
             self.store.publish(loaded)
             self._loaded = loaded
         return self._loaded.manifest
@@ -252,16 +252,29 @@ class StreamWriter:
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
         there = self.storage.head(self._manifest_key) is not None
-        if there and (born := self.store.load()) is not None:
+        data = self._has_data()
+        if (there or data) and (born := self.store.load()) is not None:
             return born
-        if there and self.store.abilities.followable:
+        if (there or data) and not self.store.abilities.followable:
+            raise LostState(
+                f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",
+                hint=f"point the {self.store.kind} settings at the right database, or restore it, or run "
+                "'singerlake rebuild'",
+                tap=self.tap,
+                stream=self.stream,
+            )
+        if there:
             raise self._closed(self.store.kind)
-        return self.store.create(self._first_state(there))
+        return self.store.create(self.rebuild(self.store.kind) if data else self._empty())
 
-    def _refuse_older(self, loaded: Loaded) -> None:
-        """A database that was put back to an older state would give offsets out a second time."""
+    def _not_older(self, loaded: Loaded) -> Loaded:
+        """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
+        would give offsets out a second time."""
         there = None if self.store.abilities.followable else published(self.storage, self._manifest_key)
-        if there is not None and there.number > loaded.manifest.transaction.number:
+        if there is None or there.number <= loaded.manifest.transaction.number:
+            return loaded
+        loaded = self.store.catch_up(loaded) or loaded
+        if there.number > loaded.manifest.transaction.number:
             raise LostState(
                 f"the manifest store {self.store.kind} is at transaction {loaded.manifest.transaction.number}, readers "
                 f"have seen transaction {there.number}",
@@ -269,25 +282,17 @@ class StreamWriter:
                 tap=self.tap,
                 stream=self.stream,
             )
+        return self._checked(loaded)
 
     @property
     def _manifest_key(self) -> str:
         return layout.manifest_key(self.tap, self.stream)
 
-    def _first_state(self, published_before: bool) -> Manifest:
+    def _has_data(self) -> bool:
         prefix = layout.stream_prefix(self.tap, self.stream)
-        if published_before or any(
-            layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix)
-        ):
-            if not self.store.abilities.followable:
-                raise LostState(
-                    f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",
-                    hint=f"point the {self.store.kind} settings at the right database, or restore it, or run "
-                    "'singerlake rebuild'",
-                    tap=self.tap,
-                    stream=self.stream,
-                )
-            return self.rebuild(self.store.kind)
+        return any(layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix))
+
+    def _empty(self) -> Manifest:
         return fold.empty(
             tap=self.tap,
             stream=self.stream,
@@ -298,17 +303,17 @@ class StreamWriter:
         )
 
     def _checked(self, outcome: Loaded | Conflict) -> Loaded:
-        closed = outcome.successor if isinstance(outcome, Conflict) else outcome.manifest.closed
-        if closed is not None:
-            raise self._closed(closed)
-        if isinstance(outcome, Conflict):
-            raise CommitRefused(
-                f"a finished file no longer fits its stream: {outcome.reason}",
-                hint="run again; the uploaded file was left where it is",
-                tap=self.tap,
-                stream=self.stream,
-            )
-        return outcome
+        """What came of a commit. A state that was closed after it holds it all the same: the next commit moves on."""
+        if isinstance(outcome, Loaded):
+            return outcome
+        if outcome.successor is not None:
+            raise self._closed(outcome.successor)
+        raise CommitRefused(
+            f"a finished file no longer fits its stream: {outcome.reason}",
+            hint="run again; the uploaded file was left where it is",
+            tap=self.tap,
+            stream=self.stream,
+        )
 
     def _closed(self, kind: str) -> StreamClosed:
         return StreamClosed(
