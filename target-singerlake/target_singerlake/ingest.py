@@ -18,7 +18,16 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import AccessDenied, FixTheInput, InputEndedEarly, InvalidMessage
+from singerlake.errors import (
+    AccessDenied,
+    FixTheInput,
+    InputEndedEarly,
+    InvalidMessage,
+    NoSuchBucket,
+    StorageFull,
+    StorageUnavailable,
+    UnknownOutcome,
+)
 from singerlake.lake import Lake
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
@@ -287,14 +296,20 @@ class Ingest:
     def _closing_on_error(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._close_all()
+            if isinstance(error, Exception) and not isinstance(error, _OUT_OF_REACH):
+                self._publisher.say_failed()
             raise
 
     def _close_all(self) -> None:
         self._compressor.close()
         self._publisher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_OUT_OF_REACH = (AccessDenied, NoSuchBucket, StorageUnavailable, StorageFull, UnknownOutcome)
+"""Errors after which asking the lake for more would only take time."""
 
 
 def _spool_folder(spool_dir: str | None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,13 +13,15 @@ from queue import Empty, SimpleQueue
 from singer_sdk.metrics import Metric, Tag, Timer
 
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFile, SingerlakeError
 from singerlake.format.layout import file_path
 from singerlake.format.model import Manifest, NewFile, Run
 from singerlake.lake import Lake
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files import GrowingFile
 from target_singerlake.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 WORKERS = 8
 """Files that are uploaded and committed at once."""
@@ -130,6 +133,17 @@ class Publisher:
         for other in self._other:
             other.result()
         self._other = []
+
+    def say_failed(self) -> None:
+        """After ``close``: have each stream's log say that the run failed, as far as the lake still answers."""
+        self.status = "failed"
+        for channel in self._channels.values():
+            if channel.writer is not None and channel.recorded == "running":
+                try:
+                    channel.writer.record(self._run())
+                except SingerlakeError as error:
+                    logger.debug("could not record how the run ended: %s", error)
+                    return
 
     def close(self) -> None:
         """End the threads: what is being committed is, what waits for it is dropped."""

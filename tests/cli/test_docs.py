@@ -1,8 +1,10 @@
-"""``shared/docs/cli.md`` names every command, every option, every setting and every kind of finding."""
+"""``shared/docs/cli.md`` names every command, every option, every setting and every kind of finding, and what it shows
+of them is what they print."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,15 @@ import pytest
 
 from singerlake.cli.main import main
 from singerlake.cli.options import variable
+from singerlake.format.model import Run as TargetRun
+from singerlake.format.transactions import Transaction
+from singerlake.lake import Lake
 from singerlake.maintenance.findings import KINDS
-from singerlake.settings import S3_SETTINGS
+from singerlake.manifests.port import Loaded
+from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
+from tests.cli.conftest import Run
+from tests.docs.readme import commands, stable
+from tests.format.test_fold import add, new_file
 
 TEXT = (Path(__file__).parents[2] / "shared/docs/cli.md").read_text()
 
@@ -45,6 +54,42 @@ def test_every_kind_of_finding_is_documented_and_no_other() -> None:
 
 
 def test_every_secret_has_its_variable() -> None:
-    for name, kind in S3_SETTINGS.items():
+    for name, kind in {**S3_SETTINGS, **STORE_SETTINGS}.items():
         if kind.get("secret"):
             assert f"`{variable(name)}`" in TEXT
+
+
+def a_lake_with_a_run() -> None:
+    """Tap ``t`` with ``flights``: three files that one run brought."""
+    lake = Lake.open("lake")
+    writer = lake.stream("t", "flights").writer(writer_id="w")
+    manifest = writer.open()
+    for number, messages in enumerate((10, 10, 5)):
+        run = TargetRun(
+            id="9q2c1m5d0o8s4k7e",
+            writer="worker-1-4711-9q2c1m5d0o8s4k7e",
+            started="2026-01-01T03:00:00Z",
+            updated="2026-01-01T03:04:10Z",
+            status="finished",
+        )
+        base = writer.store.load()
+        assert base is not None
+        change = add(new_file(f"f{number}", messages), run=run)
+        outcome = writer.store.commit(base, Transaction(id=f"t{number}", at="2026", change=change))
+        assert isinstance(outcome, Loaded)
+        manifest = outcome.manifest
+    lake.announce(manifest)
+
+
+def test_what_is_shown_of_commands_is_what_they_print(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    a_lake_with_a_run()
+    blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    shown = [command for block in blocks for command in commands(block)]
+    assert len(shown) >= 3
+    for command in shown:
+        program, *arguments = shlex.split(command.line)
+        assert program == "singerlake"
+        assert stable(run(*arguments).output) == stable(command.prints)

@@ -21,7 +21,17 @@ from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA
 
-COMMANDS = (("ls",), ("verify",), ("rebuild",), ("lock", "ls"))
+COMMANDS = (
+    ("ls",),
+    ("status",),
+    ("verify",),
+    ("rebuild",),
+    ("lock", "ls"),
+    ("store", "ls"),
+    ("store", "migrate", "--to", "log"),
+    ("store", "trim"),
+)
+STREAM_COMMANDS = [command for command in COMMANDS if command != ("ls",)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -41,13 +51,13 @@ def test_an_unknown_tap_is_named_with_those_there_are(run: Run, lake: Lake, comm
     assert (result.exit_code, "it has: t, u" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("command", [("verify",), ("rebuild",), ("lock", "ls")])
+@pytest.mark.parametrize("command", STREAM_COMMANDS)
 def test_an_unknown_stream_is_named_with_those_there_are(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
     result = run(*command, lake.storage.url, "--tap", "t", "--stream", "nope")
     assert (result.exit_code, "it has: a/b, flights" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("command", [("verify",), ("rebuild",), ("lock", "ls")])
+@pytest.mark.parametrize("command", STREAM_COMMANDS)
 def test_a_stream_needs_its_tap(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
     result = run(*command, lake.storage.url, "--stream", "flights")
     assert (result.exit_code, "--stream needs --tap" in result.stderr) == (2, True)
@@ -96,17 +106,29 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         return [leaf for child in below for leaf in leaves(child)] or [command]
 
     found = leaves(main)
-    assert {command.name for command in found} == {"ls", "rebuild", "verify", "break"}
+    assert {command.name for command in found} == {
+        "ls",
+        "status",
+        "rebuild",
+        "verify",
+        "break",
+        "create",
+        "migrate",
+        "trim",
+    }
     for command in found:
         assert command.help
         assert command.get_short_help_str()
-        assert any(param.human_readable_name == "LAKE" for param in command.params)
+        assert any("LAKE" in param.human_readable_name for param in command.params)
 
 
 def test_secrets_are_no_options() -> None:
-    options = {name for command in ("ls", "verify") for param in main.commands[command].params for name in param.opts}
+    commands = [main.commands["ls"], main.commands["verify"], *main.commands["store"].commands.values()]  # type: ignore[attr-defined]
+    options = {name for command in commands for param in command.params for name in param.opts}
+    assert "--postgres-schema" in options
     assert not any(
-        "secret" in name or "token" in name or "key-id" in name.replace("kms-key-id", "") for name in options
+        "secret" in name or "token" in name or "key-id" in name.replace("kms-key-id", "") or "postgres-url" in name
+        for name in options
     )
 
 
@@ -117,8 +139,8 @@ def test_hostile_names_are_printed_without_effect(run: Run, root: Path) -> None:
     lake = Lake.open(str(root))
     for name in HOSTILE:
         build_stream(lake, "t", name, SCHEMA, [record_line(name, {"n": 1})])
-    for command in ("ls", "verify", "rebuild"):
-        result = run(command, root)
+    for command in (("ls",), ("status",), ("verify",), ("rebuild",), ("store", "ls"), ("store", "trim")):
+        result = run(*command, root)
         assert result.exit_code == 0, result.output
         for char in "\x1b\u202e\0\t":
             assert char not in result.output

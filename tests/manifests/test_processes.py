@@ -72,7 +72,7 @@ PLACES = (
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     where, kind, births = request.param.split()
     root, s3 = str(tmp_path / "lake"), None
-    stores = StoreSettings(merge_stale_seconds=1)
+    stores = StoreSettings()
     if where == "s3":
         server: S3Server = request.getfixturevalue("s3")
         root, s3 = f"s3://{server.create_bucket('processes')}/{random_id()}", server.settings()
@@ -117,4 +117,5 @@ def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(tmp_p
     }
     assert len(lines) == len(expected)
     assert set(lines) == expected
-    assert manifest.transaction.number == PROCESSES * COMMITS
+    if place.kind != "merge":  # which gives many commits their places in one step
+        assert manifest.transaction.number == PROCESSES * COMMITS

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,18 @@ from singerlake.errors import (
     CorruptObject,
     ForeignManifest,
     LockWaitExceeded,
+    MissingFile,
     SettingError,
     StorageFull,
     UnsupportedFormat,
 )
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
+from singerlake.format.model import NewFile
 from singerlake.lake import Lake
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.verify import verify_stream
+from singerlake.manifests.writer import StreamWriter
 from singerlake.storage.local import LocalStorage
 from target_singerlake import files
 from tests.servers.s3 import S3Server
@@ -366,3 +369,19 @@ def test_another_manifest_store_than_the_lakes_is_refused(tmp_path: Path) -> Non
     root.write_bytes(root.read_bytes().replace(b"lockfile", b"log"))
     with pytest.raises(SettingError, match="manifest_store"):
         ingest(tmp_path, [schema("new"), *records(1, stream="new")], manifest_store="lockfile")
+
+
+def test_a_run_that_fails_at_the_lake_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    confirm, calls = StreamWriter._confirm, []
+
+    def second_is_missing(self: StreamWriter, files: Sequence[NewFile]) -> None:
+        calls.append(files)
+        if len(calls) == 2:
+            raise MissingFile("gone")
+        confirm(self, files)
+
+    monkeypatch.setattr(StreamWriter, "_confirm", second_is_missing)
+    monkeypatch.setattr("target_singerlake.publishing.FILES_AT_ONCE", 1)
+    with pytest.raises(MissingFile):
+        ingest(tmp_path, LINES, max_file_records=3)
+    assert [run.status for run in manifest(tmp_path).runs] == ["failed"]

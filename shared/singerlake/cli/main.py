@@ -13,6 +13,8 @@ from singerlake.cli.lock import lock
 from singerlake.cli.ls import ls
 from singerlake.cli.output import shown
 from singerlake.cli.rebuild import rebuild
+from singerlake.cli.status import status
+from singerlake.cli.store import store
 from singerlake.cli.verify import verify
 from singerlake.errors import FixTheSettings, SingerlakeError
 
@@ -56,5 +58,5 @@ def main(debug: bool) -> None:
     logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
-for command in (ls, rebuild, verify, lock):
+for command in (ls, status, verify, rebuild, lock, store):
     main.add_command(command)

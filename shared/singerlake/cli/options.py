@@ -67,7 +67,7 @@ def _in_environment(name: str, kind: dict[str, Any]) -> Any:
     if not text or "integer" not in kind["type"]:
         return text
     try:
-        return _integer(kind).convert(text, None, None)
+        return _integer(kind)(text)
     except click.BadParameter as error:
         raise SettingError(f"${variable(name)}: {error.message}".lower(), hint="set it to a number") from None
 

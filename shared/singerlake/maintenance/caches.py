@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from singerlake.clock import IdSource
 from singerlake.errors import CorruptObject, TooManyConflicts
 from singerlake.format import catalogue, layout, root
@@ -57,6 +59,23 @@ def rebuild_root(
         if stored is None:
             return root.to_json(after)
         return stored.body if after == before else root.to_json(after, stored.body)
+
+    return _bring(storage, key, made, dry_run)
+
+
+def use_manifest_store(storage: Storage, kind: str, *, ids: IdSource, dry_run: bool = False) -> bool:
+    """Have streams that are not yet born get the manifest store ``kind``. True where the root metadata was, or would
+    be, another. Raises as ``rebuild_root``."""
+    key = layout.root_metadata_key()
+    lake_id = ids()
+
+    def made(stored: Stored | None) -> bytes | None:
+        if stored is None:
+            return root.to_json(root.new(lake_id=lake_id, manifest_store=kind))
+        before = root.from_json(stored.body, key=key)
+        if before.manifest_store == kind:
+            return None
+        return root.to_json(msgspec.structs.replace(before, manifest_store=kind), stored.body)
 
     return _bring(storage, key, made, dry_run)
 

@@ -76,7 +76,7 @@ class StreamWriter:
         if self._loaded is None:
             # Before anything else, since a store that promises less says so when it is asked.
             self._exclusive = self.store.exclusive
-            loaded = self._moved_on(self.store.load() or self._born())
+            loaded = self._moved_on(self._found())
             loaded = self._not_older(loaded)
             self.store.publish(loaded)
             self._loaded = loaded
@@ -248,6 +248,17 @@ class StreamWriter:
         if self._exclusive:
             keys.append(layout.stream_lock_key(self.tap, self.stream))
         return keys
+
+    def _found(self) -> Loaded:
+        """The stream's state in the store that it was in when this writer was made, or in the one that it moved to."""
+        try:
+            return self.store.load() or self._born()
+        except ForeignManifest:
+            there = published(self.storage, self._manifest_key)
+            if there is None or there.store == self.store.kind or not self._move_to(there.store):
+                raise
+            assert self._loaded is not None
+            return self._loaded
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""

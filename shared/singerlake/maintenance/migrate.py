@@ -1,0 +1,275 @@
+"""Moving one stream from one manifest store to another, with its offsets, lineage, runs and transaction numbers.
+
+The order is one that a crash at any point leaves readable and safe, and that can be gone through again:
+
+1. the new store is looked at, so that one that cannot be reached or holds something else stops this before any change;
+2. ``Close(new)`` is committed to the old store: from there on every commit to it is void, and its writers go over or
+   stop;
+3. ``manifest.json`` says so too;
+4. the new store is given the closed state as its first one, under the next transaction number, and gives it back;
+5. ``manifest.json`` becomes the new store's. Only now do writers that start find it.
+
+The first state in the new store has the id of the transaction that closed the old one, so that every attempt makes the
+same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import (
+    ConditionNotSupported,
+    CorruptObject,
+    ForeignManifest,
+    LostState,
+    StreamClosed,
+    UnknownOutcome,
+)
+from singerlake.format import layout
+from singerlake.format.fold import Conflict
+from singerlake.format.model import Manifest, Position
+from singerlake.format.transactions import Close, Transaction
+from singerlake.lock import Lock, LockSettings
+from singerlake.maintenance.rebuild import data_files
+from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.manifests.publish import publish_manifest, published
+from singerlake.storage.port import Storage
+
+_LONGEST_WAIT = 600.0
+_FIRST_POLL = 0.05
+_LONGEST_POLL = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Migration:
+    """What was done to a stream, or with ``dry_run`` would be. ``needed``: there was something to do. ``resumed``: an
+    earlier attempt had begun it. ``transaction`` is the number of the state that the stream has afterwards; None for a
+    stream that has none yet, which is not moved, but born where the lake's streams are."""
+
+    tap: str
+    stream: str
+    source: str
+    target: str
+    needed: bool = False
+    resumed: bool = False
+    transaction: int | None = None
+    files: int = 0
+    messages: int = 0
+
+
+def migrate_stream(
+    old: ManifestStore,
+    new: ManifestStore,
+    storage: Storage,
+    tap: str,
+    stream: str,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    dry_run: bool = False,
+) -> Migration:
+    """Move a stream from ``old``, the store that it uses, to ``new``. Calling again after any failure goes on.
+
+    Raises ``LostState`` where there are data files and no state, ``StreamClosed`` where the stream is on its way to a
+    third store, ``ForeignManifest`` where the new store holds another state of it, ``ConditionNotSupported`` where it
+    cannot be kept on this storage, ``TooManyConflicts``, ``UnknownOutcome`` and what storage and stores raise.
+    """
+    try:
+        return _migrated(old, new, storage, tap, stream, clock, ids, dry_run)
+    except ForeignManifest:
+        there = published(storage, layout.manifest_key(tap, stream))
+        another = there is not None and there.store == new.kind != old.kind
+        loaded = new.load() if another else None
+        if loaded is None:
+            raise
+        # Another migration of this stream came to its end first.
+        return _described(loaded.manifest, old.kind, new.kind, needed=True, resumed=True)
+
+
+def _migrated(
+    old: ManifestStore,
+    new: ManifestStore,
+    storage: Storage,
+    tap: str,
+    stream: str,
+    clock: Clock,
+    ids: IdSource,
+    dry_run: bool,
+) -> Migration:
+    base = old.load()
+    if base is None:
+        _refuse_lost(storage, tap, stream)
+        return Migration(tap=tap, stream=stream, source=old.kind, target=new.kind)
+    _refuse_third(base.manifest, new.kind)
+    if old.kind == new.kind:
+        return _described(base.manifest, old.kind, new.kind)
+    _refuse_unguarded(new, storage)
+    if not new.abilities.followable:
+        _refuse_other(base.manifest, new.load())
+    resumed = base.manifest.closed is not None
+    if dry_run:
+        return _described(base.manifest, old.kind, new.kind, needed=True, resumed=resumed)
+    with _alone(old, new, storage, tap, stream, clock, ids):
+        closed = _closed(old, base, new.kind, clock, ids)
+        key = layout.manifest_key(tap, stream)
+        publish_manifest(storage, key, closed)
+        first = _first_state(closed, new, storage)
+        made = new.create(first).manifest
+        if made != first and not _goes_on(made, closed):
+            raise _other(made)
+        publish_manifest(storage, key, made)
+    return _described(made, old.kind, new.kind, needed=True, resumed=resumed)
+
+
+def _described(state: Manifest, source: str, target: str, *, needed: bool = False, resumed: bool = False) -> Migration:
+    return Migration(
+        tap=state.tap,
+        stream=state.stream,
+        source=source,
+        target=target,
+        needed=needed,
+        resumed=resumed,
+        transaction=state.transaction.number,
+        files=len(state.files),
+        messages=state.next_offset,
+    )
+
+
+def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
+    if data_files(storage, tap, stream):
+        raise LostState(
+            "the stream has data files and no state, so there is nothing to move",
+            hint="run 'singerlake rebuild' first",
+            tap=tap,
+            stream=stream,
+        )
+
+
+def _refuse_third(state: Manifest, kind: str) -> None:
+    if state.closed is not None and state.closed != kind:
+        raise StreamClosed(
+            f"this stream is on its way to the manifest store {state.closed!r}",
+            hint=f"run 'singerlake store migrate --to {state.closed}' to its end first",
+            tap=state.tap,
+            stream=state.stream,
+        )
+
+
+def _refuse_unguarded(new: ManifestStore, storage: Storage) -> None:
+    """A log beside the data stands on conditional writes alone: found out before the old store is closed."""
+    guarded = new.exclusive or new.abilities.settles or not new.abilities.followable
+    if not guarded and not storage.capabilities().conditional_put:
+        raise ConditionNotSupported(
+            f"this storage ignores conditional writes, without which the manifest store {new.kind!r} cannot be kept",
+            hint="choose another; nothing was changed",
+            lake_root=storage.url,
+        )
+
+
+def _refuse_other(state: Manifest, there: Loaded | None) -> None:
+    """Stop where a database holds what is neither closed nor the continuation of ``state``."""
+    if there is not None and there.manifest.closed is None and not _goes_on(there.manifest, state):
+        raise _other(there.manifest)
+
+
+def _goes_on(state: Manifest, closed: Manifest) -> bool:
+    """Whether an open state descends from a closed one: the states of a lineage are counted through, and at most one
+    store of a stream is open."""
+    return (
+        closed.closed == state.store
+        and state.closed is None
+        and state.lineage == closed.lineage
+        and state.transaction.number > closed.transaction.number
+    )
+
+
+def _other(found: Manifest) -> ForeignManifest:
+    return ForeignManifest(
+        f"the manifest store {found.store!r} holds another state of this stream already, which is not closed",
+        hint="see where it comes from: another lake, or a copy of this one; nothing of it was changed",
+        tap=found.tap,
+        stream=found.stream,
+        transaction=found.transaction.number,
+    )
+
+
+def _first_state(closed: Manifest, new: ManifestStore, storage: Storage) -> Manifest:
+    """What the new store begins with, under a number above all that were ever used; what it began with already, where
+    an earlier attempt got so far."""
+    # In this order: what another migration has begun in a log by now, and so used a number for, is then found there.
+    logged = _logged(storage, closed)
+    there = _held(new)
+    if there is not None and _goes_on(there, closed):
+        return there
+    used = max(closed.transaction.number, logged, there.transaction.number if there else -1)
+    position = Position(used + 1, closed.transaction.id)
+    return msgspec.structs.replace(closed, store=new.kind, closed=None, transaction=position)
+
+
+def _held(new: ManifestStore) -> Manifest | None:
+    """What the new store holds of the stream. A log on the lake that cannot be read is one that an earlier life of the
+    stream left behind; it is never read again once its floor is raised."""
+    try:
+        loaded = new.load()
+    except (CorruptObject, ForeignManifest):
+        if not new.abilities.followable:
+            raise
+        return None
+    return loaded.manifest if loaded else None
+
+
+def _logged(storage: Storage, state: Manifest) -> int:
+    """The highest number above the state's own that a log on the lake has used."""
+    prefix = layout.log_prefix(state.tap, state.stream)
+    newer = storage.list(prefix + "0", start_after=prefix + layout.log_name(state.transaction.number))
+    return max((layout.log_number(entry.key[len(prefix) :]) or -1 for entry in newer), default=-1)
+
+
+def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSource) -> Manifest:
+    """The last state of the old store."""
+    if base.manifest.closed is None:
+        transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Close(successor=kind))
+        outcome = commit_transaction(old, base, transaction, clock=clock)
+        if isinstance(outcome, Pending):
+            _await(old, base, outcome, clock)
+    # Another migration's Close may have come first, or this one's after a lost reply: the store tells.
+    loaded = old.load()
+    if loaded is None or loaded.manifest.closed is None:
+        raise UnknownOutcome(
+            "the old manifest store does not say that it was closed",
+            hint="run again; nothing was moved",
+            store=old.kind,
+        )
+    _refuse_third(loaded.manifest, kind)
+    return loaded.manifest
+
+
+def _await(store: ManifestStore, base: Loaded, pending: Pending, clock: Clock) -> Loaded | Conflict:
+    started, poll = clock.monotonic(), _FIRST_POLL
+    while (outcome := store.settle(base, pending)) is None:
+        if clock.monotonic() - started > _LONGEST_WAIT:
+            raise UnknownOutcome(
+                "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
+            )
+        clock.sleep(poll)
+        poll = min(poll * 1.5, _LONGEST_POLL)
+    return outcome
+
+
+@contextmanager
+def _alone(
+    old: ManifestStore, new: ManifestStore, storage: Storage, tap: str, stream: str, clock: Clock, ids: IdSource
+) -> Iterator[None]:
+    """Where a commit could be lost to another writer's, that writer is kept away by the stream's own lock."""
+    with ExitStack() as held:
+        if old.exclusive or new.exclusive:
+            key = layout.stream_lock_key(tap, stream)
+            lock = Lock(storage, key, f"singerlake store migrate {ids()}", LockSettings(), clock, ids)
+            held.enter_context(lock.held())
+        yield
