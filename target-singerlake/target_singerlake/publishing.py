@@ -138,7 +138,7 @@ class Publisher:
         """After ``close``: have each stream's log say that the run failed, as far as the lake still answers."""
         self.status = "failed"
         for channel in self._channels.values():
-            if channel.writer is not None and channel.recorded == "running":
+            if channel.writer is not None and channel.recorded not in ("", self.status):
                 try:
                     channel.writer.record(self._run())
                 except SingerlakeError as error:
