@@ -6,7 +6,13 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.servers.java", "tests.servers.postgres", "tests.servers.s3"]
+pytest_plugins = [
+    "tests.servers.java",
+    "tests.servers.postgres",
+    "tests.servers.s3",
+    "tests.servers.dynamodb",
+    "tests.servers.databases",
+]
 
 # A shared machine may stall anywhere; how long an example takes says nothing about the code. Where CI is set the same
 # examples are tried every time, as hypothesis does by itself there; elsewhere new ones are.

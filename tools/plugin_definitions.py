@@ -22,7 +22,7 @@ from typing import Any
 import click
 import yaml
 
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 DISTRIBUTION = "singerlake"
@@ -151,7 +151,9 @@ def utility_facts(group: click.Group) -> dict[str, Any]:
     from the environment, where Meltano puts them."""
     return {
         "settings_group_validation": [["lake_root"]],
-        "settings": [setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **S3_SETTINGS}.items()],
+        "settings": [
+            setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **STORE_SETTINGS, **S3_SETTINGS}.items()
+        ],
         "commands": {
             "-".join(words): {"args": " ".join(words), "description": summary}
             for words, summary in _commands(group, ())

@@ -72,16 +72,18 @@ def open_store(
     clock: Clock,
     ids: IdSource,
 ) -> ManifestStore:
-    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB; ``lake_id`` gives the identity of a lake
-    that uses this kind, which databases alone ask for. Raises ``SettingError``; a driver's absence is one."""
+    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB; ``lake_id`` gives the identity of a
+    lake that uses this kind, which databases alone ask for. Raises ``SettingError``; a driver's absence is one."""
     if kind == "lockfile":
         return LockfileStore(storage, tap, stream)
     if kind == "log":
         return NumberedStore(kind, ObjectLog(storage, tap, stream, ids), storage, tap, stream, clock)
     if kind == "merge":
         from singerlake.manifests.merge import MergeStore
+        from singerlake.manifests.merge_settings import MergeSettings
 
-        return MergeStore(storage, tap, stream, settings=settings, clock=clock, ids=ids)
+        times = MergeSettings(stale=settings.merge_stale_seconds)
+        return MergeStore(storage, tap, stream, settings=times, clock=clock, ids=ids)
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"

@@ -7,7 +7,7 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import datetime, timezone
 from typing import Protocol
 
@@ -15,7 +15,7 @@ IdSource = Callable[[], str]
 """Gives a fresh identity at each call: 16 characters of lower-case base32hex, 80 random bits."""
 
 
-class Clock(Protocol):
+class Clock(Hashable, Protocol):
     """What the package needs to know of time."""
 
     def now(self) -> datetime:

@@ -88,7 +88,7 @@ STORE_SETTINGS: dict[str, dict[str, Any]] = {
         "For the manifest store `merge`: by how much a writer's clock may differ from the storage's. Commits settle "
         "after twice this and six seconds.",
         default=2,
-        minimum=1,
+        minimum=2,
     ),
 }
 """The settings of manifest stores, name -> JSON Schema. Each serves the store it is named after."""

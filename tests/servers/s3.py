@@ -121,11 +121,11 @@ class S3Server:
 
     def calm(self) -> None:
         """End all faults and forget the requests seen."""
-        self._control("DELETE")
+        self.control("DELETE")
 
     def requests(self) -> list[Request]:
         """The requests seen since the last call, oldest first."""
-        return [Request(**each) for each in json.loads(self._control("GET"))]
+        return [Request(**each) for each in json.loads(self.control("GET"))]
 
     def _add(
         self, kind: str, methods: str, times: int, key_contains: str, conditional_only: bool, **more: object
@@ -138,9 +138,10 @@ class S3Server:
             "conditional_only": conditional_only,
             **more,
         }
-        self._control("POST", json.dumps(fault).encode())
+        self.control("POST", json.dumps(fault).encode())
 
-    def _control(self, method: str, body: bytes | None = None) -> bytes:
+    def control(self, method: str, body: bytes | None = None) -> bytes:
+        """Speak to the server about itself: faults and requests seen."""
         request = urllib.request.Request(f"{self.endpoint_url}/_control", data=body, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=30) as reply:
@@ -150,8 +151,15 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """A fresh, empty server on a free port of 127.0.0.1; it ends with the block, or with this process."""
+    with server_process("tests.servers.s3_process") as endpoint_url:
+        yield S3Server(endpoint_url)
+
+
+@contextmanager
+def server_process(module: str) -> Iterator[str]:
+    """Run a module that serves on a port which it prints; gives the endpoint URL. It ends with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.s3_process", ACCESS_KEY_ID],
+        [sys.executable, "-m", module, ACCESS_KEY_ID],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -160,8 +168,8 @@ def s3_server() -> Iterator[S3Server]:
     try:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
-        assert port.isdigit(), "the S3 server did not start; its own error output says why"
-        yield S3Server(f"http://127.0.0.1:{port}")
+        assert port.isdigit(), "the server did not start; its own error output says why"
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.communicate()

@@ -42,7 +42,7 @@ class _Dropped(ConnectionAbortedError):
     """Ends a request without a reply, or without the rest of it."""
 
 
-def _hang_up(environ: Environ) -> _Dropped:
+def hang_up(environ: Environ) -> _Dropped:
     """Close the client's connection; raise what this gives."""
     environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
     return _Dropped()
@@ -60,7 +60,7 @@ class Application:
         self._seen: list[dict[str, Any]] = []
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        body = _read_body(environ)
+        body = read_body(environ)
         if environ["PATH_INFO"] == "/_control":
             status, headers, reply = self._control(environ["REQUEST_METHOD"], body)
         elif "/s3/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
@@ -98,12 +98,12 @@ class Application:
         elif kind == "refuse_quoted_etags" and environ.get("HTTP_IF_MATCH", "").startswith('"'):
             return _error(412, "PreconditionFailed")
         elif kind == "drop_request":
-            raise _hang_up(environ)
+            raise hang_up(environ)
         elif kind == "error" and fault and not fault["after"]:
             return _error(fault["status"], fault["code"])
         reply = self._forward(environ, body)
         if kind == "drop_reply":
-            raise _hang_up(environ)
+            raise hang_up(environ)
         if kind == "error" and fault and fault["after"]:
             return _error(fault["status"], fault["code"])
         if kind == "truncate":
@@ -153,20 +153,20 @@ class Application:
         return started[0], started[1], reply
 
 
-def _read_body(environ: Environ) -> bytes:
+def read_body(environ: Environ) -> bytes:
     """The whole request body, before anything happens: a request cut off in the middle has no effect."""
     if environ.get("HTTP_TRANSFER_ENCODING", "") == "chunked":
         return bytes(environ["wsgi.input"].read())
     length = int(environ.get("CONTENT_LENGTH") or 0)
     body: bytes = environ["wsgi.input"].read(length)
     if len(body) != length:
-        raise _hang_up(environ)
+        raise hang_up(environ)
     return body
 
 
 def _truncated(environ: Environ, reply: bytes) -> Iterator[bytes]:
     yield reply[: len(reply) // 2]
-    raise _hang_up(environ)
+    raise hang_up(environ)
 
 
 def _error(status: int, code: str) -> Reply:
@@ -181,9 +181,9 @@ class _Handler(MotoRequestHandler):
         """Say nothing: tests read the requests from the control path."""
 
 
-def main() -> None:
+def serve(application: Application) -> None:
     """Serve on a free port of 127.0.0.1, say which on standard output, end with standard input."""
-    server = make_server("127.0.0.1", 0, Application(sys.argv[1]), threaded=True, request_handler=_Handler)
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)
     sys.stdin.read()
@@ -191,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(Application(sys.argv[1]))

@@ -13,7 +13,6 @@ from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
 
-
 _OWN_BEGINNING = b'{"format":%d,' % FORMAT
 
 

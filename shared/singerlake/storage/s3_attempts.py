@@ -37,10 +37,15 @@ class Write(Generic[Result]):
 
 
 def settle(
-    write: Write[Result], *, clock: Clock, translate: Callable[[Exception], SingerlakeError], key: str
+    write: Write[Result],
+    *,
+    clock: Clock,
+    translate: Callable[[Exception], SingerlakeError],
+    key: str,
+    judge: Callable[[Exception], Meaning] = meaning,
 ) -> Result:
     """The result of a write. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
-    once something may have."""
+    once something may have. ``judge`` says what an error means, of S3 where nothing else is given."""
     began = clock.monotonic()
     unclear = False
     last: Exception | None = None
@@ -53,7 +58,7 @@ def settle(
             return write.send()
         except Exception as error:
             last = error
-            means = meaning(error)
+            means = judge(error)
             if means is Meaning.FATAL or (means is Meaning.REFUSED and not write.conditional):
                 break
             if means is Meaning.REFUSED and not unclear:
@@ -64,7 +69,7 @@ def settle(
             if seen is not None:
                 return seen
     assert last is not None
-    if meaning(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
+    if judge(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
         return seen
     if not unclear:
         raise translate(last) from last

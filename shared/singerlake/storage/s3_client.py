@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from singerlake.errors import AccessDenied, SettingError
@@ -23,6 +24,8 @@ _SETTING_NAMES = {
     "path_style": "s3_path_style",
 }
 _FALLBACK_REGION = "us-east-1"
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class S3Settings:
         if self.profile and self.access_key_id:
             raise SettingError("aws_profile and aws_access_key_id are both set", hint="keep one of them")
         if self.endpoint_url:
-            self._check_endpoint(self.endpoint_url)
+            check_endpoint("s3_endpoint_url", self.endpoint_url)
 
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may show."""
@@ -72,14 +75,15 @@ class S3Settings:
         if getattr(self, name) and not getattr(self, needed):
             raise SettingError(f"{_SETTING_NAMES[name]} is set without {_SETTING_NAMES[needed]}", hint="set both")
 
-    def _check_endpoint(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingError("s3_endpoint_url is not a URL", hint="write http://host:port or https://host")
-        if parts.username or parts.password:
-            raise SettingError(
-                "s3_endpoint_url holds credentials", hint="put them into aws_access_key_id and its secret"
-            )
+
+def check_endpoint(name: str, url: str) -> None:
+    """Refuse what is no endpoint, or holds what messages must not show. ``name`` is the setting's. Raises
+    ``SettingError``, which does not show the URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingError(f"{name} is not a URL", hint="write http://host:port or https://host")
+    if parts.username or parts.password:
+        raise SettingError(f"{name} holds credentials", hint="put them into aws_access_key_id and its secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +97,32 @@ class Clients:
 
 def connect(settings: S3Settings) -> Clients:
     """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
+    return in_session(
+        settings,
+        lambda session: Clients(
+            patient=_client(session, settings, attempts=5), single=_client(session, settings, attempts=1)
+        ),
+    )
+
+
+def in_session(settings: S3Settings, make: Callable[[Any], Result]) -> Result:
+    """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
+    AWS; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
     import boto3
     import botocore.exceptions
 
     _keep_tokens_out_of_logs()
     try:
-        session = boto3.Session(botocore_session=_session(settings))
-        return Clients(patient=_client(session, settings, attempts=5), single=_client(session, settings, attempts=1))
+        return make(boto3.Session(botocore_session=_session(settings)))
     except botocore.exceptions.ProfileNotFound as error:
         raise AccessDenied(
             "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
         ) from error
     except botocore.exceptions.BotoCoreError as error:
         raise SettingError(
-            "no S3 client can be made from these settings", hint="check the aws_ and s3_ ones", reason=str(error)
+            "no client of AWS can be made from these settings",
+            hint="check the aws_ ones and the endpoint",
+            reason=str(error),
         ) from error
 
 
@@ -134,8 +150,13 @@ def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
     if settings.endpoint_url:  # most stores other than AWS refuse the checksum trailers that botocore adds by default
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
-    region = settings.region or session.region_name or (_FALLBACK_REGION if settings.endpoint_url else None)
+    region = region_for(settings, session, settings.endpoint_url)
     return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+
+
+def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
+    """The region to sign for: servers other than AWS take any."""
+    return settings.region or session.region_name or (_FALLBACK_REGION if endpoint_url else None)
 
 
 def _session(settings: S3Settings) -> Any:

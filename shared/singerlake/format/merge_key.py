@@ -1,0 +1,124 @@
+"""The names of entries in the ``merge`` store: MPS3's coding of time and order, without its two clashes.
+
+``manifest.json@<time>_<session>_<count>``, time in 42 bits of milliseconds since 1970 and count in 10 bits, both in
+base 32 and descending, so that a listing, which only goes upwards, begins with the newest. Where MPS3 takes three
+characters of a UUID for the session, here it is a whole identity; and a session ends before its count would (MPS3's
+1,025th write has a name that no reader takes for an entry).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from singerlake.clock import IdSource
+
+NAME = "manifest.json@"
+"""Begins the name of every entry below a stream's ``_log/``."""
+LAST_CHANGE = "last_change"
+"""The object below ``_log/`` that is touched after each write."""
+TIME_BITS = 42
+COUNT_BITS = 10
+LAST_TIME = 2**TIME_BITS - 1
+"""2109-05-15T07:35:11.103Z, in milliseconds since 1970."""
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+_ENTRY = re.compile(re.escape(NAME) + r"([0-9a-v]{9})_([0-9a-v]+)_([0-9a-v]{2})\Z", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def ascending(number: int, bits: int) -> str:
+    """``number`` in base 32, padded so that names sort as numbers do. Raises ``ValueError`` where it does not fit."""
+    if not 0 <= number < 2**bits:
+        raise ValueError(f"{number} does not fit into {bits} bits")
+    width = -(-bits // 5)
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(width)))
+
+
+def descending(number: int, bits: int) -> str:
+    """The same, sorting the other way round."""
+    return ascending(2**bits - 1 - number, bits)
+
+
+def from_descending(text: str, bits: int) -> int | None:
+    """The number that ``descending`` makes ``text`` of; None where there is none."""
+    if len(text) != -(-bits // 5) or any(digit not in _DIGITS for digit in text):
+        return None
+    number = 2**bits - 1 - int(text, 32)
+    return number if number >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKey:
+    """Where an entry stands: ``time`` in milliseconds since 1970. Of entries of one time, those of one session are in
+    the order of ``count``, those of two in the order of their names backwards."""
+
+    time: int
+    session: str
+    count: int
+
+    @property
+    def name(self) -> str:
+        """The entry's name below ``_log/``; greater names are older entries."""
+        return f"{NAME}{descending(self.time, TIME_BITS)}_{self.session}_{descending(self.count, COUNT_BITS)}"
+
+
+def entry_key(name: str) -> EntryKey | None:
+    """What an entry's name says; None for anything else."""
+    found = _ENTRY.match(name)
+    if found is None:
+        return None
+    time = from_descending(found.group(1), TIME_BITS)
+    count = from_descending(found.group(3), COUNT_BITS)
+    return EntryKey(time, found.group(2), count) if time is not None and count is not None else None
+
+
+def name_before(time: int) -> str:
+    """A name after those of all entries at or after ``time``, and before those of all that are older."""
+    return NAME + descending(min(max(time - 1, 0), LAST_TIME), TIME_BITS)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Whole milliseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def moment(time: int) -> datetime:
+    """The inverse of ``milliseconds``."""
+    return _EPOCH + timedelta(milliseconds=time)
+
+
+def counts(time: int, modified: datetime, stale: int) -> bool:
+    """Whether an entry named for ``time`` was written by a clock that was right enough: less than ``stale``
+    milliseconds from storage's. Everybody must judge alike, and of one object some storages tell milliseconds in a
+    listing and only seconds to a HEAD, so the parts of a second are left out."""
+    return abs(time - milliseconds(modified.replace(microsecond=0))) < stale
+
+
+class EntryKeys:
+    """The keys of one writer, each later than the one before, whatever its clock does."""
+
+    def __init__(self, ids: IdSource) -> None:
+        self._ids = ids
+        self._session = ids()
+        self._count = 0
+        self.last: EntryKey | None = None
+        """The last key given, unless it was taken back."""
+
+    def next(self, now: int) -> EntryKey:
+        """A key for ``now``, or for as little after it as the order demands."""
+        if self._count >= 2**COUNT_BITS:
+            self._session, self._count = self._ids(), 0
+        earliest = -1
+        if self.last is not None:
+            # Two sessions at one time would be in the order of their names, which is none of the writer's.
+            earliest = self.last.time if self.last.session == self._session else self.last.time + 1
+        key = EntryKey(min(max(now, earliest, 0), LAST_TIME), self._session, self._count)
+        self._count += 1
+        self.last = key
+        return key
+
+    def back_to(self, last: EntryKey | None) -> None:
+        """Forget the keys after ``last``, since what was written under them can never count."""
+        self.last = last

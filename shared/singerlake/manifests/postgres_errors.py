@@ -1,0 +1,120 @@
+"""What PostgreSQL's errors mean for a person. No text of libpq about a connection gets out: where ``postgres_url`` has
+a mistake in it, libpq quotes the part that it could not read, and that may be the password."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from singerlake.errors import (
+    AccessDenied,
+    CorruptObject,
+    SettingError,
+    SingerlakeError,
+    StorageFull,
+    StorageUnavailable,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+CREATE = "run 'singerlake store create'"
+
+_CONTENDED = frozenset(("40001", "40P01"))
+"""Serialization failure, deadlock: nothing was done, and the same again may succeed."""
+LOCK_NOT_AVAILABLE = "55P03"
+_NO_TABLES = frozenset(("42P01", "42703", "3F000"))
+UNIQUE_VIOLATION = "23505"
+
+# From libpq's, psycopg's and the server's own messages; what a server says in another language falls through.
+_NO_HOST = "correct the host, and write @, : and / in the password as %40, %3A and %2F"
+_CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
+    (r"password authentication failed", AccessDenied, "refused the user or the password", "correct them"),
+    (r"no password supplied", AccessDenied, "asks for a password, and there is none", "add the password"),
+    (
+        r"no pg_hba.conf entry",
+        AccessDenied,
+        "lets nobody in from here",
+        "allow this client in the server's pg_hba.conf",
+    ),
+    (r"permission denied for database", AccessDenied, "does not let this user into the database", "grant connect"),
+    (r"authentication failed|role \".*\" does not exist", AccessDenied, "refused the user", "correct the user"),
+    (r"database \".*\" does not exist", SettingError, "has no database of that name", "correct or create the database"),
+    (r"(resolve|translate) host", SettingError, "has no address", _NO_HOST),
+    (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
+    (r"support SSL|certificate|SSL error", SettingError, "speaks no TLS that sslmode accepts", "correct sslmode"),
+    (r"unrecognized configuration|invalid ", SettingError, "cannot take an option", "correct the options"),
+    (r"too many|connection slots", StorageUnavailable, "has no connection left", "use fewer writers at a time"),
+    (r"starting up|shutting down|recovery", StorageUnavailable, "is starting or ending", "wait for it"),
+    (r"timeout", StorageUnavailable, "did not answer in time", "check that it runs and can be reached"),
+)
+"""What a message holds, and the error it becomes: class, what the server did, next step."""
+
+
+def bad_url() -> SettingError:
+    """A ``postgres_url`` that libpq cannot read."""
+    return SettingError(
+        "postgres_url is not a libpq connection URL (its value is not shown)",
+        hint="write postgresql://user:password@host:5432/database, with @, : and / in the password as %40, %3A and %2F",
+    )
+
+
+def cannot_connect(message: str) -> SingerlakeError:
+    """Why a connection did not come about, in words that hold nothing of libpq's ``message`` or of the URL."""
+    for pattern, kind, what, hint in _CONNECTING:
+        if re.search(pattern, message):
+            return kind(f"the server that postgres_url names {what}", hint=f"{hint} (postgres_url), then run again")
+    return StorageUnavailable(
+        "no connection to the server that postgres_url names",
+        hint="check that it runs and can be reached, and postgres_url, then run again; nothing was changed",
+    )
+
+
+def is_contended(error: psycopg.Error) -> bool:
+    """Whether a whole transaction is to be tried again, because others were at the same rows."""
+    return error.sqlstate in _CONTENDED
+
+
+def no_schema(schema: str) -> SettingError:
+    """There are no tables where ``postgres_schema`` says."""
+    return SettingError(
+        "the database has no tables of a manifest store in postgres_schema",
+        hint=f"{CREATE}, or correct postgres_schema; nothing was written",
+        postgres_schema=schema,
+    )
+
+
+def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
+    """What the server answered to a statement, as an error of this package."""
+    state = error.sqlstate or ""
+    if state in _NO_TABLES:
+        return no_schema(schema)
+    if state == "42501":
+        return AccessDenied(
+            "PostgreSQL lets this user not do it",
+            hint="grant usage and create on the schema and all on its tables, or correct postgres_url",
+            postgres_schema=schema,
+        )
+    if state == "25006" or (state == "0A000" and "standby" in str(error)):
+        return StorageUnavailable(
+            "the server that postgres_url names takes no writes",
+            hint="it is a standby: let postgres_url lead to the primary, then run again; nothing was changed",
+        )
+    if state in ("53100", "53200"):
+        return StorageFull("PostgreSQL has no space left", hint="make room on the server, then run again", state=state)
+    if state.startswith(("21", "22", "23")):
+        return CorruptObject(
+            "the tables of the manifest store do not fit the state they hold",
+            hint="run 'singerlake rebuild'; nothing was changed",
+            constraint=error.diag.constraint_name,
+            state=state,
+        )
+    if state == "57014":
+        return StorageUnavailable(
+            "PostgreSQL took too long over a statement", hint="run again; nothing was changed", state=state
+        )
+    return StorageUnavailable(
+        f"PostgreSQL failed: {error.diag.message_primary or 'the connection was lost'}",
+        hint="run again; nothing was changed",
+        state=state,
+    )

@@ -1,0 +1,240 @@
+"""The HTTP fault proxy's process: ``python -m tests.servers.fault_proxy_http HOST PORT [SINCE FACTOR]``.
+
+Each request is read whole, held against the rules, and sent on over a connection of its own; clients keep theirs.
+A request is described as ``PUT /bucket/key?query``, with the value of ``X-Amz-Target`` and the body behind it where
+there is such a header, since all of DynamoDB is one path.
+
+With SINCE, in seconds since 1970, and FACTOR the server's clock seems to run faster from that time on: what went
+through here was written when the fast clock says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import format_datetime
+from urllib.parse import unquote
+
+from tests.servers.fault_proxy_rules import Rule, Rules
+
+_LIMIT = 1 << 22
+_ENDS = {"connection", "expect", "content-length", "transfer-encoding", "content-md5", "keep-alive"}
+
+
+_ENTRY = re.compile(rb"<Key>([^<]*)</Key>(\s*)<LastModified>[^<]*</LastModified>")
+
+
+class _Over(Exception):
+    """The client's connection is done with."""
+
+
+@dataclass
+class Request:
+    """One request as it came; ``body`` is what goes over the wire, chunk framing included."""
+
+    line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+    @property
+    def described(self) -> str:
+        method, target, _ = self.line.split(" ", 2)
+        operation = self.header("x-amz-target")
+        more = f" {operation} {self.body.decode('utf-8', 'replace')}" if operation else ""
+        return f"{method} {unquote(target)}{more}"
+
+    def encoded(self, body: bytes | None = None) -> bytes:
+        """For the server, on a connection that ends with the reply; with ``body``, one of another length."""
+        kept = [(name, value) for name, value in self.headers if name.lower() not in _ENDS]
+        if body is None and self.header("transfer-encoding"):
+            kept.append(("Transfer-Encoding", self.header("transfer-encoding")))
+        elif body is not None or self.body or self.header("content-length"):
+            kept.append(("Content-Length", str(len(self.body if body is None else body))))
+        kept.append(("Connection", "close"))
+        head = "\r\n".join([self.line, *(f"{name}: {value}" for name, value in kept)])
+        return head.encode("latin-1") + b"\r\n\r\n" + (self.body if body is None else body)
+
+
+class Written:
+    """When objects were written, by the fast clock; HEAD and GET say it in whole seconds, as S3 does."""
+
+    def __init__(self, since: float, factor: float) -> None:
+        self._since = since
+        self._factor = factor
+        self._times: dict[str, datetime] = {}
+
+    def seen(self, request: Request, head: bytes, body: bytes) -> tuple[bytes, bytes]:
+        """A reply with the server's times replaced."""
+        method, target, _ = request.line.split(" ", 2)
+        path, _, query = target.partition("?")
+        if not head.startswith(b"HTTP/1.1 2"):
+            return head, body
+        if method == "PUT":
+            now = self._since + (time.time() - self._since) * self._factor
+            self._times[unquote(path)] = datetime.fromtimestamp(now, timezone.utc)
+        elif "list-type=2" in query:
+            body = _ENTRY.sub(lambda found: self._listed(f"{unquote(path)}/", found), body)
+            head = re.sub(rb"(?i)(content-length:) *\d+", b"\\1 %d" % len(body), head)
+        elif unquote(path) in self._times:
+            stamp = format_datetime(self._times[unquote(path)].replace(microsecond=0), usegmt=True)
+            head = re.sub(rb"(?i)(last-modified:)[^\r]*", b"\\1 " + stamp.encode(), head)
+        return head, body
+
+    def _listed(self, bucket: str, found: re.Match[bytes]) -> bytes:
+        written = self._times.get(bucket + unquote(found[1].decode()))
+        if written is None:
+            return found[0]
+        stamp = written.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        return b"<Key>" + found[1] + b"</Key>" + found[2] + b"<LastModified>" + stamp.encode() + b"</LastModified>"
+
+
+class Proxy:
+    """Between any number of clients and one server."""
+
+    def __init__(self, rules: Rules, host: str, port: int, written: Written | None = None) -> None:
+        self._rules = rules
+        self._server = (host, port)
+        self._written = written
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await _read_request(reader, writer)) is not None:
+                await self._answer(request, writer)
+        except (_Over, ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        rule = self._rules.meet(request.described)
+        effect = rule.effect if rule else ""
+        if rule is not None and effect == "late":
+            task = asyncio.create_task(self._send_late(request, rule))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+            raise _reset(writer)
+        if rule is not None and effect == "park" and not rule.after:
+            await rule.wait()
+        if effect == "cut_request":
+            await self._send_half(request)
+            raise _reset(writer)
+        if rule is not None and effect in ("drop", "error") and not rule.after:
+            reply = _error(rule, request)
+        else:
+            shorter = request.body[: len(request.body) // 2] if effect == "truncate" else None
+            reply = await self._send(request, shorter)
+        if rule is not None:
+            rule.done += 1
+            if effect == "park" and rule.after:
+                await rule.wait()
+            if effect == "drop":
+                raise _reset(writer)
+            if effect == "error" and rule.after:
+                reply = _error(rule, request)
+            if effect == "cut_reply":
+                writer.write(reply[: len(reply) - 1])
+                await writer.drain()
+                raise _Over
+        writer.write(reply)
+        await writer.drain()
+
+    async def _send(self, request: Request, shorter: bytes | None = None) -> bytes:
+        """The server's whole reply, marked as one after which the connection stays."""
+        reader, writer = await asyncio.open_connection(*self._server)
+        try:
+            writer.write(request.encoded(shorter))
+            await writer.drain()
+            head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+        if self._written is not None:
+            head, body = self._written.seen(request, head, body)
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+    async def _send_half(self, request: Request) -> None:
+        """The request up to the middle of its body, as a client that died leaves it."""
+        encoded = request.encoded()
+        _, writer = await asyncio.open_connection(*self._server)
+        writer.write(encoded[: len(encoded) - len(request.body) // 2 - 1])
+        await writer.drain()
+        _reset(writer)
+
+    async def _send_late(self, request: Request, rule: Rule) -> None:
+        """What was on its way when its sender gave up."""
+        await rule.wait()
+        await self._send(request)
+        rule.done += 1
+
+
+async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    line, *rest = head[:-4].split("\r\n")
+    headers = [(name, value.strip()) for name, _, value in (each.partition(":") for each in rest)]
+    request = Request(line, headers, b"")
+    if request.header("expect").lower() == "100-continue":
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if "chunked" in request.header("transfer-encoding").lower():
+        request.body = await _read_chunks(reader)
+    else:
+        request.body = await reader.readexactly(int(request.header("content-length") or 0))
+    return request
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    parts = []
+    while True:
+        size = await reader.readuntil(b"\r\n")
+        length = int(size.partition(b";")[0], 16)
+        parts += [size, await reader.readexactly(length + 2)]
+        if length == 0:
+            return b"".join(parts)
+
+
+def _error(rule: Rule, request: Request) -> bytes:
+    """An error as S3 or DynamoDB words it. The effect ``drop`` never gets to send one."""
+    if request.header("x-amz-target"):
+        kind = "application/x-amz-json-1.0"
+        body = f'{{"__type":"com.amazonaws.dynamodb.v20120810#{rule.code}","message":"injected"}}'
+    else:
+        kind = "application/xml"
+        body = f"<Error><Code>{rule.code}</Code><Message>injected</Message></Error>"
+    if request.line.startswith("HEAD "):
+        body = ""
+    head = f"HTTP/1.1 {rule.status} Injected\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
+def _reset(writer: asyncio.StreamWriter) -> _Over:
+    """Break a connection off, so that the peer sees a reset; raise what this gives."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    return _Over()
+
+
+async def main() -> None:
+    """Serve on a free port of 127.0.0.1, say which on standard output, end with standard input."""
+    rules = Rules()
+    written = Written(float(sys.argv[3]), float(sys.argv[4])) if sys.argv[3:] else None
+    proxy = Proxy(rules, sys.argv[1], int(sys.argv[2]), written)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=_LIMIT)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await rules.obey()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
