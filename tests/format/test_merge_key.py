@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -138,7 +139,7 @@ def test_the_1025th_entry_has_another_session_and_comes_after_the_others() -> No
     assert len({key.session for key in made[:1024]}) == 1
     assert made[1024].session != made[0].session
     assert made[1024].time == NOW + 1
-    assert all(later(one, other) for one, other in zip(made, made[1:], strict=False))
+    assert all(later(one, other) for one, other in pairwise(made))
     assert all(entry_key(key.name) == key for key in made)
 
 
@@ -160,7 +161,7 @@ def test_the_keys_of_one_writer_only_grow_whatever_its_clock_does(falling: bool,
     for move in moves:
         now += move
         made += [keys.next(now) for _ in range(300)]
-    assert all(later(one, other) for one, other in zip(made, made[1:], strict=False))
+    assert all(later(one, other) for one, other in pairwise(made))
     assert len({key.name for key in made}) == len(made)
 
 

@@ -89,9 +89,7 @@ def test_what_no_single_patch_says_is_not_said_wrongly(first: dict[str, Any], se
 
 
 @given(PATCHES, PATCHES)
-def test_only_an_object_after_another_value_cannot_be_composed(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
+def test_only_an_object_after_another_value_cannot_be_composed(first: dict[str, Any], second: dict[str, Any]) -> None:
     def clashes(one: dict[str, Any], other: dict[str, Any]) -> bool:
         shared = [(one[name], other[name]) for name in one.keys() & other.keys() if isinstance(other[name], dict)]
         return any(not isinstance(before, dict) or clashes(before, after) for before, after in shared)
@@ -152,9 +150,7 @@ def rebase(schema: Any, name: str) -> Rebase:
 
 
 CHANGES: st.SearchStrategy[Change] = (
-    st.builds(
-        AddFiles, files=ROWS, schemas=st.dictionaries(TEXT, SCHEMAS, max_size=2), run=st.none() | RUNS
-    )
+    st.builds(AddFiles, files=ROWS, schemas=st.dictionaries(TEXT, SCHEMAS, max_size=2), run=st.none() | RUNS)
     | replacements()
     | st.builds(
         RetireFiles, files=st.lists(st.tuples(TEXT, TEXT), max_size=3, unique_by=lambda pair: pair[0]).map(tuple)

@@ -1,4 +1,4 @@
-"""Writers of one stream in the ``merge`` store, each with a clock of its own, on a storage whose clock alone is right."""
+"""Writers of one stream in the ``merge`` store, each with its own clock, on a storage whose clock alone is right."""
 
 from __future__ import annotations
 

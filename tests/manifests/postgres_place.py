@@ -125,9 +125,10 @@ def consistent(place: PostgresPlace) -> Manifest:
     """The state as loaded, after a look at whether the tables agree with one another."""
     manifest = place.state()
     check_log(manifest)
-    files = place.query("SELECT file_id, updated = 'infinity' FROM files WHERE table_id = %s")
-    assert {id for id, forever in files if forever} == {file.id for file in manifest.files}
-    assert {id for id, forever in files if not forever} == {file.id for file in manifest.retired}
+    files = place.query("SELECT \"offset\", file_id, path FROM files WHERE updated = 'infinity' AND table_id = %s")
+    assert sorted(files) == [(file.offset, file.id, file.path) for file in manifest.files]
+    retired = place.query("SELECT file_id FROM files WHERE updated <> 'infinity' AND table_id = %s")
+    assert sorted(retired) == sorted((file.id,) for file in manifest.retired)
     return manifest
 
 

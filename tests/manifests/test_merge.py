@@ -434,9 +434,7 @@ def test_whatever_a_closed_stream_is_told_later_is_void(crew: Crew) -> None:
     assert ada.settled(closing) == crew.state()
     assert crew.listed() == ["before"]
     fresh = crew.member()
-    refused = fresh.store.commit(
-        fresh.known(), Transaction(id="t", at="", change=add(new_file("x")))
-    )
+    refused = fresh.store.commit(fresh.known(), Transaction(id="t", at="", change=add(new_file("x"))))
     assert isinstance(refused, Conflict)
     assert refused.successor == "log"
 
@@ -791,7 +789,9 @@ def test_every_touch_makes_another_body() -> None:
     assert len(bodies) == 5
 
 
-def test_entries_of_a_log_that_was_closed_are_none_of_the_log_that_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_entries_of_a_log_that_was_closed_are_none_of_the_log_that_begins_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     crew = Crew()
     crew.born()
     old = crew.member()

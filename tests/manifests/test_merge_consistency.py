@@ -1,10 +1,11 @@
-"""Writers with wrong clocks, lost answers, deaths and trims at any time: everybody sees one log, in which every writer's
-commits are in its order, what was stored is there once, and nothing ever moves."""
+"""Writers with wrong clocks, lost answers, deaths and trims at any time: everybody sees one log, in which every
+writer's commits are in its order, what was stored is there once, and nothing ever moves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -175,7 +176,7 @@ def refold(crew: Crew, state: Manifest) -> None:
     floor = crew.floor()
     assert records == [] or records[-1].number == state.transaction.number
     records = [record for record in records if record.number > floor]
-    for one, other in zip(records, records[1:], strict=False):
+    for one, other in pairwise(records):
         assert (other.number, other.after) == (one.number + 1, one.id)
         assert one.until <= other.until
     keys = [held.key for record in records for held in record.entries]
@@ -204,4 +205,3 @@ def test_a_dead_writer_s_commits_keep_their_order_too() -> None:
         world.dies(who, 0)
     end(world)
     assert len(crew.listed()) == 20
-

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -124,7 +125,7 @@ def consistent(crew: Crew, expected: set[str]) -> None:
     records = list(crew.records())
     names = [held.key for record in records for held in record.entries]
     assert len(set(names)) == len(names)
-    for one, other in zip(records, records[1:], strict=False):
+    for one, other in pairwise(records):
         assert (other.number, other.after) == (one.number + 1, one.id)
 
 

@@ -54,9 +54,9 @@ def test_the_error_names_the_setting() -> None:
         MergeSettings(stale=1)
 
 
-def measured(skew: float, *, cut: bool = False, sent: float = 0.0, effect: float = 0.0, received: float = 0.0) -> tuple[
-    FakeClock, Skewed, StorageTime
-]:
+def measured(
+    skew: float, *, cut: bool = False, sent: float = 0.0, effect: float = 0.0, received: float = 0.0
+) -> tuple[FakeClock, Skewed, StorageTime]:
     """A measurement: sent, taking effect and answered at those seconds of the true time."""
     true = FakeClock()
     clock = Skewed(true, skew)

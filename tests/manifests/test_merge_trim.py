@@ -35,9 +35,7 @@ def restore(crew: Crew) -> None:
     """Everything is copied into a new bucket: the same objects, of today."""
     crew.wait(5000)
     now = crew.clock.now()
-    crew.storage._objects = {
-        key: Stored(stored.body, crew.ids(), now) for key, stored in crew.storage._objects.items()
-    }
+    crew.storage._objects = {key: Stored(stored.body, crew.ids(), now) for key, stored in crew.storage._objects.items()}
 
 
 def test_records_go_with_their_entries_and_what_is_kept_goes_on() -> None:

@@ -140,9 +140,7 @@ def test_who_took_too_long_between_the_look_and_the_write_does_not_write(crew: C
     assert crew.listed() == ["a"]
 
 
-def test_a_write_that_may_have_replaced_what_others_read_is_said(
-    crew: Crew, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_write_that_may_have_replaced_what_others_read_is_said(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
     writer = crew.member()
     pending = writer.commit("a")
     crew.wait()

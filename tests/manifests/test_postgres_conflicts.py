@@ -142,7 +142,7 @@ def test_a_deadlock_is_tried_again_as_a_whole(rival: Rival, seen: list[str | Non
     base = rival.place.born()
     rival.connection.execute("SET deadlock_timeout TO '1h'")
     impatient = rival.place.but(url=rival.place.url + "?options=-c%20deadlock_timeout%3D2s")
-    rival.begin("INSERT INTO files (table_id, file_id, path) VALUES (%s, 'a', 'x')")
+    rival.begin("INSERT INTO files (table_id, file_id, path, \"offset\") VALUES (%s, 'a', 'x', 0)")
     outcome = rival.meanwhile(lambda: impatient.commit(base, add(new_file("a"))))
     # Now each waits for the other, until the server ends the store's transaction.
     rival.connection.execute("UPDATE streams SET runs = runs WHERE table_id = %s", (rival.place.table_id,))

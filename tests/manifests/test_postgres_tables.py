@@ -16,6 +16,7 @@ from singerlake.format.transactions import (
     ReplaceFiles,
     RetireFiles,
 )
+from singerlake.manifests import postgres
 from singerlake.manifests.port import Pending
 from singerlake.manifests.publish import BEHIND
 from singerlake.storage.memory import MemoryStorage
@@ -83,10 +84,29 @@ def test_a_row_that_does_not_fit_its_transactions_stops_a_commit(place: Postgres
 
 def test_a_file_that_the_tables_know_and_the_state_does_not_is_never_listed_twice(place: PostgresPlace) -> None:
     base = place.born()
-    place.change("INSERT INTO files (table_id, file_id, path) VALUES (%s, 'a', 'x')")
+    place.change("INSERT INTO files (table_id, file_id, path, \"offset\") VALUES (%s, 'a', 'x', 0)")
     before = place.rows()
-    with pytest.raises(CorruptObject, match="do not fit"):
+    with pytest.raises(CorruptObject, match="do not hold"):
         place.commit(base, add(new_file("a")))
+    assert place.rows() == before
+
+
+LOST = {
+    "a reference": "DELETE FROM file_references WHERE file_id = 'a' AND table_id = %s",
+    "a file": "DELETE FROM files WHERE file_id = 'a' AND table_id = %s",
+    "a retired file": "DELETE FROM files WHERE file_id = 'o' AND table_id = %s",
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place: PostgresPlace, what: str) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3)), RetireFiles(files=(("o", "x/o"),)))
+    place.change(LOST[what])
+    before = place.rows()
+    cleared = msgspec.structs.replace(base.manifest, lineage="new", retired=())
+    change = Rebase(manifest=cleared) if "retired" in what else ReplaceFiles(old=("a",), new=(new_file("b", 3),))
+    with pytest.raises(CorruptObject, match="do not hold"):
+        place.commit(base, change)
     assert place.rows() == before
 
 
@@ -112,7 +132,11 @@ def test_readers_get_every_run_s_end_and_nothing_older_than_an_hour(place: Postg
     assert published(place) == 2
 
 
-def test_trimming_leaves_the_last_transactions_and_the_state(place: PostgresPlace) -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 10_000])
+def test_trimming_leaves_the_last_transactions_and_the_state(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(postgres, "_TRIMMED_AT_ONCE", at_once)
     store, base = place.store(), place.born()
     assert place.but(table_id="lake/t/none").store().trim(keep=2).transactions == 0
     last = place.committed(base, *(add(new_file(f"f{number}")) for number in range(5)))

@@ -54,6 +54,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     if manifest.closed is not None:
         return Conflict(f"the stream was closed and goes on in {manifest.closed}", successor=manifest.closed)
     change = transaction.change
+    if _names_twice(change):
+        return Conflict("one file is named twice")
     if isinstance(change, tx.AddFiles):
         fields = _add(manifest, change, transaction.at)
     elif isinstance(change, tx.ReplaceFiles):
@@ -72,6 +74,17 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     return msgspec.structs.replace(manifest, transaction=position, **fields)
 
 
+def _names_twice(change: tx.Change) -> bool:
+    ids: list[str] = []
+    if isinstance(change, tx.AddFiles):
+        ids = [file.id for file in change.files]
+    elif isinstance(change, tx.ReplaceFiles):
+        ids = [*change.old, *(file.id for file in change.new)]
+    elif isinstance(change, tx.RetireFiles):
+        ids = [id for id, _ in change.files]
+    return len(set(ids)) != len(ids)
+
+
 def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | Conflict:
     offset = manifest.next_offset
     added: list[DataFile] = []
@@ -80,7 +93,10 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         gone = manifest.retired_by_id.get(file.id)
         if gone is not None and gone.by is None:
             return Conflict(f"file {file.id} was retired as an orphan; upload it again under a new id")
-        if gone is not None or file.id in manifest.by_id:
+        there = manifest.by_id.get(file.id)
+        if there is not None and there.sha256 != file.sha256:
+            return Conflict(f"file {file.id} is listed with other content")
+        if gone is not None or there is not None:
             continue
         schema = change.schemas.get(file.version)
         if schema is None and file.version not in schemas:

@@ -17,7 +17,7 @@ _OWN_BEGINNING = b'{"format":%d,' % FORMAT
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """A million new objects, none of them garbage: looking through them again and again takes longer than making
     them."""
     on = gc.isenabled()
@@ -43,7 +43,7 @@ def from_json(body: bytes, *, key: str) -> Manifest:
     if not body.startswith(_OWN_BEGINNING):
         check_format(body, key=key)
     try:
-        with _without_collections():
+        with collector_paused():
             return decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObject(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from singerlake.clock import Clock
-from singerlake.errors import TooManyConflicts, UnknownOutcome
+from singerlake.errors import StorageUnavailable, TooManyConflicts, UnknownOutcome
 from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest
+from singerlake.format.model import Manifest, NewFile
 from singerlake.format.transactions import AddFiles, Change, ReplaceFiles, Transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
@@ -44,7 +44,12 @@ def commit_transaction(
         if conflict is None:
             clock.sleep(ceiling * clock.jitter())
             ceiling = min(ceiling * _GROWTH, _LONGEST_CEILING)
-        fresh = store.catch_up(base)
+        try:
+            fresh = store.catch_up(base)
+        except StorageUnavailable as error:
+            if unknown is not None:
+                raise unknown from error
+            raise
         if fresh is None:
             raise UnknownOutcome(
                 "the stream's state disappeared while a transaction was being committed",
@@ -70,11 +75,12 @@ def is_done(manifest: Manifest, change: Change) -> bool:
         files = change.new
     else:
         return False
-    return bool(files) and all(_known(manifest, file.id) for file in files)
+    return bool(files) and all(_known(manifest, file) for file in files)
 
 
-def _known(manifest: Manifest, file_id: str) -> bool:
-    if file_id in manifest.by_id:
-        return True
-    gone = manifest.retired_by_id.get(file_id)
+def _known(manifest: Manifest, file: NewFile) -> bool:
+    listed = manifest.by_id.get(file.id)
+    if listed is not None:
+        return listed.sha256 == file.sha256
+    gone = manifest.retired_by_id.get(file.id)
     return gone is not None and gone.by is not None

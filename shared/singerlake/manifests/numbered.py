@@ -18,7 +18,7 @@ from singerlake.errors import CorruptObject, ForeignManifest
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import check_own
+from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Rebase, Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
@@ -27,6 +27,8 @@ from singerlake.storage.port import Storage
 
 _RELOADS = 10
 _LOOK_AGAIN = 0.02
+_LONG_TAIL = 50
+"""Transactions from which on it is quicker to look at what is published than to read them."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,9 +201,31 @@ class NumberedStore:
 
     def _base(self) -> Manifest | None:
         base = self._log.base()
+        if not self.abilities.followable:
+            base = self._published_after(base) or base
         if base is not None:
             check_own(base, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
         return base
+
+    def _published_after(self, base: Manifest | None) -> Manifest | None:
+        """What is published, where it saves reading a long tail and is this very log's: the log still has its record.
+        One that it has not may be of a log that was lost, and proves nothing."""
+        there = published(self._storage, self._key)
+        if there is None or there.store != self.kind:
+            return None
+        if there.number < (base.transaction.number if base else -1) + _LONG_TAIL:
+            return None
+        found = next(iter(self._log.read(there.number - 1, whole=False)), None)
+        stored = self._storage.get(self._key)
+        if found is None or stored is None:
+            return None
+        manifest = from_json(stored.body, key=self._key)
+        try:
+            record = decode(found[1], Record)
+        except msgspec.DecodeError:
+            return None
+        same = (record.number, record.transaction.id) == (manifest.transaction.number, manifest.transaction.id)
+        return manifest if same else None
 
     def _follow(self, state: Manifest | None, number: int, body: bytes) -> Manifest:
         try:

@@ -17,8 +17,11 @@ from singerlake.format.model import DataFile, Manifest, Retired
 from singerlake.format.transactions import AddFiles, Change, Close, RecordRun, ReplaceFiles, RetireFiles, Transaction
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.postgres_connection import driver
+from singerlake.manifests.postgres_errors import not_the_state
 
 if TYPE_CHECKING:
+    import psycopg
+
     from singerlake.manifests.postgres_connection import Connection
 
 T = TypeVar("T")
@@ -29,10 +32,10 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delta:
-    """Rows that change, in the order of their change: references that go and files that are forgotten (ids), files
-    that get a reference, files that are without one from now on."""
+    """Rows that change, in the order of their change: files that lose their reference, retired ones that are forgotten
+    (ids), files that get a reference, files that are without one from now on."""
 
-    unlisted: Sequence[str] = ()
+    unlisted: Sequence[DataFile] = ()
     forgotten: Sequence[str] = ()
     listed: Sequence[DataFile] = ()
     retired: Sequence[Retired] = ()
@@ -52,7 +55,7 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
         start = before.files.place_of(change.old[0])
         assert start is not None
         return Delta(
-            unlisted=change.old,
+            unlisted=before.files[start : start + len(change.old)],
             listed=after.files[start : start + len(change.new)],
             retired=after.retired[len(before.retired) :],
         )
@@ -63,16 +66,12 @@ def whole_delta(before: Manifest | None, after: Manifest) -> Delta:
     """What differs between any two states, file by file. A file that stays without reference keeps its time."""
     if before is None:
         return Delta(listed=after.files, retired=after.retired)
-    changed = [file for file in after.files if before.by_id.get(file.id) != file]
-    same = len(after.files) - len(changed)
-    unlisted = [] if same == len(before.files) else [f.id for f in before.files if after.by_id.get(f.id) != f]
-    again = {file.id for file in changed}
-    gone = [
-        id
-        for id in (*before.by_id, *before.retired_by_id)
-        if id in again or (id not in after.by_id and id not in after.retired_by_id)
-    ]
-    return Delta(unlisted=unlisted, forgotten=gone, listed=changed, retired=after.retired)
+    return Delta(
+        unlisted=[file for file in before.files if after.by_id.get(file.id) != file],
+        forgotten=[file.id for file in before.retired if file.id not in after.retired_by_id],
+        listed=[file for file in after.files if before.by_id.get(file.id) != file],
+        retired=after.retired,
+    )
 
 
 def listed_and_retired(manifest: Manifest) -> str | None:
@@ -100,23 +99,29 @@ def record_body(before: Manifest, transaction: Transaction) -> str:
     return ascii_json(Record(number=number, after=before.transaction.id, transaction=transaction))
 
 
-_UNLIST = "DELETE FROM file_references WHERE table_id = %s AND file_id = ANY(%s)"
-_FORGET = "DELETE FROM files WHERE table_id = %s AND file_id = ANY(%s)"
-_KNOW = """
-    INSERT INTO files (table_id, file_id, path)
-    SELECT %s, new.* FROM unnest(%b::text[], %b::text[]) AS new
+_UNLIST = """
+    DELETE FROM file_references AS old USING unnest(%b::bigint[], %b::text[]) AS gone("offset", file_id)
+    WHERE table_id = %s AND old."offset" = gone."offset" AND old.file_id = gone.file_id
+"""
+_UNREFER = """
+    DELETE FROM files AS old USING unnest(%b::bigint[], %b::text[]) AS gone("offset", file_id)
+    WHERE table_id = %s AND updated = 'infinity' AND old."offset" = gone."offset" AND old.file_id = gone.file_id
+"""
+_FORGET = "DELETE FROM files WHERE table_id = %s AND updated <> 'infinity' AND file_id = ANY(%s)"
+_REFER = """
+    INSERT INTO files (table_id, "offset", file_id, path)
+    SELECT %s, new.* FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS new
 """
 _LIST = """
-    INSERT INTO file_references (table_id, file_id, "offset", body)
-    SELECT %s, new.* FROM unnest(%b::text[], %b::bigint[], %b::text[]) AS new
+    INSERT INTO file_references (table_id, "offset", file_id, body)
+    SELECT %s, new.* FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS new
 """
 _RETIRE = """
     INSERT INTO files AS old (table_id, number, file_id, path, "by", since, place, updated)
     SELECT %s, %s, new.*, now() FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]) AS new
-    ON CONFLICT (table_id, file_id) DO UPDATE SET
+    ON CONFLICT (table_id, file_id) WHERE updated <> 'infinity' DO UPDATE SET
         path = excluded.path, "by" = excluded."by", since = excluded.since, number = excluded.number,
-        place = excluded.place,
-        updated = CASE WHEN old.updated = 'infinity' THEN excluded.updated ELSE old.updated END
+        place = excluded.place
 """
 _LOG = "INSERT INTO transactions (table_id, number, id, at, kind, body) VALUES (%s, %s, %s, %s, %s, %s)"
 _MOVE_HEAD = """
@@ -148,25 +153,29 @@ def write_change(
     connection: Connection, table_id: str, before: Manifest | None, after: Manifest, changed: Delta, entry: Entry
 ) -> None:
     """Bring the tables from ``before`` (None: nothing of this stream is there) to ``after``, in one transaction that
-    somebody else began and will end."""
+    somebody else began and will end. Raises ``CorruptObject`` where they did not hold ``before``."""
     pipeline = connection.pipeline if driver().Pipeline.is_supported() else nullcontext
     number = after.transaction.number
+    expected: list[tuple[psycopg.Cursor[Any], int]] = []
     with pipeline():
         run = connection.execute
-        for ids in _pages(changed.unlisted):
-            run(_UNLIST, (table_id, list(ids)))
+        for files in _pages(changed.unlisted):
+            places = ([file.offset for file in files], [file.id for file in files])
+            expected += [(run(text, (*places, table_id)), len(files)) for text in (_UNLIST, _UNREFER)]
         for ids in _pages(changed.forgotten):
-            run(_FORGET, (table_id, list(ids)))
+            expected.append((run(_FORGET, (table_id, list(ids))), len(ids)))
         for files in _pages(changed.listed):
-            ids = [file.id for file in files]
-            run(_KNOW, (table_id, ids, [file.path for file in files]))
-            run(_LIST, (table_id, ids, [file.offset for file in files], [ascii_json(file) for file in files]))
+            places = ([file.offset for file in files], [file.id for file in files])
+            run(_REFER, (table_id, *places, [file.path for file in files]))
+            run(_LIST, (table_id, *places, [ascii_json(file) for file in files]))
         for start, page in enumerate(_pages(changed.retired)):
             columns = [[getattr(file, name) for file in page] for name in ("id", "path", "by", "since")]
-            places = range(start * _PAGE, start * _PAGE + len(page))
-            run(_RETIRE, (table_id, number, *columns, list(places)))
+            numbers = range(start * _PAGE, start * _PAGE + len(page))
+            run(_RETIRE, (table_id, number, *columns, list(numbers)))
         run(_LOG, (table_id, number, entry.id, entry.at, entry.kind, entry.body))
-        run(_NEW_HEAD if before is None else _MOVE_HEAD, _head(table_id, before, after))
+        expected.append((run(_NEW_HEAD if before is None else _MOVE_HEAD, _head(table_id, before, after)), 1))
+    if any(cursor.rowcount != rows for cursor, rows in expected):
+        raise not_the_state(stream=table_id)
 
 
 def _head(table_id: str, before: Manifest | None, after: Manifest) -> dict[str, object]:

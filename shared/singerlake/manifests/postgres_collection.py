@@ -29,7 +29,7 @@ _STILL_LISTED = """
     UNION SELECT file_id FROM file_references WHERE table_id = %s AND file_id = ANY(%s)
     ORDER BY file_id
 """
-_FORGET = "DELETE FROM files WHERE table_id = %s AND file_id = ANY(%s)"
+_FORGET = "DELETE FROM files WHERE table_id = %s AND updated <> 'infinity' AND file_id = ANY(%s)"
 _MOVE_HEAD = "UPDATE streams SET number = %s, transaction_id = %s WHERE table_id = %s"
 _LOG = "INSERT INTO transactions (table_id, number, id, at, kind) VALUES (%s, %s, %s, %s, 'forget_files')"
 

@@ -84,6 +84,15 @@ def no_schema(schema: str) -> SettingError:
     )
 
 
+def not_the_state(**context: object) -> CorruptObject:
+    """The rows that a state stands for are not all there, or others are."""
+    return CorruptObject(
+        "the tables of the manifest store do not hold the state that they should",
+        hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
+        **context,
+    )
+
+
 def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
     """What the server answered to a statement, as an error of this package."""
     state = error.sqlstate or ""
@@ -103,12 +112,7 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
     if state in ("53100", "53200"):
         return StorageFull("PostgreSQL has no space left", hint="make room on the server, then run again", state=state)
     if state.startswith(("21", "22", "23")):
-        return CorruptObject(
-            "the tables of the manifest store do not fit the state they hold",
-            hint="run 'singerlake rebuild'; nothing was changed",
-            constraint=error.diag.constraint_name,
-            state=state,
-        )
+        return not_the_state(constraint=error.diag.constraint_name, state=state)
     if state == "57014":
         return StorageUnavailable(
             "PostgreSQL took too long over a statement", hint="run again; nothing was changed", state=state

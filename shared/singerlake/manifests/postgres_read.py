@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from singerlake.errors import CorruptObject, LostState, UnsupportedFormat
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode
+from singerlake.format.manifest import collector_paused
 from singerlake.format.model import DataFile, Manifest, Position, Retired, Run, SchemaVersion
 from singerlake.format.roll import Roll
 from singerlake.manifests.numbered import Record
@@ -136,7 +134,7 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
 
 def _files(connection: Connection, table_id: str) -> list[DataFile]:
     files: list[DataFile] = []
-    with _collector_paused():
+    with collector_paused():
         while True:
             after = (files[-1].offset, files[-1].id) if files else (-1, "")
             row = connection.execute(_FILES, (table_id, *after, _PAGE), binary=True).fetchone()
@@ -168,15 +166,3 @@ def _parsed(body: str, kind: type[T], table: str, table_id: str) -> T:
             hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
             stream=table_id,
         ) from error
-
-
-@contextmanager
-def _collector_paused() -> Iterator[Any]:
-    """Without the garbage collector, which would go through a million files that hold no cycle again and again."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()

@@ -36,25 +36,26 @@ CREATE TABLE streams (
 
 CREATE TABLE file_references (
     table_id text COLLATE "C" NOT NULL,
-    file_id text COLLATE "C" NOT NULL,
     "offset" bigint NOT NULL,
+    file_id text COLLATE "C" NOT NULL,
     body text NOT NULL,
-    PRIMARY KEY (table_id, file_id)
+    PRIMARY KEY (table_id, "offset", file_id)
 );
-CREATE INDEX file_references_in_order ON file_references (table_id, "offset", file_id);
 
 CREATE TABLE files (
     table_id text COLLATE "C" NOT NULL,
     file_id text COLLATE "C" NOT NULL,
     path text NOT NULL,
     updated timestamptz NOT NULL DEFAULT 'infinity',
+    "offset" bigint,
     "by" text,
     since text,
     number bigint,
-    place bigint,
-    PRIMARY KEY (table_id, file_id)
+    place bigint
 );
-CREATE INDEX files_retired ON files (table_id, number, place) WHERE updated <> 'infinity';
+CREATE UNIQUE INDEX files_referenced ON files (table_id, "offset", file_id) WHERE updated = 'infinity';
+CREATE UNIQUE INDEX files_retired ON files (table_id, file_id) WHERE updated <> 'infinity';
+CREATE INDEX files_retired_in_order ON files (table_id, number, place) WHERE updated <> 'infinity';
 CREATE INDEX files_unreferenced ON files (table_id, updated, file_id) WHERE updated <> 'infinity';
 
 CREATE TABLE transactions (
@@ -69,7 +70,9 @@ CREATE TABLE transactions (
 """
 # files.updated is when a file lost its last reference, infinity while it has one; number and place are the transaction
 # that retired it and its place there. transactions.body is NULL where a state was put in place as a whole, so that
-# whoever is behind reads the tables. A quarter full, the pages of streams have room for a row's next versions.
+# whoever is behind reads the tables. No index of what is listed begins with the ids, which are random: a new file goes
+# to the index's end, where a page is at hand, however many files there are. A quarter full, the pages of streams have
+# room for a row's next versions.
 
 MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
 """What leads from each version to the next; the first makes version 1. Never changed, only added to."""

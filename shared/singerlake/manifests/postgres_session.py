@@ -129,7 +129,7 @@ class Session:
         raise TooManyConflicts(
             "others at the same rows kept coming first, or never gave up a lock",
             hint="run again, with fewer writers on this stream; nothing was changed",
-            schema=self._schema,
+            postgres_schema=self._schema,
         )
 
     def _begin(self, connection: Connection, text: str) -> None:
