@@ -10,13 +10,18 @@ from itertools import pairwise
 
 import pytest
 
-from singerlake.errors import TryAgainLater, UnknownOutcome
+from singerlake.errors import StorageUnavailable, TryAgainLater, UnknownOutcome
 from singerlake.format import fold
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.fold import Conflict
+from singerlake.format.merge_patch import Entry, to_transaction
 from singerlake.format.transactions import ReplaceFiles
+from singerlake.manifests.merge_entries import Held
+from singerlake.manifests.merge_log import SettleRecord
 from singerlake.manifests.merge_settings import MergeSettings
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.memory import Step
+from singerlake.storage.port import Written
 from tests.format.test_fold import new_file
 from tests.manifests.merging import LOG, Crew, Member
 
@@ -383,6 +388,47 @@ def test_an_append_that_wakes_up_below_the_floor_fools_nobody() -> None:
     assert crew.listed() == [*expected, "b4"]
 
 
+def haunt(crew: Crew, number: int, after: str, pending: Pending) -> str:
+    """Put a record under a number that was trimmed, as a settler that was away for long may do; gives its key."""
+    stored = crew.storage.get(pending.key)
+    assert stored is not None
+    held = Held(key=pending.key[len(LOG) :], transaction=to_transaction(decode(stored.body, Entry)))
+    record = SettleRecord(number=number, after=after, id="ghost", at="2026", since=0, until=1, entries=(held,))
+    key = f"{LOG}{number:020d}.json"
+    assert isinstance(crew.storage.put(key, encode(record), if_absent=True), Written)
+    return key
+
+
+@pytest.mark.parametrize("seen_first", [False, True])
+def test_what_a_record_below_the_floor_says_of_a_transaction_is_not_believed(seen_first: bool) -> None:
+    crew = Crew()
+    birth = crew.born().manifest.transaction.id
+    ada, bob = crew.member(), crew.member()
+    ada.known()
+    for number in range(4):
+        bob.settled(bob.commit(f"b{number}"))
+        crew.wait(60)
+    crew.member().store.trim(keep=1, dry_run=False)
+    pending = ada.commit("a")
+    ghost = haunt(crew, 1, birth, pending)
+
+    def hook(step: Step) -> None:
+        if step.key.endswith("floor.json"):
+            raise StorageUnavailable("no answer", key=step.key)
+
+    if seen_first:
+        # Reading breaks off between the record and the floor that it is below.
+        crew.storage.hook = hook
+        with pytest.raises(StorageUnavailable):
+            ada.store.catch_up(ada.known())
+        crew.storage.hook = lambda step: None
+        crew.storage.delete(ghost)
+        ada.base = bob.store.load()
+    assert ada.store.catch_up(ada.known()) is not None
+    assert ada.settle(pending) is None
+    assert [file.id for file in ada.settled(pending).files] == ["b0", "b1", "b2", "b3", "a"]
+
+
 def test_what_a_record_below_the_floor_holds_is_still_waiting_and_not_removed_with_it() -> None:
     crew = Crew()
     crew.born()
@@ -396,12 +442,7 @@ def test_what_a_record_below_the_floor_holds_is_still_waiting_and_not_removed_wi
     crew.wait(100)
     pending = ada.commit("a")
     first = next(iter(crew.records()))
-    entry = crew.storage.get(pending.key)
-    assert entry is not None
-    ghost = f"{LOG}00000000000000000001.json"
-    stored = crew.storage.get(f"{LOG}{first.number:020d}.json")
-    assert stored is not None
-    crew.storage.put(ghost, stored.body.replace(first.entries[0].key.encode(), pending.key[len(LOG) :].encode()))
+    ghost = haunt(crew, first.number - 1, "nothing", pending)
     crew.member().store.trim(keep=1, dry_run=False)
     assert crew.storage.head(ghost) is None
     assert crew.storage.head(pending.key) is not None
