@@ -23,7 +23,7 @@ from bench.measure import Row
 
 GROUPS = ("start", "ingest", "replay")
 """What is measured unless told otherwise."""
-MORE = ("spark",)
+MORE = ("spark", "stores")
 """Measured on request: the Spark reader does not keep the bounds set for it yet (``shared/docs/spark.md``)."""
 
 

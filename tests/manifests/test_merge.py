@@ -516,7 +516,16 @@ def test_a_change_that_names_a_file_twice_is_refused(crew: Crew, change: AddFile
     assert crew.entries() == []
 
 
-def test_a_commit_looks_at_no_listed_file() -> None:
+def test_another_file_under_a_listed_id_is_refused_at_once(crew: Crew) -> None:
+    writer = crew.member()
+    writer.settled(writer.commit("a"))
+    other = msgspec.structs.replace(new_file("a"), sha256="1" * 64)
+    outcome = writer.store.commit(writer.known(), Transaction(id="t", at="", change=add(other)))
+    assert isinstance(outcome, Conflict)
+    assert "other content" in outcome.reason
+
+
+def test_a_commit_copies_no_listing() -> None:
     crew = Crew()
     base = crew.born().manifest
     many = fold.apply(base, Transaction(id="t", at="", change=add(*(new_file(f"f{n}") for n in range(100)))))

@@ -151,6 +151,8 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         return {}
     if any(known):
         return Conflict("some, not all, of the new files are listed already")
+    if any(id in manifest.retired_by_id for id in new_ids):
+        return Conflict("a new file was retired as an orphan; upload it again under a new id")
     missing = [id for id in change.old if id not in manifest.by_id]
     if missing or not change.old or not change.new:
         return Conflict(f"files to replace are not listed: {', '.join(missing[:5])}")

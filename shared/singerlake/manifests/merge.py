@@ -260,14 +260,14 @@ class MergeStore:
 
 
 def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
-    """Why a transaction does not fit a state. Files need no look at all the listed ones, which would cost a copy of
-    them each time."""
+    """Why a transaction does not fit a state. New files are held against the listed ones of their ids alone, since to
+    put them at the end of all would cost a copy each time."""
     change = transaction.change
     ids = file_ids(change)
     if len(set(ids)) != len(ids):
         return Conflict("one file is named twice")
     if isinstance(change, AddFiles):
-        state = msgspec.structs.replace(state, files=Roll())
+        state = msgspec.structs.replace(state, files=Roll(state.by_id[id] for id in ids if id in state.by_id))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 

@@ -74,17 +74,23 @@ class ObjectLog:
         manifest = from_json(stored.body, key=self._manifest_key) if stored else None
         if manifest is not None and manifest.closed == self._kind:
             manifest = None
-        found = self._floor()
-        if found is not None and (manifest is None or manifest.transaction.number < found[0].floor):
-            key = self._prefix + found[0].snapshot
+        before: Floor | None = None
+        while (found := self._floor()) is not None:
+            floor = found[0]
+            if manifest is not None and manifest.transaction.number >= floor.floor:
+                break
+            key = self._prefix + floor.snapshot
             snapshot = self._storage.get(key)
-            if snapshot is None:
+            if snapshot is not None:
+                return from_json(snapshot.body, key=key)
+            if floor == before:
                 raise CorruptObject(
                     "the snapshot that the log's floor names is gone",
                     hint="restore it, or run 'singerlake rebuild'",
                     key=key,
                 )
-            return from_json(snapshot.body, key=key)
+            # A trim may have raised the floor meanwhile, and removed this snapshot for a newer one.
+            before = floor
         return manifest
 
     def snapshot(self, manifest: Manifest) -> None:

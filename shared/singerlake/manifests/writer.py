@@ -135,19 +135,11 @@ class StreamWriter:
             outcome = self.store.settle(self._loaded, receipt.pending)
             if outcome is None:
                 return False
-            if isinstance(outcome, Conflict) and outcome.successor is not None and self.successor is not None:
-                # The store was closed before this took its place: committed again where the stream went on.
-                self._waiting.pop(0)
-                self._loaded = self.store.catch_up(self._loaded) or self._loaded
-                again = self._commit(receipt.change)
-                receipt.manifest, receipt.pending = again.manifest, again.pending
-                if receipt.manifest is None:
-                    self._waiting[-1] = receipt
-                    return False
-            else:
-                self._loaded = self._checked(outcome)
-                receipt.manifest = self._loaded.manifest
-                self._waiting.pop(0)
+            if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
+                continue
+            self._loaded = self._checked(outcome)
+            receipt.manifest = self._loaded.manifest
+            self._waiting.pop(0)
             self._confirm(receipt.files)
         return True
 
@@ -216,7 +208,20 @@ class StreamWriter:
             return False
         self.store, self._loaded = store, loaded
         self._exclusive = store.exclusive
+        self._carry_over()
         return True
+
+    def _carry_over(self) -> None:
+        """What waited for its place in the store that was left is committed in this one, in its order; what took its
+        place there before that was closed is in the state already."""
+        waiting, self._waiting = self._waiting, []
+        for receipt in waiting:
+            again = self._commit(receipt.change)
+            receipt.manifest, receipt.pending = again.manifest, again.pending
+            if receipt.manifest is None:
+                self._waiting[-1] = receipt
+            else:
+                self._confirm(receipt.files)
 
     def _add_lost_again(self) -> Manifest:
         """Without conditional writes another writer may have overwritten the manifest from an older state: every file

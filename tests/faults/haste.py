@@ -1,0 +1,76 @@
+"""Time that runs faster than it does, for stores that wait for storage's clock: the writers' clock and what storage
+says of its objects run alike, so that nothing but the machine seems slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from singerlake.clock import SystemClock
+from singerlake.storage.port import Entry, Folder, Storage, Stored
+
+
+@dataclass(frozen=True)
+class Haste:
+    """``factor`` seconds pass in one, from the moment ``since`` on."""
+
+    since: datetime
+    factor: float
+
+    def at(self, moment: datetime) -> datetime:
+        """What the fast clock shows when the machine's shows ``moment``."""
+        return self.since + (moment - self.since) * self.factor
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock, fast, and wrong by ``shift`` seconds."""
+
+    def __init__(self, haste: Haste | None) -> None:
+        self.shift = 0.0
+        self._haste = haste
+        self._factor = haste.factor if haste else 1.0
+
+    def now(self) -> datetime:
+        now = super().now()
+        return (self._haste.at(now) if self._haste else now) + timedelta(seconds=self.shift)
+
+    def monotonic(self) -> float:
+        return super().monotonic() * self._factor
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds / self._factor)
+
+
+class HastenedStorage:
+    """A storage whose objects say when they were written by the fast clock."""
+
+    def __init__(self, inner: Storage, haste: Haste) -> None:
+        self._inner = inner
+        self._haste = haste
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get(self, key: str) -> Stored | None:
+        found = self._inner.get(key)
+        return replace(found, last_modified=self._haste.at(found.last_modified)) if found else None
+
+    def head(self, key: str) -> Entry | None:
+        found = self._inner.head(key)
+        return self._entry(found) if found else None
+
+    def upload(self, key: str, path: Path) -> Entry:
+        return self._entry(self._inner.upload(key, path))
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
+        return map(self._entry, self._inner.list(prefix, start_after=start_after))
+
+    def list_folder(self, prefix: str) -> Folder:
+        found = self._inner.list_folder(prefix)
+        return replace(found, entries=tuple(map(self._entry, found.entries)))
+
+    def _entry(self, found: Entry) -> Entry:
+        return replace(found, last_modified=self._haste.at(found.last_modified))

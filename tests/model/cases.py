@@ -1,0 +1,160 @@
+"""What is explored: within which bounds every promise is kept, and which rule it is that keeps each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tests.model.explorer import Explored, Model, explore
+from tests.model.log_store import LogStore
+from tests.model.settle import Settle
+from tests.model.settle_times import SettleTimes
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model under a name; ``promise`` is what a faulty variant breaks, in the words of the counterexample."""
+
+    name: str
+    model: Model[Any]
+    promise: str = ""
+
+
+KEPT = (
+    Case("log: 2 writers give birth, 1 trim", LogStore(writers=2, trims=1, born=False)),
+    Case("log: 3 writers, 2 appends without an answer, publishing", LogStore(writers=3, lost=2, publishes=True)),
+    Case("log: 3 writers, 1 trim", LogStore(writers=3, trims=1)),
+    Case("log: 2 writers, 2 trims", LogStore(writers=2, trims=2)),
+    Case("log: 2 writers of 2 commits, 1 trim", LogStore(writers=2, commits=2, trims=1)),
+    Case("log: the same, trims keep 1 transaction", LogStore(writers=2, commits=2, trims=1, keep=1)),
+    Case(
+        "log: 2 writers, 1 trim, 1 append without an answer, manifest.json lost once",
+        LogStore(writers=2, trims=1, lost=1, removals=1),
+    ),
+    Case("log: 1 writer of 2 commits, 1 reader, 2 trims", LogStore(writers=1, commits=2, readers=1, trims=2)),
+    Case(
+        "log: 1 writer of 2 commits, 1 reader of 2 reads, 1 trim",
+        LogStore(writers=1, commits=2, readers=1, reads=2, trims=1),
+    ),
+    Case("log: 1 writer of 2 commits, 2 trimmers", LogStore(writers=1, commits=2, trimmers=2, trims=1)),
+    Case("log: 2 writers, 1 reader, another log in its place", LogStore(writers=2, readers=1, reads=2, replaced=3)),
+    Case(
+        "log: trims that do not publish, 2 writers of 2 commits",
+        LogStore(writers=2, commits=2, trims=1, trim_order=("snapshot", "raise", "remove")),
+    ),
+    Case("merge: 3 entries, 2 settlers of 2 records", Settle(entries=3, rounds=(2, 2))),
+    Case("merge: 3 entries, 2 settlers of 2 and 1 records, 2 trims", Settle(entries=3, rounds=(2, 1), trims=2)),
+    Case("merge: 2 entries, 3 settlers, 1 trim", Settle(entries=2, rounds=(1, 1, 1), trims=1)),
+    Case(
+        "merge: 2 entries and 1 stale, 2 settlers, 1 trim, bucket restored once",
+        Settle(entries=3, stale=1, rounds=(1, 1), trims=1, restores=1),
+    ),
+    Case("merge: times, create-if-absent, lag 0, nothing lost", SettleTimes(lag=0, if_absent=True, in_order=False)),
+    Case("merge: times, create-if-absent, lag 7, and in order", SettleTimes(lag=7, if_absent=True)),
+    Case("merge: times alone, stale 2, longest 1, lag 7", SettleTimes(lag=7)),
+    Case("merge: times alone, stale 2, longest 1, lag 4", SettleTimes(lag=4)),
+    Case(
+        "merge: times alone, stale 2, longest 2, lag 7, whole ticks",
+        SettleTimes(lag=7, longest=2, resolution=1),
+    ),
+)
+"""Explored to the last state."""
+
+FAULTY = (
+    Case(
+        "log: no look at the floor after an append",
+        LogStore(writers=2, trims=1, floor_after_append=False),
+        r"sees o0 a1 where o0 b1 was shown",
+    ),
+    Case(
+        "log: no look at the floor after reading the tail",
+        LogStore(writers=1, readers=1, trims=1, floor_after_tail=False),
+        r"sees o0 after o0 a1 was shown",
+    ),
+    Case(
+        "log: the floor raised before the snapshot",
+        LogStore(writers=1, trims=1, trim_order=("raise", "snapshot", "publish", "remove")),
+        r"the stream cannot be read",
+    ),
+    Case(
+        "log: records deleted before the floor is raised",
+        LogStore(writers=2, trims=1, trim_order=("snapshot", "publish", "remove", "raise")),
+        r"sees o0 a1 where o0 b1 was shown",
+    ),
+    Case(
+        "log: records do not name the one before",
+        LogStore(writers=1, readers=1, reads=2, replaced=3, continues=False),
+        r"o0 n1 n2 is of two logs",
+    ),
+    Case(
+        "log: a record that does not continue is judged before the floor is looked at",
+        LogStore(writers=2, trims=1, floor_before_doubt=False),
+        r"transaction 2 does not continue the log before it",
+    ),
+    Case(
+        "log: a snapshot that is gone is judged before the floor is looked at again",
+        LogStore(writers=1, commits=2, readers=1, trims=2, floor_before_doubt=False),
+        r"reader: the snapshot that the floor names is gone",
+    ),
+    Case(
+        "log: a snapshot that another trimmer removed is taken for a fault",
+        LogStore(writers=1, trimmers=2, trims=1, floor_before_doubt=False),
+        r"trimmer: a snapshot does not read back as written",
+    ),
+    Case(
+        "merge: no create-if-absent, and no lag",
+        Settle(entries=2, rounds=(1, 1), if_absent=False),
+        r"settled was 0 by 0, and now it is 0 by 1",
+    ),
+    Case(
+        "merge: records removed before their entries",
+        Settle(entries=2, trims=1, entries_first=False),
+        r"entry 0 is in two records",
+    ),
+    Case(
+        "merge: entries read before the records are looked into",
+        Settle(entries=2, trims=1, entries_read_last=False),
+        r"entry 0 is in two records",
+    ),
+    Case(
+        "merge: entries removed for a record that did not lead here",
+        Settle(entries=3, written=True, rounds=(2, 1), trims=2, led_here=False),
+        r"entry \d is gone, and in no record",
+    ),
+    Case(
+        "merge: entries removed before their record is read back",
+        Settle(entries=2, rounds=(1, 1), read_back=False),
+        r"entry 1 is gone, and in no record",
+    ),
+    Case(
+        "merge: times alone, lag = stale",
+        SettleTimes(lag=2, only_losses=True),
+        r"settled was 0,1 by 0, and now it is 0",
+    ),
+    Case(
+        "merge: times alone, stale 2, longest 1, lag 3", SettleTimes(lag=3), r"settled was 0 by 0, and now it is 0 by 1"
+    ),
+    Case(
+        "merge: times alone, a settler writes however long it took",
+        SettleTimes(lag=7, gives_up=False),
+        r"settled was 0 by 0, and now it is 0 by 1",
+    ),
+    Case("merge: times, create-if-absent, lag 0", SettleTimes(lag=0, if_absent=True), r"an entry came late"),
+)
+"""Each breaks a promise, in the fewest steps that can."""
+
+
+@cache
+def explored(case: Case) -> Explored[Any]:
+    """The case, explored once in a process."""
+    return explore(case.model)
+
+
+def row(case: Case) -> str:
+    """Its line of the table in ``shared/docs/model.md``."""
+    result = explored(case)
+    if result.found is None:
+        return f"| {case.name} | {result.states:,} | {result.steps:,} | {result.depth} |"
+    promise = result.found.promise.replace("|", ";")
+    return f"| {case.name} | {len(result.found.steps)} | {promise} |"

@@ -1,0 +1,45 @@
+"""Every promise is kept in every state within the bounds, and each rule is needed; ``shared/docs/model.md`` says so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from singerlake.manifests.merge_settings import MergeSettings
+from tests.model.cases import FAULTY, KEPT, Case, explored, row
+from tests.model.settle_times import SettleTimes
+
+DOCUMENT = Path(__file__).parents[2] / "shared" / "docs" / "model.md"
+
+
+def lines() -> list[str]:
+    return [line for line in DOCUMENT.read_text().splitlines() if line.startswith(("| log:", "| merge:"))]
+
+
+@pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
+def test_every_promise_is_kept_in_every_state(case: Case) -> None:
+    result = explored(case)
+    assert result.found is None, f"\n{result.found}"
+    assert row(case) in lines(), f"the document should say: {row(case)}"
+
+
+@pytest.mark.parametrize("case", FAULTY, ids=lambda case: case.name)
+def test_without_a_rule_a_promise_is_broken(case: Case) -> None:
+    found = explored(case).found
+    assert found is not None
+    assert re.search(case.promise, found.promise), f"\n{found}"
+    assert row(case) in lines(), f"the document should say: {row(case)}"
+
+
+def test_the_document_shows_nothing_else() -> None:
+    names = [line.split("|")[1].strip() for line in lines()]
+    assert names == [case.name for case in (*KEPT, *FAULTY)]
+
+
+def test_the_lag_that_is_explored_is_the_one_that_the_settings_ask_for() -> None:
+    alone = [case.model for case in KEPT if isinstance(case.model, SettleTimes) and not case.model.if_absent]
+    assert [model.lag for model in alone if model.lag == model.least_lag] == [7, 7]
+    settings = MergeSettings(stale=2, longest=2)
+    assert settings.least_lag == SettleTimes(lag=0, stale=2, longest=2, resolution=1).least_lag == 7

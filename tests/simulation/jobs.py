@@ -1,0 +1,257 @@
+"""The actors: writers, readers, publishers, trimmers, vacuums and sweepers, each with the product's own code in
+its hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from singerlake.clock import timestamp
+from singerlake.format import layout
+from singerlake.format.fold import Conflict
+from singerlake.format.model import Manifest, Run
+from singerlake.format.transactions import Change, ReplaceFiles, RetireFiles, Transaction
+from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.manifests.writer import Receipt, StreamWriter, Upload
+from singerlake.storage.port import Entry
+from tests.simulation.files import STREAM, TAP, vacuumed_file, written_file
+from tests.simulation.scheduler import Process
+from tests.simulation.watched import WatchedStore
+from tests.simulation.world import LOCK, TRANSIENT, Job, World
+
+if TYPE_CHECKING:
+    from tests.simulation.kinds import Kind
+
+Answer = TypeVar("Answer")
+
+GRACE = 30.0
+"""Seconds for which an unlisted file is left alone. Short, so that slow writers meet it."""
+
+
+@dataclass(eq=False)
+class Actor(Job):
+    name: str
+    world: World
+    kind: Kind
+
+    def store(self, process: Process) -> WatchedStore:
+        """What this process has of the manifest store."""
+        return self.watched(self.kind.store_of(self.world, process), process)
+
+    def watched(self, inner: ManifestStore, process: Process) -> WatchedStore:
+        """A store with all its promises looked after."""
+        world, watches = self.world, self.world.watches
+        assert watches is not None
+        seen, sends = partial(watches.seen, process.name), partial(watches.sends, process.name)
+        return self.kind.watched(inner, world.truth, world.fail, world.note, seen, sends)
+
+    def commit(self, store: ManifestStore, base: Loaded, change: Change, process: Process) -> None:
+        """Commit a change of maintenance; a conflict is no failure."""
+        transaction = Transaction(id=self.world.ids(), at=timestamp(process.clock.now()), change=change)
+        outcome = commit_transaction(store, base, transaction, clock=process.clock)
+        while isinstance(outcome, Pending):
+            process.clock.sleep(0.5)
+            outcome = store.settle(base, outcome) or outcome
+        if isinstance(outcome, Conflict):
+            self.world.note(f"in vain: {outcome.reason}")
+
+    def rest(self, process: Process) -> None:
+        """Think of something else for a while."""
+        process.clock.sleep(self.world.choices.one_of(self.world.profile.rests))
+
+
+@dataclass(eq=False)
+class WriterJob(Actor):
+    """Delivers batches of messages, in runs: what a run was not told is committed the next run sends again."""
+
+    batches: tuple[int, ...]
+    delivered: int = 0
+
+    def run(self, process: Process) -> None:
+        world, writer = self.world, self._writer(process)
+        run = Run(id=world.ids(), writer=process.name, started=timestamp(process.clock.now()))
+        writer.open()
+        sent = self.delivered
+        waiting: list[tuple[Receipt, list[Upload]]] = []
+        while sent < len(self.batches):
+            group = self.batches[sent : sent + 1 + world.choices.below(2)]
+            uploads = [self.file(run, sent + place, messages) for place, messages in enumerate(group)]
+            waiting.append((self.submit(writer, uploads, run), uploads))
+            sent += len(group)
+            if sent == len(self.batches) or world.choices.below(3) < 2:
+                self._take(writer, waiting)
+            self.rest(process)
+        if world.choices.below(2):
+            writer.record(Run(id=run.id, writer=run.writer, started=run.started, status="finished"))
+        writer.finish()
+
+    def submit(self, writer: StreamWriter, uploads: list[Upload], run: Run) -> Receipt:
+        """Hand files over, again after a failure: that is harmless."""
+        return self._persist(lambda: writer.submit(uploads, run))
+
+    def _take(self, writer: StreamWriter, waiting: list[tuple[Receipt, list[Upload]]]) -> None:
+        while waiting:
+            receipt, uploads = waiting[0]
+            self._persist(partial(writer.settled, receipt))
+            waiting.pop(0)
+            self.delivered += len(uploads)
+            for upload in uploads:
+                self.world.truth.acked(upload.file.id)
+            self.world.note(f"knows that {', '.join(upload.file.id for upload in uploads)} is committed")
+
+    def _persist(self, call: Callable[[], Answer]) -> Answer:
+        while True:
+            try:
+                return call()
+            except TRANSIENT as error:
+                if self.world.choices.below(2):
+                    raise
+                self.world.note(f"tries again after {type(error).__name__}: {error}")
+
+    def file(self, run: Run, seq: int, messages: int) -> Upload:
+        """The file of one batch."""
+        id = self.world.ids()
+        self.world.truth.wrote(id, messages, run=run.id, seq=seq)
+        return written_file(id, messages, run=run.id, seq=seq)
+
+    def _writer(self, process: Process) -> StreamWriter:
+        world = self.world
+
+        def rebuild(kind: str) -> Manifest:
+            return rebuild_manifest(
+                world.storage,
+                TAP,
+                STREAM,
+                store=kind,
+                lineage=world.ids(),
+                created=timestamp(process.clock.now()),
+                transaction_id=world.ids(),
+                threads=1,
+            ).manifest
+
+        successor = self.kind.successor
+
+        def moved(kind: str) -> ManifestStore:
+            assert successor is not None
+            return self.watched(successor(world, process, kind), process)
+
+        return StreamWriter(
+            storage=world.storage,
+            store=self.store(process),
+            tap=TAP,
+            stream=STREAM,
+            writer_id=process.name,
+            lock=LOCK,
+            rebuild=rebuild,
+            clock=process.clock,
+            ids=world.ids,
+            successor=moved if successor else None,
+        )
+
+
+@dataclass(eq=False)
+class ReaderJob(Actor):
+    """Follows the stream, now and then from the beginning."""
+
+    looks: int
+
+    def run(self, process: Process) -> None:
+        store = self.store(process)
+        known: Loaded | None = None
+        while self.looks:
+            known = store.load() if known is None or not self.world.choices.below(4) else store.catch_up(known)
+            self.looks -= 1
+            self.rest(process)
+
+
+@dataclass(eq=False)
+class PublisherJob(Actor):
+    """Brings ``manifest.json`` up, sometimes with a state that has grown old in its hands."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        store = self.store(process)
+        while self.times:
+            loaded = store.load()
+            if loaded is not None:
+                if self.world.choices.below(2):
+                    self.rest(process)
+                store.publish(loaded, run_ended=bool(self.world.choices.below(2)))
+            self.times -= 1
+            self.rest(process)
+
+
+@dataclass(eq=False)
+class TrimmerJob(Actor):
+    """Removes old transactions, as ``gc`` does."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        store = self.store(process)
+        while self.times:
+            self.rest(process)
+            store.trim(keep=self.world.choices.one_of((1, 0, 2, 5)), dry_run=not self.world.choices.below(5))
+            self.times -= 1
+
+
+@dataclass(eq=False)
+class VacuumJob(Actor):
+    """Replaces neighbouring files by one."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        store = self.store(process)
+        while self.times:
+            self.rest(process)
+            loaded = store.load()
+            if loaded is not None and len(loaded.manifest.files) > 1:
+                self._replace(store, loaded, process)
+            self.times -= 1
+
+    def _replace(self, store: ManifestStore, loaded: Loaded, process: Process) -> None:
+        world, files = self.world, loaded.manifest.files
+        first = world.choices.below(len(files) - 1)
+        old = files[first : first + 2 + world.choices.below(2)]
+        id = world.ids()
+        made = world.truth.joined(id, [file.id for file in old])
+        assert loaded.manifest.lineage is not None
+        upload = vacuumed_file(id, made, lineage=loaded.manifest.lineage, offset=old[0].offset)
+        world.storage.upload(world.prefix + upload.file.path, upload.spool)
+        change = ReplaceFiles(old=tuple(file.id for file in old), new=(upload.file,))
+        self.commit(store, loaded, change, process)
+
+
+@dataclass(eq=False)
+class SweeperJob(Actor):
+    """Retires files that lay about unlisted for a while, as the first stage of collection does."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        store, world = self.store(process), self.world
+        while self.times:
+            self.rest(process)
+            found = list(world.storage.list(world.prefix))
+            loaded = store.load()
+            if loaded is not None:
+                orphans = tuple(self._orphans(found, loaded.manifest))
+                if orphans:
+                    self.commit(store, loaded, RetireFiles(files=orphans), process)
+            self.times -= 1
+
+    def _orphans(self, found: list[Entry], manifest: Manifest) -> Iterator[tuple[str, str]]:
+        old = self.world.clock.now() - timedelta(seconds=GRACE)
+        for entry in found:
+            path = entry.key.removeprefix(self.world.prefix)
+            id = layout.file_id_in(path) if layout.is_data_file(path) else None
+            known = id is None or id in manifest.by_id or id in manifest.retired_by_id
+            if id is not None and not known and entry.last_modified < old:
+                yield id, path
