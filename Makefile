@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2 --dist loadgroup
+SEEDS ?= 10000
 
 # Plugins are called by name (by Meltano, by the demo, by tests), so the environment's commands come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -15,7 +16,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format pytest bench docs clean
+.PHONY: help install demo test lint format pytest simulate bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,9 @@ format: $(READY) ## Put the code into the project's style
 
 docs: $(READY) ## Generate plugin definitions and settings tables from the plugins
 	$(BIN)/python -m tools.plugin_definitions
+
+simulate: $(READY) ## Writers, readers and trims of every manifest store, with seeded faults; SEEDS=10000 a store
+	@$(BIN)/python -m tests.simulation --store all --seeds $(SEEDS) --jobs 2
 
 bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio; also in bench.json
 	@$(BIN)/python -m bench --json bench.json

@@ -450,6 +450,23 @@ def test_what_a_record_below_the_floor_holds_is_still_waiting_and_not_removed_wi
     assert crew.listed()[-1] == "a"
 
 
+def test_what_a_record_below_the_floor_holds_is_still_settled_though_its_writer_is_dead() -> None:
+    crew = Crew()
+    crew.born()
+    bob = crew.member()
+    pending = crew.member().commit("a")
+    entry = crew.storage._objects.pop(pending.key)
+    for number in range(4):
+        bob.settled(bob.commit(f"b{number}"))
+        crew.wait(60)
+    crew.member().store.trim(keep=1, dry_run=False)
+    crew.storage._objects[pending.key] = entry
+    first = next(iter(crew.records()))
+    haunt(crew, first.number - 1, "nothing", pending)
+    crew.member().store.trim(keep=1, dry_run=False)
+    assert crew.listed() == ["b0", "b1", "b2", "b3", "a"]
+
+
 def test_two_births_at_once_are_one() -> None:
     def make() -> Race:
         crew = Crew()

@@ -81,8 +81,6 @@ class MergeStore:
         self._sweep = Sweep(self._entries, self._records, settings, time, stream)
         self._waiting: dict[str, _Waiting] = {}
         self._gone: set[str] = set()
-        self._newest: Loaded | None = None
-        self._passed: set[str] = set()
         self._said = False
 
     @property
@@ -104,17 +102,12 @@ class MergeStore:
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth, as in a numbered log. Without conditional writes it takes the lag, once in a stream's life."""
-        loaded = self._records.create(manifest)
-        self._seen(loaded)
-        return loaded
+        return self._records.create(manifest)
 
     def catch_up(self, base: Loaded) -> Loaded | None:
         """``base`` with the records after it. Writes the next one where own transactions are due for it."""
         state = self._seen(self._records.catch_up(self._from(base)))
-        if state is None:
-            return None
-        self._passed.add(base.manifest.transaction.id)
-        return self._settled(state) if self._is_due() else state
+        return self._settled(state) if state is not None and self._is_due() else state
 
     def changed(self) -> bool:
         """Whether ``catch_up`` may give something new, for one HEAD instead of what that asks storage for: whether
@@ -142,11 +135,7 @@ class MergeStore:
         if pending.id not in outcomes and pending.id not in self._waiting and pending.id not in self._gone:
             self._adopt(pending)
         state: Loaded | None = self._from(base)
-        if pending.id in outcomes:
-            behind = base.manifest.transaction.id not in self._passed
-        else:
-            behind = self._from(base).manifest.closed is None and self._is_due(pending.id)
-        if behind:
+        if pending.id not in outcomes and self._from(base).manifest.closed is None and self._is_due(pending.id):
             state = self.catch_up(base)
         if state is None:
             raise UnknownOutcome(
@@ -208,19 +197,16 @@ class MergeStore:
         return state
 
     def _seen(self, state: Loaded | None) -> Loaded | None:
-        """Remember the newest state, and what became of own transactions on the way to it."""
-        self._newest = state
-        if state is not None:
-            self._passed.add(state.manifest.transaction.id)
+        """Note what became of own transactions on the way to ``state``."""
         for id in [id for id in self._waiting if id in self._records.outcomes]:
             del self._waiting[id]
             self._records.awaited.discard(id)
         return state
 
     def _from(self, base: Loaded) -> Loaded:
-        """The newest state known here, if it is one that came after ``base``."""
-        newest, position = self._newest, base.manifest.transaction
-        if newest is None or newest.manifest.transaction.number < position.number or position.id not in self._passed:
+        """``base``, or the newest state known here where that is no older."""
+        newest = self._records.newest
+        if newest is None or newest.manifest.transaction.number < base.manifest.transaction.number:
             return base
         return newest
 

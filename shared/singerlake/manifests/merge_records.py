@@ -51,7 +51,7 @@ class _Birth(msgspec.Struct):
 
 class SettledStore(NumberedStore):
     """The engine of numbered logs, over records of many entries. ``outcomes`` tells of each transaction in
-    ``awaited`` that was passed whether it took effect (None) or why not."""
+    ``awaited`` that was passed whether it took effect (None) or why not; ``newest`` is the last state that was read."""
 
     def __init__(
         self, log: SettleLog, storage: Storage, tap: str, stream: str, settings: MergeSettings, clock: Clock
@@ -61,6 +61,7 @@ class SettledStore(NumberedStore):
         self._stale = settings.stale_ms + int(RESOLUTION * 1000)
         self._window = settings.window_ms
         self._settled: dict[int, Settled] = {}
+        self.newest: Loaded | None = None
         self.awaited: set[str] = set()
         self.outcomes: dict[str, Conflict | None] = {}
         self._heard: dict[str, Conflict | None] = {}
@@ -104,6 +105,7 @@ class SettledStore(NumberedStore):
         state = read()
         for id, outcome in self._heard.items():
             self.outcomes.setdefault(id, outcome)
+        self.newest = state
         return state
 
     def _base(self) -> Manifest | None:
