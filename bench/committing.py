@@ -52,19 +52,20 @@ class Stream:
 
 @dataclass(frozen=True)
 class Job:
-    """Commits of ``files`` files each, for so many ``seconds``."""
+    """Commits of ``files`` files each, for so many ``seconds`` or up to ``most`` of them, by each writer."""
 
     stream: Stream
     seconds: float
     files: int = 1
+    most: int = 1000
 
 
 @dataclass(frozen=True)
 class Done:
-    """Ids of the files that a writer was told are committed (or stored, where commits are settled later): in time, and
+    """Files a second that a writer was told are committed (or stored, where commits are settled later), and the ids of
     all of them."""
 
-    in_time: int
+    rate: float
     told: tuple[str, ...]
 
 
@@ -105,11 +106,14 @@ def transaction(files: int = 1) -> Transaction:
     return Transaction(id=random_id(), at=timestamp(CLOCK.now()), change=change)
 
 
-def commit(job: Job, store: ManifestStore, base: Loaded, until: float) -> Done:
-    """Commit until then, then see receipts settled."""
-    in_time, told = 0, []
+def commit(job: Job, store: ManifestStore, base: Loaded, begin: float) -> Done:
+    """Commit from then on, then see receipts settled."""
+    told: list[str] = []
     receipts: list[Pending] = []
-    while time.monotonic() < until:
+    in_time, seconds = 0, job.seconds
+    for number in range(job.most):
+        if time.monotonic() - begin >= job.seconds:
+            break
         wanted = transaction(job.files)
         outcome = commit_transaction(store, base, wanted, clock=CLOCK)
         if isinstance(outcome, Loaded):
@@ -120,10 +124,13 @@ def commit(job: Job, store: ManifestStore, base: Loaded, until: float) -> Done:
             raise RuntimeError(f"{job.stream.kind}: {outcome}")
         assert isinstance(wanted.change, AddFiles)
         told += [file.id for file in wanted.change.files]
-        in_time += job.files * (time.monotonic() <= until)
+        took = time.monotonic() - begin
+        if took <= job.seconds:
+            in_time += job.files
+            seconds = took if number == job.most - 1 else job.seconds
     for receipt in reversed(receipts):
         _settled(store, base, receipt)
-    return Done(in_time, tuple(told))
+    return Done(in_time / seconds, tuple(told))
 
 
 def _settled(store: ManifestStore, base: Loaded, receipt: Pending) -> None:
@@ -190,6 +197,6 @@ def _work(end: Connection) -> None:
             end.send("ready")
             begin = end.recv()
             time.sleep(max(0.0, begin - time.monotonic()))
-            end.send(commit(job, store, base, begin + job.seconds))
+            end.send(commit(job, store, base, begin))
         except Exception as error:
             end.send(RuntimeError(f"{job.stream.kind}: {type(error).__name__}: {error}"))

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
@@ -21,21 +21,16 @@ from typing import Any
 import msgspec
 import psutil
 
-from singerlake.clock import random_id
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
 from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest, StreamSchema
+from singerlake.format.model import Manifest
 from singerlake.maintenance.verify import verify_stream
-from singerlake.singer_file import FileHeader, Spool, compress_member
-from tests.fakes import START
+from tests.faults.files import prepare
 from tests.faults.places import TAP, Place
 from tests.faults.worker import Job, Point, Prepared, work
 from tests.format.test_fold import check_log
 from tests.servers.fault_proxy import wait_until
 
-LARGE = 1000
-"""A schema that makes transactions larger than an item of DynamoDB's."""
 _AT_ONCE = 24
 MAX_WAIT = 60.0
 """Seconds in which a worker that was not killed has to end."""
@@ -283,34 +278,3 @@ class Crew:
             made = [prepare(job, number, schema) for number in range(files)]
             path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in made))
         return [msgspec.json.decode(line, type=Prepared) for line in path.read_bytes().splitlines()]
-
-
-def prepare(job: Job, number: int, schema: int, *, id: str = "", records: int = 3) -> Prepared:
-    """A finished data file of some records that say who wrote them."""
-    described = {"type": "object", "properties": {"n": {"type": "string"}, f"v{schema}": {"type": "string"}}}
-    if schema == LARGE:
-        described["title"] = "-" * (1 << 18)
-    version = schema_hash(described)
-    header = FileHeader(id=id or random_id(), created="2026", run=job.name, seq=number)
-    line = msgspec.json.encode(
-        {"type": "SCHEMA", "stream": job.place.stream, "schema": described, "key_properties": []}
-    )
-    spool = Spool(job.folder / f"{job.name}-{number}-{header.id}", line, header, level=1)
-    for part in range(2):
-        lines = [
-            msgspec.json.encode(
-                {"type": "RECORD", "stream": job.place.stream, "record": {"n": f"{job.name}-{number}-{part}-{each}"}}
-            )
-            for each in range(records)
-        ]
-        raw = b"".join(each + b"\n" for each in lines)
-        spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=records, records=records)
-    path = layout.file_path(job.place.stream, version, START, START, header.id)
-    file = spool.describe(path=path, version=version, first="2026", last="2026")
-    return Prepared(str(spool.path), file, StreamSchema(schema=described))
-
-
-def data_files(place: Place) -> Sequence[str]:
-    """The ids of the data files on storage, listed or not."""
-    names = (key.removeprefix(place.prefix) for key in place.keys_with(""))
-    return [name[-len("0123456789abcdef.singer.gz") :][:16] for name in names if layout.is_data_file(name)]

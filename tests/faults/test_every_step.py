@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.faults.crew import LARGE, Crew
+from tests.faults.crew import Crew
+from tests.faults.files import LARGE
 from tests.faults.places import of_kinds
 from tests.faults.worker import Point
 

@@ -7,7 +7,8 @@ import pytest
 from singerlake.format import layout
 from singerlake.lock import LockSettings
 from singerlake.storage.keys import TEMPORARY_PREFIX
-from tests.faults.crew import Crew, data_files
+from tests.faults.crew import Crew
+from tests.faults.files import data_files
 from tests.faults.places import Kind, of_kinds
 from tests.faults.worker import Point
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from singerlake.format import layout
-from tests.faults.crew import data_files
+from tests.faults.files import data_files
 from tests.faults.network import Network
 from tests.faults.places import Kind, of_kinds
 from tests.servers.fault_proxy import wait_until

@@ -7,7 +7,8 @@ import shutil
 import msgspec
 import pytest
 
-from tests.faults.crew import Crew, prepare
+from tests.faults.crew import Crew
+from tests.faults.files import prepare
 from tests.faults.places import of_kinds
 from tests.faults.worker import Job, Point, Prepared
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from singerlake.clock import IdSource
+from singerlake.errors import SingerlakeError, UnknownOutcome
 from singerlake.format import fold, layout
 from singerlake.format.exact_json import decode
 from singerlake.format.fold import Conflict
@@ -18,7 +20,7 @@ from singerlake.manifests.merge_log import SettleRecord
 from singerlake.manifests.merge_settings import MergeSettings
 from singerlake.manifests.object_log import Floor
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.storage.memory import MemoryStorage
+from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Entry, Stored
 from tests.fakes import FakeClock, counting_ids
 from tests.format.test_fold import add, check_log, new_file
@@ -68,6 +70,10 @@ class Mixed(Seconds):
         found = super().head(key)
         cut = found.last_modified.replace(microsecond=0) if found else None
         return Entry(found.key, found.size, cut, found.etag) if found and cut else None
+
+
+STORAGES = (MemoryStorage, Seconds, Mixed)
+"""One of each way to tell when an object was written."""
 
 
 @dataclass
@@ -176,3 +182,59 @@ class Member:
         key = entry_key(pending.key[len(LOG) :])
         assert key is not None
         return key
+
+
+def born(kind: type[MemoryStorage]) -> Crew:
+    """A stream on such a storage."""
+    crew = Crew(kind)
+    crew.born()
+    return crew
+
+
+def calls(crew: Crew) -> list[str]:
+    """The requests from now on, by operation and name."""
+    made: list[str] = []
+
+    def hook(step: Step) -> None:
+        if not step.done:
+            made.append(f"{step.operation} {step.key.removeprefix(LOG).partition('@')[0]}")
+
+    crew.storage.hook = hook
+    return made
+
+
+def fail_once(
+    crew: Crew,
+    operation: str,
+    *,
+    done: bool,
+    error: type[SingerlakeError] = UnknownOutcome,
+    name: str = "manifest.json@",
+) -> None:
+    """The next such request for such an object fails, before its effect or after it."""
+
+    def hook(step: Step) -> None:
+        if (step.operation, step.done) == (operation, done) and step.key.startswith(LOG + name):
+            crew.storage.hook = lambda _: None
+            raise error("no answer", key=step.key)
+
+    crew.storage.hook = hook
+
+
+def consistent(crew: Crew, expected: set[str]) -> None:
+    """Everybody's files are there once, and every record continues the one before."""
+    assert sorted(crew.listed()) == sorted(expected)
+    records = list(crew.records())
+    names = [held.key for record in records for held in record.entries]
+    assert len(set(names)) == len(names)
+    for one, other in pairwise(records):
+        assert (other.number, other.after) == (one.number + 1, one.id)
+
+
+def old_log(crew: Crew, files: int) -> set[str]:
+    """A log of so many records, old enough for a trim."""
+    writer = crew.member()
+    for number in range(files):
+        writer.settled(writer.commit(f"f{number}"))
+        crew.wait(10)
+    return {f"f{number}" for number in range(files)}

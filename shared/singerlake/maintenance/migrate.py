@@ -31,19 +31,14 @@ from singerlake.errors import (
     UnknownOutcome,
 )
 from singerlake.format import layout
-from singerlake.format.fold import Conflict
 from singerlake.format.model import Manifest, Position
 from singerlake.format.transactions import Close, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.rebuild import data_files
-from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published
 from singerlake.storage.port import Storage
-
-_LONGEST_WAIT = 600.0
-_FIRST_POLL = 0.05
-_LONGEST_POLL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,7 +232,7 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
         transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Close(successor=kind))
         outcome = commit_transaction(old, base, transaction, clock=clock)
         if isinstance(outcome, Pending):
-            _await(old, base, outcome, clock)
+            await_settled(old, base, outcome, clock=clock)
     # Another migration's Close may have come first, or this one's after a lost reply: the store tells.
     loaded = old.load()
     if loaded is None or loaded.manifest.closed is None:
@@ -248,18 +243,6 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
         )
     _refuse_third(loaded.manifest, kind)
     return loaded.manifest
-
-
-def _await(store: ManifestStore, base: Loaded, pending: Pending, clock: Clock) -> Loaded | Conflict:
-    started, poll = clock.monotonic(), _FIRST_POLL
-    while (outcome := store.settle(base, pending)) is None:
-        if clock.monotonic() - started > _LONGEST_WAIT:
-            raise UnknownOutcome(
-                "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
-            )
-        clock.sleep(poll)
-        poll = min(poll * 1.5, _LONGEST_POLL)
-    return outcome
 
 
 @contextmanager

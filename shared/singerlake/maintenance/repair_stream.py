@@ -22,7 +22,8 @@ from singerlake.format.transactions import Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.rebuild import THREADS, Progress, data_files, survey
 from singerlake.maintenance.repair import Repair, plan_anew, plan_repair
-from singerlake.manifests.port import Loaded, ManifestStore, Outdated
+from singerlake.manifests.commit import await_settled
+from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
 
@@ -81,7 +82,7 @@ def repair_stream(
                 held.enter_context(Lock(storage, key, f"singerlake rebuild {ids()}", LockSettings(), clock, ids).held())
             if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
                 continue
-            if _written(plan, store, base, ids(), now):
+            if _written(plan, store, base, ids(), now, clock):
                 return plan
     raise TooManyConflicts(
         "writers kept changing the stream while it was read; nothing was changed",
@@ -101,8 +102,13 @@ def _load(
         return store.load(), None
     except (CorruptObject, ForeignManifest) as error:
         stored = storage.get(key)
-        if not wish.discard or stored is None:
+        if not wish.discard:
             raise
+        if stored is None:
+            if isinstance(error, ForeignManifest):
+                raise
+            # What cannot be read is the log, whose numbers the new state begins above.
+            return None, None
         if isinstance(error, ForeignManifest) and from_json(stored.body, key=key).store != store.kind:
             raise
         return None, stored.etag
@@ -122,11 +128,14 @@ def _unused_number(storage: Storage, tap: str, stream: str) -> int:
     return max(numbers) + 1
 
 
-def _written(plan: Repair, store: ManifestStore, base: Loaded | None, transaction_id: str, now: str) -> bool:
+def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, now: str, clock: Clock) -> bool:
     if base is None:
         return store.create(plan.after).manifest.transaction == plan.after.transaction
     assert plan.change is not None
-    outcome = store.commit(base, Transaction(id=transaction_id, at=now, change=plan.change))
+    outcome = store.commit(base, Transaction(id=id, at=now, change=plan.change))
+    if isinstance(outcome, Pending):
+        # A plan that another writer's commit came before is void there, and made again.
+        return isinstance(await_settled(store, base, outcome, clock=clock), Loaded)
     if isinstance(outcome, Conflict):
         raise CommitRefused(f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again")
     return not isinstance(outcome, Outdated)

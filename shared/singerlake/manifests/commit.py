@@ -13,6 +13,9 @@ ATTEMPTS = 100
 _FIRST_CEILING = 0.01
 _GROWTH = 1.5
 _LONGEST_CEILING = 5.0
+_SETTLE_WAIT = 600.0
+_FIRST_POLL = 0.05
+_LONGEST_POLL = 1.0
 
 
 def commit_transaction(
@@ -65,6 +68,19 @@ def commit_transaction(
     raise TooManyConflicts(
         f"other writers came first {attempts} times in a row", hint="run again, with fewer writers on this stream"
     )
+
+
+def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock: Clock) -> Loaded | Conflict:
+    """Wait until it is known where a stored transaction came to stand. Raises ``UnknownOutcome`` after ten minutes."""
+    started, poll = clock.monotonic(), _FIRST_POLL
+    while (outcome := store.settle(base, pending)) is None:
+        if clock.monotonic() - started > _SETTLE_WAIT:
+            raise UnknownOutcome(
+                "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
+            )
+        clock.sleep(poll)
+        poll = min(poll * _GROWTH, _LONGEST_POLL)
+    return outcome
 
 
 def is_done(manifest: Manifest, change: Change) -> bool:

@@ -18,7 +18,7 @@ from singerlake.errors import UnknownOutcome
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.merge_key import LAST_CHANGE, entry_key
-from singerlake.format.merge_patch import file_ids, to_entry
+from singerlake.format.merge_patch import to_entry
 from singerlake.format.model import Manifest
 from singerlake.format.roll import Roll
 from singerlake.format.transactions import (
@@ -249,11 +249,9 @@ def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
     """Why a transaction does not fit a state. New files are held against the listed ones of their ids alone, since to
     put them at the end of all would cost a copy each time."""
     change = transaction.change
-    ids = file_ids(change)
-    if len(set(ids)) != len(ids):
-        return Conflict("one file is named twice")
     if isinstance(change, AddFiles):
-        state = msgspec.structs.replace(state, files=Roll(state.by_id[id] for id in ids if id in state.by_id))
+        listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]
+        state = msgspec.structs.replace(state, files=Roll(listed))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 

@@ -134,7 +134,7 @@ class SettledStore(NumberedStore):
             return super()._follow(state, number, body)
         record = self._decoded(number, body)
         if not isinstance(record, SettleRecord) or record.number != number or record.after != state.transaction.id:
-            raise self._corrupt(f"settle record {number} does not continue the log before it")
+            raise self._corrupt(f"settle record {number} does not continue the log before it", number)
         for held in record.entries:
             outcome = placed(state, held)
             if isinstance(outcome, Manifest):
@@ -151,7 +151,7 @@ class SettledStore(NumberedStore):
             try:
                 return decode(body, _Birth)
             except msgspec.DecodeError:
-                raise self._corrupt(f"settle record {number} is not one this version knows: {error}") from error
+                raise self._corrupt(f"settle record {number} is not one this version knows: {error}", number) from error
 
     def _remember(self, number: int, settled: Settled) -> Settled:
         """Keep what the next records will be written by; older ones are read again by who wants them."""

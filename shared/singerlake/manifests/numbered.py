@@ -192,7 +192,9 @@ class NumberedStore:
                 # begins with a snapshot above the floor.
                 break
             if state is not None and number != state.transaction.number + 1:
-                return state, self._corrupt(f"transaction {number} follows {state.transaction.number}")
+                return state, self._corrupt(
+                    f"transaction {number} follows {state.transaction.number}", state.transaction.number + 1
+                )
             try:
                 state = self._follow(state, number, body)
             except CorruptObject as error:
@@ -231,28 +233,25 @@ class NumberedStore:
         try:
             record = decode(body, Record)
         except msgspec.DecodeError as error:
-            raise self._corrupt(f"transaction {number} is not one this version knows: {error}") from error
+            raise self._corrupt(f"transaction {number} is not one this version knows: {error}", number) from error
         before = state.transaction.id if state else None
         if record.number != number or record.after != before:
-            raise self._corrupt(f"transaction {number} does not continue the log before it")
+            raise self._corrupt(f"transaction {number} does not continue the log before it", number)
         if state is None:
             if not isinstance(record.transaction.change, Rebase):
-                raise self._corrupt(f"transaction {number} is not the stream's birth")
+                raise self._corrupt(f"transaction {number} is not the stream's birth", number)
             born = record.transaction.change.manifest
             return check_own(born, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
         after = apply(state, record.transaction)
         if isinstance(after, Conflict):
-            raise self._corrupt(f"transaction {number} does not fit the state before it: {after.reason}")
+            raise self._corrupt(f"transaction {number} does not fit the state before it: {after.reason}", number)
         return after
 
-    def _corrupt(self, what: str) -> CorruptObject:
-        return CorruptObject(
-            what,
-            hint="restore the log, or run 'singerlake rebuild'; nothing was changed",
-            tap=self._tap,
-            stream=self._stream,
-            store=self.kind,
-        )
+    def _corrupt(self, what: str, number: int | None = None) -> CorruptObject:
+        where = {"tap": self._tap, "stream": self._stream, "store": self.kind}
+        if number is not None and self.abilities.followable:
+            where = {"key": layout.log_prefix(self._tap, self._stream) + layout.log_name(number)}
+        return CorruptObject(what, hint="restore the log, or run 'singerlake rebuild'; nothing was changed", **where)
 
 
 def _loaded(manifest: Manifest) -> Loaded:

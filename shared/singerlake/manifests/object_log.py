@@ -12,7 +12,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import ConditionNotSupported, CorruptObject
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.manifest import from_json, to_json
+from singerlake.format.manifest import check_own, from_json, to_json
 from singerlake.format.model import Manifest
 from singerlake.manifests.port import Abilities
 from singerlake.storage.port import Storage, Stored, Written
@@ -38,6 +38,8 @@ class ObjectLog:
     def __init__(self, storage: Storage, tap: str, stream: str, ids: IdSource, *, kind: str = "log") -> None:
         self._kind = kind
         self._storage = storage
+        self._tap = tap
+        self._stream = stream
         self._manifest_key = layout.manifest_key(tap, stream)
         self._prefix = layout.stream_prefix(tap, stream)
         self._log = layout.log_prefix(tap, stream)
@@ -82,7 +84,9 @@ class ObjectLog:
             key = self._prefix + floor.snapshot
             snapshot = self._storage.get(key)
             if snapshot is not None:
-                return from_json(snapshot.body, key=key)
+                return check_own(
+                    from_json(snapshot.body, key=key), tap=self._tap, stream=self._stream, store=None, key=key
+                )
             if floor == before:
                 raise CorruptObject(
                     "the snapshot that the log's floor names is gone",

@@ -100,12 +100,13 @@ class StreamWriter:
         commit is safe without it. Raises ``LockWaitExceeded``, ``TooManyConflicts``, ``StreamClosed`` and what storage
         raises; spools and uploads stay where they are, and calling again with the same files is harmless.
         """
-        self.open()
+        known = self.open().by_id
         with ExitStack() as held:
             for key in self._lock_keys({upload.file.version for upload in uploads}):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
             for upload in uploads:
-                if upload.spool.exists():
+                # What is listed is never overwritten, whatever else would come under its name.
+                if upload.file.id not in known and upload.spool.exists():
                     self.storage.upload(self._key(upload.file), upload.spool)
             change = AddFiles(
                 files=tuple(upload.file for upload in uploads),

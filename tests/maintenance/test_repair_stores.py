@@ -1,0 +1,96 @@
+"""Rebuilding a stream through whichever manifest store keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import CorruptObject
+from singerlake.format import layout
+from singerlake.maintenance.repair import Repair
+from singerlake.maintenance.repair_stream import Wish, repair_stream
+from tests.manifests.stores import IN_A_DATABASE, KINDS, Place, make_place
+from tests.manifests.test_any_writer import upload, writer
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest) -> Place:
+    return make_place(request.param, request)
+
+
+def repair(place: Place, **wish: bool) -> Repair:
+    return repair_stream(place.storage, place.store(), "t", "s", Wish(**wish), clock=place.clock, ids=place.ids)
+
+
+def begun(place: Place, folder: Path) -> list[str]:
+    """A stream of two files, the second never committed."""
+    own, listed, stray = writer(place), upload(place, folder), upload(place, folder)
+    own.settled(own.submit([listed]))
+    own.finish()
+    place.storage.upload("raw/t/s/" + stray.file.path, stray.spool)
+    return [listed.file.id, stray.file.id]
+
+
+def goes_on(place: Place, folder: Path) -> str:
+    own, another = writer(place), upload(place, folder)
+    own.settled(own.submit([another]))
+    own.finish()
+    return another.file.id
+
+
+def test_a_file_that_was_never_committed_is_adopted_under_the_same_lineage(place: Place, tmp_path: Path) -> None:
+    ids = begun(place, tmp_path)
+    before = place.state()
+    assert repair(place, adopt=True).needed
+    assert place.listed() == ids
+    assert place.state().lineage == before.lineage
+    assert not repair(place).needed
+    last = goes_on(place, tmp_path)
+    assert place.listed() == [*ids, last]
+
+
+def test_a_state_made_anew_has_a_new_lineage_and_a_higher_number(place: Place, tmp_path: Path) -> None:
+    ids = begun(place, tmp_path)
+    before = place.state()
+    repair(place, discard=True)
+    after = place.state()
+    assert sorted(file.id for file in after.files) == sorted(ids)
+    assert after.lineage != before.lineage
+    assert after.transaction.number > before.transaction.number
+    last = goes_on(place, tmp_path)
+    assert place.listed()[-1] == last
+
+
+@pytest.mark.parametrize("kind", ["log", "merge"])
+def test_a_broken_log_is_given_up_for_a_new_one_only_on_request(kind: str, tmp_path: Path) -> None:
+    place = Place(kind)
+    ids = begun(place, tmp_path)
+    number = place.state().transaction.number
+    key = layout.log_prefix("t", "s") + layout.log_name(number)
+    place.storage.put(key, b"{")
+    place.storage.delete(layout.manifest_key("t", "s"))
+    with pytest.raises(CorruptObject, match=r"transaction|record"):
+        repair(place)
+    repair(place, discard=True)
+    after = place.state()
+    assert sorted(file.id for file in after.files) == sorted(ids)
+    assert after.transaction.number > number
+    last = goes_on(place, tmp_path)
+    assert place.listed()[-1] == last
+
+
+@pytest.mark.parametrize("kind", IN_A_DATABASE)
+def test_a_database_that_lost_its_history_is_given_a_new_one(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = make_place(kind, request)
+    ids = begun(place, tmp_path)
+    number = place.state().transaction.number
+    place.storage.delete(layout.root_metadata_key())
+    repair(place)
+    after = place.state()
+    assert sorted(file.id for file in after.files) == sorted(ids)
+    assert after.transaction.number > number
+    goes_on(place, tmp_path)
+    assert place.lake.stream("t", "s").snapshot() == place.state()
