@@ -95,6 +95,12 @@ def _storage(root: str, s3: S3Settings | None) -> Storage:
     return open_storage(root, s3)
 
 
+@cache
+def _clock(haste: Haste | None) -> Clock:
+    """One for all who look from outside, by which their connections to a database are known to be the same."""
+    return ShiftedClock(haste)
+
+
 @dataclass(frozen=True)
 class Place:
     """One stream, in one store, on one lake. ``haste`` is how fast its time runs; ``honoured`` is what is known of its
@@ -116,7 +122,7 @@ class Place:
             storage._known.capabilities = storage._known.capabilities or self.honoured
         if self.haste is not None and self.s3 is None:
             storage = HastenedStorage(storage, self.haste)  # type: ignore[assignment]
-        return replace(lake, storage=storage, clock=clock or ShiftedClock(self.haste))
+        return replace(lake, storage=storage, clock=clock or _clock(self.haste))
 
     def lake_stream(self) -> LakeStream:
         return self.lake().stream(TAP, self.stream)
