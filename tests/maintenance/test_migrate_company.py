@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from singerlake.errors import (
-    StreamClosed,
-)
+from singerlake.errors import ForeignManifest, StreamClosed, UnknownOutcome
+from singerlake.format.model import Manifest
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.storage.memory import Step
 from tests.maintenance.moving import (
@@ -25,10 +25,11 @@ from tests.maintenance.moving import (
     places,
     publish,
     published,
+    steps_of,
     with_history,
     writer_of,
 )
-from tests.manifests.stores import Place
+from tests.manifests.stores import ON_THE_LAKE, Place
 
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
@@ -134,3 +135,43 @@ def test_two_migrations_at_once_end_as_one(source: str, target: str, request: py
         assert (after.store, content(after)) == (target, content(before)), number
         assert done.transaction == after.transaction.number == before.transaction.number + 2, number
         assert published(place) == after, number
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "on_to"),
+    [(*pair, kind) for pair in LAKE_PAIRS for kind in ON_THE_LAKE if kind != pair[1]] + [("log", "merge", "postgres")],
+)
+def test_one_that_slept_while_others_moved_the_stream_further_forgets_nothing_that_was_committed_since(
+    source: str, target: str, on_to: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    refused = 0
+    for number in range(steps_of(with_a_past(source, target, on_to, request), target)):
+        place = with_a_past(source, target, on_to, request)
+        left = itertools.count()
+        since: list[Manifest] = []
+
+        def hook(
+            step: Step, place: Place = place, number: int = number, left: Iterator[int] = left, since: list[Any] = since
+        ) -> None:
+            if next(left) == number:
+                place.storage.hook = lambda _: None
+                migrate(place, target)
+                publish(a_file(place, tmp_path), writer_of(place))
+                migrate(place, on_to)
+                publish(a_file(place, tmp_path), writer_of(place))
+                since.append(newest(place))
+
+        place.storage.hook = hook
+        try:
+            migrate(place, target)
+        except (StreamClosed, ForeignManifest, UnknownOutcome):
+            refused += 1
+            assert newest(place) == since[0], number
+        assert content(newest(place)) == content(since[0]), number
+    assert refused > 0
+
+
+def with_a_past(source: str, target: str, on_to: str, request: pytest.FixtureRequest) -> Place:
+    place = lives_in(source, target, on_to, request=request)
+    with_history(place)
+    return place

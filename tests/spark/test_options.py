@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
 from singerlake.spark.options import OPTIONAL, REQUIRED, read_options
-from singerlake.spark.splits import TARGET_BYTES
 
 NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
+from singerlake.arrow.columns import Field, Integer, Struct
+from singerlake.arrow.splits import pack, runs
 from singerlake.lake import Lake
-from singerlake.spark.columns import Field, Integer, Struct
 from singerlake.spark.options import read_options
 from singerlake.spark.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.spark_types import to_spark
-from singerlake.spark.splits import pack, runs
 from tests.lakes import build_stream
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}

@@ -72,8 +72,9 @@ def migrate_stream(
     """Move a stream from ``old``, the store that it uses, to ``new``. Calling again after any failure goes on.
 
     Raises ``LostState`` where there are data files and no state, ``StreamClosed`` where the stream is on its way to a
-    third store, ``ForeignManifest`` where the new store holds another state of it, ``ConditionNotSupported`` where it
-    cannot be kept on this storage, ``TooManyConflicts``, ``UnknownOutcome`` and what storage and stores raise.
+    third store or was moved on meanwhile, ``ForeignManifest`` where the new store holds another state of it,
+    ``ConditionNotSupported`` where it cannot be kept on this storage, ``TooManyConflicts``, ``UnknownOutcome`` and what
+    storage and stores raise.
     """
     try:
         return _migrated(old, new, storage, tap, stream, clock, ids, dry_run)
@@ -174,13 +175,22 @@ def _refuse_other(state: Manifest, there: Loaded | None) -> None:
 
 
 def _goes_on(state: Manifest, closed: Manifest) -> bool:
-    """Whether an open state descends from a closed one: the states of a lineage are counted through, and at most one
-    store of a stream is open."""
-    return (
-        closed.closed == state.store
-        and state.closed is None
-        and state.lineage == closed.lineage
-        and state.transaction.number > closed.transaction.number
+    """Whether an open state descends from a closed one: at most one store of a stream is open."""
+    return closed.closed == state.store and state.closed is None and _is_later(state, closed)
+
+
+def _is_later(state: Manifest, closed: Manifest) -> bool:
+    """The states of a lineage are counted through, from store to store."""
+    return state.lineage == closed.lineage and state.transaction.number > closed.transaction.number
+
+
+def _moved_on(closed: Manifest, kind: str) -> StreamClosed:
+    """To begin again from what the new store was given at first would forget all that was committed since."""
+    return StreamClosed(
+        f"while this migration stood still, others ended it and moved the stream on to the manifest store {kind!r}",
+        hint="run again if it is to be moved from there; nothing was changed",
+        tap=closed.tap,
+        stream=closed.stream,
     )
 
 
@@ -199,9 +209,14 @@ def _first_state(closed: Manifest, new: ManifestStore, storage: Storage) -> Mani
     an earlier attempt got so far."""
     # In this order: what another migration has begun in a log by now, and so used a number for, is then found there.
     logged = _logged(storage, closed)
+    lying = published(storage, layout.manifest_key(closed.tap, closed.stream))
+    if lying is not None and lying.store != new.kind and lying.number > closed.transaction.number:
+        raise _moved_on(closed, lying.store)
     there = _held(new)
     if there is not None and _goes_on(there, closed):
         return there
+    if there is not None and there.closed is not None and _is_later(there, closed):
+        raise _moved_on(closed, there.closed)
     used = max(closed.transaction.number, logged, there.transaction.number if there else -1)
     position = Position(used + 1, closed.transaction.id)
     return msgspec.structs.replace(closed, store=new.kind, closed=None, transaction=position)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
-from singerlake.spark.splits import TARGET_BYTES
 
 REQUIRED = {
     "path": "the lake's root, a path or s3://bucket/prefix: lake_root of the plugins",

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
+from singerlake.arrow.columns import Struct
+from singerlake.arrow.decode import BatchDecoder, Origin
+from singerlake.arrow.splits import Run, pack, runs
 from singerlake.errors import MissingFile
 from singerlake.settings import s3_settings
 from singerlake.singer_file import Block, read_blocks
-from singerlake.spark.columns import Struct
-from singerlake.spark.decode import BatchDecoder, Origin
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.snapshot import Pin, declared, open_stream, selected
 from singerlake.spark.spark_types import arrow_schema, requested
-from singerlake.spark.splits import Run, pack, runs
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:

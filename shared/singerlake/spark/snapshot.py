@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from singerlake.arrow.columns import Struct
+from singerlake.arrow.decode import METADATA
+from singerlake.arrow.json_schema import columns_of
 from singerlake.errors import Rebuilt, SettingError, UnknownName
 from singerlake.format import selection
 from singerlake.format.model import DataFile, Manifest
 from singerlake.lake import Lake, LakeStream
 from singerlake.settings import s3_settings
-from singerlake.spark.columns import Struct
-from singerlake.spark.decode import METADATA
-from singerlake.spark.json_schema import columns_of
 from singerlake.spark.options import ReadOptions
 
 

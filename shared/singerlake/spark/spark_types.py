@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from singerlake.errors import SettingError, UnknownName
-from singerlake.spark.columns import (
+from singerlake.arrow.columns import (
     Array,
     Boolean,
     Column,
@@ -20,6 +19,7 @@ from singerlake.spark.columns import (
     Text,
     Timestamp,
 )
+from singerlake.errors import SettingError, UnknownName
 
 if TYPE_CHECKING:
     import pyarrow as pa

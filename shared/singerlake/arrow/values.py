@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from singerlake.spark.columns import (
+from singerlake.arrow.columns import (
     Array,
     Boolean,
     Column,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.spark.columns import (
+from singerlake.arrow.columns import (
     Array,
     Boolean,
     Column,
@@ -25,7 +25,7 @@ from singerlake.spark.columns import (
     merge,
     settle,
 )
-from singerlake.spark.json_schema import columns_of
+from singerlake.arrow.json_schema import columns_of
 
 
 def column(schema: Any, **definitions: Any) -> Column:

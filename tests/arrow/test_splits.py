@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from singerlake.arrow.splits import FILE_COST, Run, pack, runs
 from singerlake.format.model import DataFile
-from singerlake.spark.splits import FILE_COST, Run, pack, runs
 
 MIB = 1 << 20
 

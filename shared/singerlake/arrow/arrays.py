@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.spark.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp
-from singerlake.spark.values import EXACT, Misfit, describe, slot
+from singerlake.arrow.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp
+from singerlake.arrow.values import EXACT, Misfit, describe, slot
 
 if TYPE_CHECKING:
     import pyarrow as pa

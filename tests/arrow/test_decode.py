@@ -16,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from singerlake.errors import BrokenFile, ValueDoesNotFit
-from singerlake.singer_file import Block
-from singerlake.spark import decode
-from singerlake.spark.columns import (
+from singerlake.arrow import decode
+from singerlake.arrow.columns import (
     Array,
     Boolean,
     Column,
@@ -33,7 +31,9 @@ from singerlake.spark.columns import (
     Text,
     Timestamp,
 )
-from singerlake.spark.decode import METADATA, BatchDecoder, Origin
+from singerlake.arrow.decode import METADATA, BatchDecoder, Origin
+from singerlake.errors import BrokenFile, ValueDoesNotFit
+from singerlake.singer_file import Block
 from singerlake.spark.spark_types import arrow_schema, to_spark
 
 ORIGIN = Origin("v/file.singer.gz", "hash1")

@@ -11,7 +11,7 @@ import decimal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from singerlake.spark.columns import (
+from singerlake.arrow.columns import (
     MAX_OPEN_SCALE,
     MAX_PRECISION,
     Array,

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.errors import BrokenFile, ValueDoesNotFit
-from singerlake.singer_file import Block
-from singerlake.spark.arrays import build, locate
-from singerlake.spark.columns import (
+from singerlake.arrow.arrays import build, locate
+from singerlake.arrow.columns import (
     Array,
     Boolean,
     Column,
@@ -32,7 +30,9 @@ from singerlake.spark.columns import (
     Text,
     Timestamp,
 )
-from singerlake.spark.values import Misfit, fit, parse, slot
+from singerlake.arrow.values import Misfit, fit, parse, slot
+from singerlake.errors import BrokenFile, ValueDoesNotFit
+from singerlake.singer_file import Block
 
 if TYPE_CHECKING:
     import pyarrow as pa
