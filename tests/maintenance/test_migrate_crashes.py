@@ -30,7 +30,7 @@ from tests.maintenance.moving import (
     published,
     with_history,
 )
-from tests.manifests.stores import ON_THE_LAKE
+from tests.manifests.stores import ON_THE_LAKE, Place
 
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
@@ -137,3 +137,47 @@ def test_a_request_that_fails_leaves_what_the_next_attempt_ends(
         if not failed:
             assert number > 0
             break
+
+
+@pytest.mark.parametrize(("source", "target"), [pair for pair in LAKE_PAIRS if pair[0] != "lockfile"])
+def test_a_trim_at_any_step_and_a_crash_at_any_later_one_leave_what_can_be_read_and_ended(
+    source: str, target: str, request: pytest.FixtureRequest
+) -> None:
+    for trimmed, place, _ in places(source, target, request):
+        for later in itertools.count(1, 4):
+            place = lives_in(source, target, request=request)
+            before = with_history(place)
+            left = itertools.count()
+
+            def hook(
+                step: Step, place: Place = place, left: Iterator[int] = left, at: int = trimmed, later: int = later
+            ) -> None:
+                now = next(left)
+                if now == at:
+                    hook, place.storage.hook = place.storage.hook, lambda _: None
+                    place.lake.stream("t", "s").store().trim(keep=0, dry_run=False)
+                    place.storage.hook = hook
+                if now >= at + later:
+                    raise Killed
+
+            place.storage.hook = hook
+            killed = ends_in(place, target, Killed)
+            place.storage.hook = lambda _: None
+            assert content(place.lake.stream("t", "s").snapshot()) == content(before), (trimmed, later)
+            ended = not ends_in(place, target, SingerlakeError)
+            assert content(place.lake.stream("t", "s").snapshot()) == content(before), (trimmed, later)
+            if not ended:
+                migrate(place, target)
+            assert (newest(place).store, content(newest(place))) == (target, content(before)), (trimmed, later)
+            assert published(place) == newest(place), (trimmed, later)
+            if not killed:
+                break
+
+
+def ends_in(place: Place, target: str, error: type[BaseException]) -> bool:
+    """Whether a migration does not come to its end, but to that one."""
+    try:
+        migrate(place, target)
+    except error:
+        return True
+    return False

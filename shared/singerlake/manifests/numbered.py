@@ -174,7 +174,8 @@ class NumberedStore:
             begun = start if start is not None else self._base()
             first = begun.transaction.number if begun else -1
             state, problem = self._with_tail(begun, whole=start is None)
-            if self._log.floor() <= first:
+            ended = start is None and begun is not None and begun.closed is not None
+            if ended or self._log.floor() <= first:
                 if problem is not None:
                     raise problem
                 return _loaded(state) if state else None

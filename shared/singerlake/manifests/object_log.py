@@ -71,11 +71,14 @@ class ObjectLog:
 
     def base(self) -> Manifest | None:
         """``manifest.json``; where it is gone, was put back to an older state or still is that of a store which was
-        closed in favour of this one, the snapshot that the floor names."""
+        closed in favour of this one, the snapshot that the floor names. A state that was closed is this store's last
+        one: the floor may be its successor's by now, which lies in the same place."""
         stored = self._storage.get(self._manifest_key)
         manifest = from_json(stored.body, key=self._manifest_key) if stored else None
         if manifest is not None and manifest.closed == self._kind:
             manifest = None
+        if manifest is not None and manifest.closed is not None:
+            return manifest
         before: Floor | None = None
         while (found := self._floor()) is not None:
             floor = found[0]
@@ -114,9 +117,11 @@ class ObjectLog:
     def raise_floor(self, number: int) -> None:
         while True:
             found = self._floor()
-            if found is not None and found[0].floor >= number:
+            if found is not None and found[0].floor > number:
                 return
             snapshot = self._newest_snapshot(number)
+            if found is not None and (found[0].floor, found[0].snapshot) == (number, snapshot):
+                return
             body = encode(Floor(floor=number, snapshot=snapshot, nonce=self._ids()))
             key = self._log + layout.LOG_FLOOR
             if found is None:
