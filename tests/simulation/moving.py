@@ -13,6 +13,7 @@ from singerlake.format.model import Manifest
 from singerlake.format.transactions import Rebase
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.numbered import Record
+from singerlake.manifests.object_log import Floor
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Stored
@@ -174,6 +175,14 @@ class MovingWatch(MergeWatch):
     def _moving(self) -> MovingTruth:
         assert isinstance(self._truth, MovingTruth)
         return self._truth
+
+    def _rises(self, floor: Floor) -> bool:
+        """A store that begins where another was trimmed up to its end puts its own snapshot in the place of that."""
+        return super()._rises(floor) or (floor.floor == self._floor and self._keeper(floor) != self._keeper(None))
+
+    def _keeper(self, floor: Floor | None) -> str | None:
+        stored = self._peek(self._prefix + (floor.snapshot if floor else self._snapshot))
+        return from_json(stored.body, key=self._prefix).store if stored else None
 
     def _floored(self, after: Stored | None) -> None:
         """From the moment that the floor names its snapshot, a log that a stream moves to can be read."""

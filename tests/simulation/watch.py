@@ -146,12 +146,15 @@ class LogWatch:
             self._fail(f"{key} was written again with another content")
         self._truth.saw(from_json(after.body, key=key), told=False)
 
+    def _rises(self, floor: Floor) -> bool:
+        return floor.floor > self._floor
+
     def _floored(self, after: Stored | None) -> None:
         if after is None:
             self._fail("the floor was removed")
             return
         floor = msgspec.json.decode(after.body, type=Floor)
-        if floor.floor <= self._floor:
+        if not self._rises(floor):
             self._fail(f"the floor went from {self._floor} to {floor.floor}")
         self._floor, self._snapshot = floor.floor, floor.snapshot
         stored = self._peek(self._prefix + floor.snapshot)

@@ -15,6 +15,7 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.manifest import check_own, from_json, to_json
 from singerlake.format.model import Manifest
 from singerlake.manifests.port import Abilities
+from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage, Stored, Written
 
 _FEW = 32
@@ -117,7 +118,7 @@ class ObjectLog:
     def raise_floor(self, number: int) -> None:
         while True:
             found = self._floor()
-            if found is not None and found[0].floor > number:
+            if found is not None and found[0].floor >= number + self._is_anothers(found[0]):
                 return
             snapshot = self._newest_snapshot(number)
             if found is not None and (found[0].floor, found[0].snapshot) == (number, snapshot):
@@ -146,6 +147,11 @@ class ObjectLog:
             for key in keys:
                 self._storage.delete(key)
         return len(keys)
+
+    def _is_anothers(self, floor: Floor) -> bool:
+        """Whether a floor names the snapshot of another store, which was trimmed up to its last transaction."""
+        there = published(self._storage, self._prefix + floor.snapshot)
+        return there is not None and there.store != self._kind
 
     def _superseded(self, number: int) -> bool:
         """Whether the floor names a newer snapshot, so that another trim may have removed this one."""
