@@ -216,6 +216,11 @@ def read_blocks(
                 break
             yield Block(kept, offset, count)
             offset += count
+    check_count(seen, expected, where)
+
+
+def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
+    """Raise ``BrokenFile`` where a file, or a run of its members, holds more or fewer messages than it should."""
     if seen != expected:
         raise BrokenFile(
             f"the manifest says {expected} messages, the file holds {'more' if seen > expected else seen}",
@@ -224,10 +229,11 @@ def read_blocks(
         )
 
 
-def inflate(stream: BinaryIO, *, where: dict[str, str]) -> Iterator[bytes]:
-    """The decompressed bytes of a run of gzip members, in blocks that end on a newline."""
+def inflate(stream: BinaryIO, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
+    """The decompressed bytes of a run of gzip members, in blocks of about ``size`` that end on a newline. Raises
+    ``BrokenFile`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
     tail = b""
-    for piece in _inflated(stream, where):
+    for piece in _inflated(stream, where, size):
         cut = piece.rfind(b"\n") + 1
         if cut:
             yield tail + piece[:cut] if tail else piece[:cut]
@@ -238,7 +244,7 @@ def inflate(stream: BinaryIO, *, where: dict[str, str]) -> Iterator[bytes]:
         raise BrokenFile("ends in the middle of a line", hint="run 'singerlake verify'", **where)
 
 
-def _inflated(stream: BinaryIO, where: dict[str, str]) -> Iterator[bytes]:
+def _inflated(stream: BinaryIO, where: dict[str, str], size: int) -> Iterator[bytes]:
     pending = b""
     decompressor = None
     try:
@@ -249,11 +255,11 @@ def _inflated(stream: BinaryIO, where: dict[str, str]) -> Iterator[bytes]:
                 break
             if decompressor is None:
                 decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-            out = decompressor.decompress(data, 4 * _READ)
+            out = decompressor.decompress(data, size)
             if out:
                 yield out
             while not decompressor.eof and not decompressor.needs_input:
-                out = decompressor.decompress(b"", 4 * _READ)
+                out = decompressor.decompress(b"", size)
                 if out:
                     yield out
                 else:

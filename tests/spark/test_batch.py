@@ -80,7 +80,8 @@ def failure(action: Callable[[], object]) -> str:
 def test_all_versions_are_read_with_their_columns_united_and_no_registration(load: Load) -> None:
     found = load()
     assert found.schema.simpleString() == (
-        'struct<id:double,at:timestamp,who:struct<name:string,age:bigint>,tags:array<string>,a"b:string>'
+        'struct<id:double,at:timestamp,who:struct<name:string,age:bigint>,tags:array<string>,a"b:string,'
+        "_rescued_data:string>"
     )
     rows = found.selectExpr("id", "unix_seconds(at)", "who.name", "who.age", "tags", '`a"b`').orderBy("id").collect()
     start = 1767225600
@@ -107,8 +108,8 @@ def test_a_version_is_named_by_label_hash_or_segment_and_what_comes_back_later_i
     for name in ("v2", v2, layout.to_segment(v2)):
         found = load(from_version=name)
         assert sorted(row.id for row in found.select("id").collect()) == [5.5, 6.5, 100.0]
-        assert found.columns == ["id", "who", "tags", 'a"b', "at"]
-    assert load(versions=f" {v1}, ").columns == ["id", "at", "who"]
+        assert found.columns == ["id", "who", "tags", 'a"b', "at", "_rescued_data"]
+    assert load(versions=f" {v1}, ").columns == ["id", "at", "who", "_rescued_data"]
     assert sorted(row.id for row in load(versions="v1,").select("id").collect()) == [0, 1, 2, 3, 4, 100]
     assert [row.id for row in load(versions="v1", from_version="v2").select("id").collect()] == [100]
 
@@ -158,6 +159,30 @@ def test_a_schema_of_ones_own_chooses_columns_and_types(load: Load) -> None:
     assert load("_singerlake_offset INT, id DOUBLE", metadata=True).columns == ["_singerlake_offset", "id"]
 
 
+def test_columns_are_chosen_in_the_order_wanted_and_agree_with_a_schema(load: Load) -> None:
+    found = load(columns="tags, id")
+    assert found.columns == ["tags", "id"]
+    assert found.where("id = 5.5").collect() == [(["x", None], 5.5)]
+    assert load(columns='["a\\"b","_rescued_data"]').columns == ['a"b', "_rescued_data"]
+    assert load(columns="id,_singerlake_offset", metadata=True).columns == ["id", "_singerlake_offset"]
+    assert load("id DOUBLE", columns="id").count() == 7
+    assert "option 'columns' and .schema(...) name different columns" in failure(load("id DOUBLE", columns="at").count)
+
+
+def test_a_range_of_offsets_is_read_again_exactly_whatever_came_after(load: Load, lake: Lake) -> None:
+    def offsets(**options: int) -> list[int]:
+        found = load(metadata=True, columns="_singerlake_offset", **options)
+        return sorted(row[0] for row in found.collect())
+
+    assert offsets(from_offset=2, to_offset=7) == [2, 3, 4, 6]
+    build_stream(lake, TAP, STREAM, V1, [{"id": 100}])
+    assert offsets(from_offset=2, to_offset=7) == [2, 3, 4, 6]
+    assert offsets(from_offset=6) == [6, 7, 8]
+    assert offsets(to_offset=1) == [0]
+    assert load(from_offset=2, to_offset=4).columns == ["id", "at", "who", "_rescued_data"]
+    assert load("id DOUBLE", from_offset=3, to_offset=3).collect() == []
+
+
 def test_one_file_is_read_by_many_tasks_and_each_record_once(spark: SparkSession, lake: Lake, load: Load) -> None:
     lines = [record_line("big", {"id": n}) for n in range(2000)]
     build_stream(lake, TAP, "big", V1, lines, file_size=2000, member_size=100)
@@ -180,7 +205,7 @@ def test_without_a_manifest_the_files_themselves_are_read(load: Load, lake: Lake
     assert found.selectExpr("count(*)", "max(_singerlake_offset)").collect() == [(7, 7)]
     later = load()
     data_files(lake)[0].unlink()
-    assert "the stream was rebuilt after this DataFrame was made; load it again" in failure(later.count)
+    assert "the stream was rebuilt after this DataFrame or table was made; load it again" in failure(later.count)
 
 
 def test_an_empty_stream_needs_a_schema_and_then_has_no_rows(load: Load, lake: Lake) -> None:
@@ -202,6 +227,13 @@ def test_a_stream_whose_schemas_name_nothing_is_read_for_its_metadata(load: Load
     [
         ({"stream": "nope"}, "tap 'tap-a' has no stream 'nope'; it has: orders!"),
         ({"tap": "nope"}, "no tap 'nope' in this lake; it has: tap-a"),
+        ({"mode": "lenient"}, "option 'mode' is not one of PERMISSIVE, FAILFAST, DROPMALFORMED"),
+        ({"columns": "id,nope"}, "no column 'nope' in the versions selected; there are: id, at, who, tags"),
+        ({"columns": "id,id"}, "option 'columns' names 'id' twice"),
+        ({"from_offset": "9"}, "option 'from_offset' is 9, the stream ends at 8"),
+        ({"to_offset": "9"}, "option 'to_offset' is 9, the stream ends at 8"),
+        ({"to_offset": "2", "from_offset": "3"}, "option 'to_offset' (2) is below 'from_offset' (3)"),
+        ({"from_offset": "0", "from_version": "v1"}, "'from_version' and 'from_offset' exclude each other"),
         ({"from_version": "v9"}, "has no version 'v9'; it has: v1 ("),
         ({"versions": "v1,v9"}, "has no version 'v9'; it has: v1 ("),
         ({"path": "/nowhere/at/all"}, "nothing here is a lake; check lake_root"),
@@ -220,7 +252,7 @@ def test_a_wrong_option_is_told_when_loading(load: Load, options: dict[str, str]
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        ("id DOUBLE, nmae STRING", "no column 'nmae' in the versions selected; there are: id, at, who, tags, a\"b"),
+        ("id DOUBLE, nmae STRING", "no column 'nmae' in the versions selected; there are: id, at, who, tags, a"),
         ("who STRUCT<nmae: STRING>", "no column 'who.nmae' in the versions selected; there are: name, age"),
         ("_singerlake_offset BIGINT", "no column '_singerlake_offset'"),
         ("id FLOAT", "column 'id' cannot be read as float; use boolean"),
@@ -233,14 +265,24 @@ def test_a_schema_that_asks_for_what_is_not_there_is_told_before_any_task(
     assert expected in failure(lambda: load(schema).collect())
 
 
-def test_a_value_that_does_not_fit_fails_the_read_with_its_place(load: Load, lake: Lake) -> None:
+def test_a_value_that_does_not_fit_becomes_what_the_mode_says(load: Load, lake: Lake) -> None:
     build_stream(lake, TAP, "odd", V1, [{"id": 1}, {"id": "31337"}, {"id": 3}])
-    message = failure(load(stream="odd").collect)
-    assert "column 'id' is an integer of 64 bits, and one record holds a string" in message
-    assert "offset=1" in message
+    assert [(row.id, row._rescued_data) for row in load(stream="odd").collect()] == [
+        (1, None),
+        (None, '{"id":"31337"}'),
+        (3, None),
+    ]
+    assert load(stream="odd", mode="permissive").where("_rescued_data IS NOT NULL").count() == 1
+    assert [row.id for row in load("id BIGINT", stream="odd").collect()] == [1, None, 3]
+    assert load("id BIGINT, _rescued_data STRING", stream="odd").where("_rescued_data IS NULL").count() == 2
+    dropping = load(stream="odd", mode="DROPMALFORMED")
+    assert dropping.columns == ["id", "at", "who"]
+    assert [row.id for row in dropping.collect()] == [1, 3]
+    message = failure(load(stream="odd", mode="FAILFAST").collect)
+    assert "column 'id' is an integer of 64 bits, and a record holds a string: \"31337\"" in message
+    assert "line=3, offset=1" in message
     assert ".singer.gz" in message
-    assert "31337" not in message
-    assert load("at TIMESTAMP", stream="odd").count() == 3
+    assert load("at TIMESTAMP", stream="odd", mode="FAILFAST").count() == 3
     assert [row.id for row in load("id STRING", stream="odd").orderBy("id").collect()] == ['"31337"', "1", "3"]
 
 
@@ -249,7 +291,7 @@ def test_a_file_that_went_away_says_to_load_again(load: Load, lake: Lake) -> Non
     gone = data_files(lake)[1]
     gone.unlink()
     message = failure(found.collect)
-    assert "this DataFrame was loaded before the file was removed; load it again" in message
+    assert "this DataFrame or table was loaded before gc; load it again" in message
     assert gone.name in message
 
 
@@ -269,7 +311,7 @@ def test_after_a_rebuild_a_dataframe_says_so(load: Load, lake: Lake) -> None:
     path = Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)
     manifest = json.loads(path.read_bytes())
     path.write_text(json.dumps({**manifest, "lineage": "another"}))
-    assert "the stream was rebuilt after this DataFrame was made; load it again" in failure(found.collect)
+    assert "the stream was rebuilt after this DataFrame or table was made; load it again" in failure(found.collect)
     assert load().count() == 7
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.arrow.request import Request
 from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
@@ -16,7 +17,7 @@ NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}
 
 def test_names_are_read_in_any_case() -> None:
     found = read_options({"PATH": "s3://b/p", "Tap": "t", "stream": "S x", "From_Version": "v2", "METADATA": "TRUE"})
-    assert (found.path, found.tap, found.stream, found.from_version, found.metadata) == (
+    assert (found.path, found.tap, found.stream, found.request.from_version, found.request.metadata) == (
         "s3://b/p",
         "t",
         "S x",
@@ -27,8 +28,8 @@ def test_names_are_read_in_any_case() -> None:
 
 def test_what_is_left_out_means_everything_in_partitions_of_the_usual_size() -> None:
     found = read_options(NEEDED)
-    assert (found.from_version, found.versions, found.metadata) == (None, None, False)
-    assert found.partition_bytes == TARGET_BYTES
+    assert found.request == Request()
+    assert found.request.partition_bytes == TARGET_BYTES
     assert found.storage == {}
 
 
@@ -57,7 +58,14 @@ def test_a_required_option_that_is_missing_is_named(name: str, value: str | None
         ("partition_bytes", "0"),
         ("partition_bytes", "64m"),
         ("partition_bytes", "-5"),
-        ("from_offset", "5"),
+        ("from_offset", "-5"),
+        ("to_offset", "1e3"),
+        ("mode", "strict"),
+        ("columns", ""),
+        ("columns", '["a"'),
+        ("columns", "[1]"),
+        ("versions", "v1,v1"),
+        ("from_ofset", "5"),
     ],
 )
 def test_an_option_that_means_nothing_is_named(name: str, value: str) -> None:
@@ -66,7 +74,7 @@ def test_an_option_that_means_nothing_is_named(name: str, value: str) -> None:
 
 
 def test_versions_are_a_list_between_commas() -> None:
-    assert read_options({**NEEDED, "versions": "v1, 3)vD5#h ,v3"}).versions == ("v1", "3)vD5#h", "v3")
+    assert read_options({**NEEDED, "versions": "v1, 3)vD5#h ,v3"}).request.versions == ("v1", "3)vD5#h", "v3")
 
 
 def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:

@@ -6,9 +6,9 @@ still be ``msgspec.Raw``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,9 @@ from singerlake.arrow.values import EXACT, Misfit, describe, slot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Mended: TypeAlias = tuple[tuple[str, ...], Misfit]
+"""The names of properties that lead to a value that was left out, and why."""
 
 
 def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
@@ -45,29 +48,59 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
     return pa.array(values, arrow)
 
 
-def locate(values: Sequence[Any], field: Field, arrow: pa.DataType) -> tuple[int, Misfit] | None:
-    """The first of ``values`` that ``build`` refuses, and why; None where it takes each of them."""
-    for index, value in enumerate(values):
-        misfit = _explain(value, field, arrow, field.name)
-        if misfit is not None:
-            return index, misfit
-    return None
+def misfits(values: Sequence[Any], field: Field, arrow: pa.DataType) -> Iterator[int]:
+    """The places of the values that ``build`` refuses, in order."""
+    pending = [(0, len(values))]
+    while pending:
+        begin, end = pending.pop()
+        if _fits(values[begin:end], field, arrow):
+            continue
+        if end - begin == 1:
+            yield begin
+            continue
+        middle = (begin + end) // 2
+        pending += [(middle, end), (begin, middle)]
 
 
-def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> Misfit | None:
+def mend(value: Any, field: Field, arrow: pa.DataType, keys: tuple[str, ...]) -> tuple[Any, list[Mended]]:
+    """``value`` as ``build`` takes it: a field of an object that does not fit is None then, an array fits as a whole or
+    not. Raises ``Misfit`` where a null is what is refused."""
+    if _fits([value], field, arrow):
+        return value, []
+    if value is not None and isinstance(field.type, Struct):
+        lost: list[Mended] = []
+        for index, inner in enumerate(field.type.fields):
+            name = slot(index)
+            fitting, more = mend(getattr(value, name), inner, arrow.field(index).type, (*keys, inner.name))
+            setattr(value, name, fitting)
+            lost += more
+        return value, lost
+    misfit = _explain(value, field, arrow, ".".join(keys)) or Misfit(".".join(keys), describe(field.type), "another")
+    if value is None or not field.nullable:
+        raise misfit
+    return None, [(keys, misfit)]
+
+
+def _fits(values: Sequence[Any], field: Field, arrow: pa.DataType) -> bool:
     import pyarrow as pa
 
     try:
-        build([value], field, arrow)
+        build(values, field, arrow)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        if value is None:
-            return Misfit(path, f"{describe(field.type)}, never null", "null")
-        for inner, inner_field, inner_arrow, inner_path in _inside(value, field.type, arrow, path):
-            found = _explain(inner, inner_field, inner_arrow, inner_path)
-            if found is not None:
-                return found
-        return Misfit(path, describe(field.type), "one that does not fit")
-    return None
+        return False
+    return True
+
+
+def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> Misfit | None:
+    if _fits([value], field, arrow):
+        return None
+    if value is None:
+        return Misfit(path, f"{describe(field.type)}, never null", "null")
+    for inner, inner_field, inner_arrow, inner_path in _inside(value, field.type, arrow, path):
+        found = _explain(inner, inner_field, inner_arrow, inner_path)
+        if found is not None:
+            return found
+    return Misfit(path, describe(field.type), "one that does not fit")
 
 
 def _inside(value: Any, column: Column, arrow: pa.DataType, path: str) -> list[tuple[Any, Field, pa.DataType, str]]:

@@ -1,235 +1,137 @@
-"""From blocks of Singer lines to Arrow record batches.
+"""From Singer lines to Arrow record batches.
 
 A typed msgspec decoder reads only the columns that are asked for, a chunk at a time; that is the fast way, and it is
-strict. A chunk it refuses is read again line by line, which either copes with the line or says which value of which
-column does not fit. Nothing is coerced and no row is left out in silence.
+strict. What it refuses is read again line by line, with more care. A value that its column cannot hold exactly is then
+known with its place, and becomes what the mode says. Nothing is coerced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Sequence
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.arrays import build, locate
-from singerlake.arrow.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Field,
-    Integer,
-    JsonText,
-    Struct,
-    Text,
-    Timestamp,
-)
-from singerlake.arrow.values import Misfit, fit, parse, slot
-from singerlake.errors import BrokenFile, ValueDoesNotFit
-from singerlake.singer_file import Block
+from singerlake.arrow.arrays import build, mend, misfits
+from singerlake.arrow.careful import Careful, Origin, value_error
+from singerlake.arrow.columns import Field, Integer, JsonText, Struct, Text, Timestamp
+from singerlake.arrow.request import Mode
+from singerlake.arrow.rescue import rescued_text
+from singerlake.arrow.rows import Rows
+from singerlake.arrow.typed import typed_decoder
+from singerlake.arrow.values import Lost, Misfit, slot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK_BYTES = 1 << 20
-"""Bytes decoded in one go: measured best for many columns, since the parsed values still lie in the cache."""
-
 OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
 METADATA = Struct((Field(OFFSET, Integer()), Field(VERSION, Text()), Field(FILE, Text()), Field(TIME, Timestamp())))
 """The columns that come from the lake and the message's envelope instead of the record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where lines come from: the file's path in its stream's folder, and the hash of its schema version."""
-
-    path: str
-    version: str
+RESCUED = Field("_rescued_data", JsonText())
+"""The column of what did not fit: a JSON object of the record's shape with nothing else in it."""
 
 
 class BatchDecoder:
-    """Decodes blocks into batches of ``schema``, whose fields are ``columns`` in the same order. With ``metadata``
-    the names of ``METADATA`` mean those columns, not properties."""
+    """Decodes lines into batches of ``schema``, whose fields are ``columns`` in the same order. With ``metadata``
+    the names of ``METADATA`` mean those columns, not properties; in the mode ``PERMISSIVE`` so does ``RESCUED``.
 
-    def __init__(self, columns: Struct, schema: pa.Schema, *, metadata: bool) -> None:
+    ``dropped`` counts the rows that ``DROPMALFORMED`` left out so far, ``rescued`` those with a value that did not fit.
+    """
+
+    def __init__(
+        self, columns: Struct, schema: pa.Schema, *, metadata: bool = False, mode: Mode = Mode.PERMISSIVE
+    ) -> None:
+        self.dropped = 0
+        self.rescued = 0
         self._columns = columns.fields
         self._schema = schema
-        self._metadata = {field.name for field in METADATA.fields} if metadata else set()
-        self._record = Struct(tuple(field for field in columns.fields if field.name not in self._metadata))
+        self._mode = mode
+        self._not_of_records = {field.name for field in METADATA.fields} if metadata else set()
+        if mode is Mode.PERMISSIVE:
+            self._not_of_records.add(RESCUED.name)
+        self._record = Struct(tuple(field for field in columns.fields if field.name not in self._not_of_records))
         self._slots = {field.name: attrgetter(slot(index)) for index, field in enumerate(self._record.fields)}
-        self._with_time = TIME in self._metadata and columns.get(TIME) is not None
-        self._typed = _typed_decoder(self._record, with_time=self._with_time)
+        with_time = metadata and columns.get(TIME) is not None
+        self._typed = typed_decoder(self._record, with_time=with_time)
+        self._careful = Careful(self._record, self._typed, time=TIME if with_time else None)
 
-    def batches(self, block: Block, origin: Origin) -> Iterator[pa.RecordBatch]:
-        """The records of a block, in order; a batch for about ``CHUNK_BYTES`` of lines. Raises ``ValueDoesNotFit``,
-        and ``BrokenFile`` for a line that is no Singer message."""
-        offset, start = block.offset, 0
-        while start < len(block.data):
-            end = block.data.rfind(b"\n", start, start + CHUNK_BYTES) + 1 or block.data.find(b"\n", start) + 1
-            chunk = block.data[start:end]
-            messages = chunk.count(b"\n")
-            yield self._batch(chunk, messages, offset, origin)
-            offset += messages
-            start = end
+    def batch(
+        self, data: bytes, offset: int, origin: Origin, *, first: int = 0, stop: int | None = None
+    ) -> tuple[pa.RecordBatch, int]:
+        """The records of whole lines, the first of whose messages has ``offset``, and how many messages they are; only
+        records with offsets [``first``, ``stop``) are in the batch. SCHEMA lines are no messages.
 
-    def _batch(self, chunk: bytes, count: int, offset: int, origin: Origin) -> pa.RecordBatch:
-        import pyarrow as pa
+        Raises ``ValueDoesNotFit`` in the mode ``FAILFAST``, and ``BrokenFile`` for a line that is no Singer message.
+        """
+        rows = self._fast(data, offset) or self._careful.rows(data, offset, origin)
+        messages = rows.messages
+        if offset < first or (stop is not None and offset + messages > stop):
+            begin = bisect_left(rows.offsets, first)
+            end = len(rows.offsets) if stop is None else bisect_left(rows.offsets, stop)
+            rows = rows.between(begin, end)
+        return self._assemble(rows, data, origin), messages
 
-        messages = self._fast(chunk, count)
-        if messages is not None:
-            try:
-                return self._assemble(messages, offset, origin)
-            except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                # Whatever the fast way leaves to the arrays may still fit when it is read with more care.
-                pass
-        messages = self._line_by_line(chunk, offset, origin)
-        try:
-            return self._assemble(messages, offset, origin)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-            raise self._misfit(messages, offset, origin) from None
-
-    def _fast(self, chunk: bytes, count: int) -> list[Any] | None:
+    def _fast(self, data: bytes, offset: int) -> Rows | None:
         if self._typed is None:
             return None
         try:
-            messages = self._typed.decode_lines(chunk)
+            messages = self._typed.decode_lines(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # decode_lines takes two values on one line as two, and an empty line as none.
-        return messages if len(messages) == count else None
+        return Rows.of(messages, offset) if len(messages) == data.count(b"\n") else None
 
-    def _line_by_line(self, chunk: bytes, offset: int, origin: Origin) -> list[Any]:
-        messages = []
-        for index, line in enumerate(chunk.split(b"\n")[:-1]):
-            try:
-                messages.append(self._careful(line))
-            except Misfit as misfit:
-                raise _does_not_fit(misfit, offset + index, origin) from None
-            except (ValueError, RecursionError) as error:
-                raise BrokenFile(
-                    f"holds a line that is no Singer message ({type(error).__name__})",
-                    hint="run 'singerlake verify'",
-                    file=origin.path,
-                    offset=offset + index,
-                ) from None
-        return messages
-
-    def _careful(self, line: bytes) -> SimpleNamespace:
-        """A line as the typed decoder gives it. Raises ``Misfit``; ``ValueError`` where it is no message."""
-        message = parse(line)
-        if not isinstance(message, dict) or message.get("type") not in ("RECORD", "ACTIVATE_VERSION"):
-            raise ValueError("neither RECORD nor ACTIVATE_VERSION")
-        time = fit(message.get("time_extracted"), Timestamp(), TIME) if self._with_time else None
-        if message["type"] == "ACTIVATE_VERSION":
-            return SimpleNamespace(record=None, time_extracted=time)
-        record = message.get("record")
-        if not isinstance(record, dict):
-            raise ValueError("a RECORD without a record")
-        fitted = {
-            slot(index): fit(record.get(field.name), field.type, field.name)
-            for index, field in enumerate(self._record.fields)
-        }
-        return SimpleNamespace(record=SimpleNamespace(**fitted), time_extracted=time)
-
-    def _assemble(self, messages: Sequence[Any], offset: int, origin: Origin) -> pa.RecordBatch:
+    def _assemble(self, rows: Rows, data: bytes, origin: Origin) -> pa.RecordBatch:
         import pyarrow as pa
 
-        kept, records, offsets = _rows(messages, offset)
-        arrays = [
-            build(self._values(field.name, kept, records, offsets, origin), field, self._schema.field(index).type)
-            for index, field in enumerate(self._columns)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _misfit(self, messages: Sequence[Any], offset: int, origin: Origin) -> ValueDoesNotFit:
-        kept, records, offsets = _rows(messages, offset)
-        found = []
+        arrays = {}
         for index, field in enumerate(self._columns):
-            values = self._values(field.name, kept, records, offsets, origin)
-            located = locate(values, field, self._schema.field(index).type)
-            if located is not None:
-                found.append(located)
-        row, misfit = min(found, key=lambda item: item[0])
-        return _does_not_fit(misfit, offsets[row], origin)
+            if field == RESCUED and field.name in self._not_of_records:
+                continue
+            values = self._values(field.name, rows, origin)
+            arrow = self._schema.field(index).type
+            try:
+                arrays[field.name] = build(values, field, arrow)
+            except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+                arrays[field.name] = build(self._mended(values, field, arrow, rows, data, origin), field, arrow)
+        if rows.lost and self._mode is Mode.FAILFAST:
+            row = min(rows.lost)
+            raise value_error(rows.lost[row][0], rows.offsets[row], origin)
+        if RESCUED.name in self._not_of_records and RESCUED in self._columns:
+            arrays[RESCUED.name] = rescued_text(rows.lost, len(rows), self._schema.field(RESCUED.name).type)
+        ordered = [arrays[field.name] for field in self._columns]
+        batch = pa.RecordBatch.from_arrays(ordered, schema=self._schema)
+        self.rescued += len(rows.lost)
+        if rows.lost and self._mode is Mode.DROPMALFORMED:
+            self.dropped += len(rows.lost)
+            batch = batch.filter(pa.array([row not in rows.lost for row in range(len(rows))], pa.bool_()))
+        return batch
 
-    def _values(
-        self, name: str, kept: Sequence[Any], records: Sequence[Any], offsets: Sequence[int], origin: Origin
-    ) -> Sequence[Any]:
-        if name not in self._metadata:
-            return list(map(self._slots[name], records))
+    def _mended(
+        self, given: Sequence[Any], field: Field, arrow: pa.DataType, rows: Rows, data: bytes, origin: Origin
+    ) -> list[Any]:
+        """The values of a column as its array takes them, what it does not take being told in ``rows.lost``."""
+        values = list(given)
+        for row in list(misfits(values, field, arrow)):
+            line = rows.line(data, row)
+            value, lost = self._careful.again(line, field)
+            try:
+                values[row], mended = mend(value, field, arrow, (field.name,))
+            except Misfit as misfit:
+                raise value_error(Lost((field.name,), "null", misfit), rows.offsets[row], origin) from None
+            lost += [Lost(keys, self._careful.text_at(line, keys), misfit) for keys, misfit in mended]
+            if lost:
+                known = rows.lost.setdefault(row, [])
+                known += [each for each in lost if each.keys not in {other.keys for other in known}]
+        return values
+
+    def _values(self, name: str, rows: Rows, origin: Origin) -> Sequence[Any]:
+        if name not in self._not_of_records:
+            return list(map(self._slots[name], rows.records))
         if name == OFFSET:
-            return offsets
+            return rows.offsets
         if name == TIME:
-            return [message.time_extracted for message in kept]
-        return [origin.version if name == VERSION else origin.path] * len(records)
-
-
-def _rows(messages: Sequence[Any], offset: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[int]]:
-    """The RECORD messages, their records and their offsets; the other messages hold an offset but are no row."""
-    records = [message.record for message in messages]
-    if None not in records:
-        return messages, records, range(offset, offset + len(messages))
-    places = [index for index, record in enumerate(records) if record is not None]
-    return [messages[index] for index in places], [records[index] for index in places], [offset + i for i in places]
-
-
-def _does_not_fit(misfit: Misfit, offset: int, origin: Origin) -> ValueDoesNotFit:
-    return ValueDoesNotFit(
-        f"column {misfit.path!r} is {misfit.expected}, and one record holds {misfit.found}",
-        hint="give .schema(...) with another type for this column, or without it",
-        file=origin.path,
-        offset=offset,
-    )
-
-
-def _typed_decoder(record: Struct, *, with_time: bool) -> msgspec.json.Decoder[Any] | None:
-    """A decoder of messages whose ``record`` has just the fields asked for; None where msgspec cannot name one."""
-    try:
-        fields: list[Any] = [("record", _struct_type(record))]
-    except (ValueError, UnicodeEncodeError):
-        return None
-    if with_time:
-        fields.append(("time_extracted", str | None, None))
-    kept = msgspec.defstruct("Record", fields, tag_field="type", tag="RECORD", gc=False)
-    left_out = msgspec.defstruct(
-        "ActivateVersion", [], tag_field="type", tag="ACTIVATE_VERSION", namespace={"record": None}, gc=False
-    )
-    return msgspec.json.Decoder(kept | left_out)
-
-
-def _struct_type(struct: Struct) -> Any:
-    """A msgspec Struct for the fields, under ``slot`` names. Raises ``ValueError``, ``UnicodeEncodeError`` for names
-    that msgspec cannot match: with a quote, a backslash, a control character or a lone surrogate."""
-    fields = []
-    for index, field in enumerate(struct.fields):
-        default = msgspec.Raw() if _is_raw(field.type) else None
-        fields.append((slot(index), _python_type(field.type), default))
-    names = {slot(index): field.name for index, field in enumerate(struct.fields)}
-    return msgspec.defstruct("Properties", fields, rename=names, gc=False)
-
-
-def _is_raw(column: Column) -> bool:
-    return isinstance(column, JsonText) or (isinstance(column, Decimal) and column.number)
-
-
-def _python_type(column: Column) -> Any:
-    if _is_raw(column):
-        return msgspec.Raw
-    if isinstance(column, Boolean):
-        return bool | None
-    if isinstance(column, Integer | Double):
-        # Neither is turned into the other here, for Arrow to refuse what that would change.
-        return int | float | None
-    if isinstance(column, Text | Timestamp | Date | Decimal):
-        return str | None
-    if isinstance(column, Array):
-        return list[_python_type(column.element)] | None  # type: ignore[misc]
-    if isinstance(column, Struct):
-        return _struct_type(column) | None
-    raise TypeError(f"no value is of type {column!r}")
+            return [message.time_extracted for message in rows.messages_of_rows()]
+        return [origin.version if name == VERSION else origin.path] * len(rows)

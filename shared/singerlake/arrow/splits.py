@@ -23,7 +23,8 @@ class Run:
     """Consecutive members of one file, and which of their messages are meant.
 
     ``part`` describes just these members, with the offset of their first message; the stored bytes are
-    [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``).
+    [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``). ``file_offset`` is the offset of
+    the whole file's first message.
     """
 
     part: DataFile
@@ -31,6 +32,7 @@ class Run:
     end: int
     first: int
     stop: int
+    file_offset: int
 
 
 def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_BYTES) -> Iterator[Run]:
@@ -84,7 +86,7 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
         messages=sum(messages for _, messages in members),
         raw_bytes=_raw_bytes(file, begin, end),
     )
-    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, part.end))
+    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, part.end), file.offset)
 
 
 def _end(file: DataFile, member: int) -> int:

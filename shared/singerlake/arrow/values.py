@@ -36,11 +36,21 @@ EXACT = 2**53
 @dataclass
 class Misfit(Exception):
     """A value does not fit its column: ``path`` leads to it (``address.zip``), ``expected`` and ``found`` say what
-    was declared and what is there in kind. The value itself is not in it."""
+    was declared and what is there in kind."""
 
     path: str
     expected: str
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What one record could not give to its columns: the ``text`` of the JSON value below ``keys``, which are the names
+    of properties from the record inwards, and why."""
+
+    keys: tuple[str, ...]
+    text: str
+    misfit: Misfit
 
 
 class Number(str):
@@ -71,12 +81,13 @@ def slot(index: int) -> str:
     return f"f{index}"
 
 
-def fit(value: Any, column: Column, path: str) -> Any:
+def fit(value: Any, column: Column, path: str, lost: list[Lost] | None = None, keys: tuple[str, ...] = ()) -> Any:
     """``value`` as the builder of ``column``'s array takes it: bool, int, float, str, list, None, and for
     an object what has its fields as attributes, named by ``slot``.
 
     What only the array's own conversion can tell (a date's syntax, a decimal's digits, an integer's range) is left to
-    it. Raises ``Misfit``.
+    it. With ``lost``, a field of an object that does not fit becomes None and is told there, below ``keys``; an array
+    fits as a whole or not. Raises ``Misfit`` otherwise.
     """
     if value is None:
         return None
@@ -94,13 +105,31 @@ def fit(value: Any, column: Column, path: str) -> Any:
         if isinstance(column, Array):
             return [fit(item, column.element, path + "[]") for item in value]
     elif isinstance(column, Struct):
-        return SimpleNamespace(
-            **{
-                slot(index): fit(value.get(field.name), field.type, f"{path}.{field.name}")
-                for index, field in enumerate(column.fields)
-            }
-        )
+        return _fit_fields(value, column, path + ".", lost, keys)
     raise Misfit(path, describe(column), kind(value))
+
+
+def fit_record(record: dict[str, Any], columns: Struct, lost: list[Lost]) -> SimpleNamespace:
+    """A whole record, likewise; nothing is raised."""
+    return _fit_fields(record, columns, "", lost, ())
+
+
+def _fit_fields(
+    value: dict[str, Any], columns: Struct, prefix: str, lost: list[Lost] | None, keys: tuple[str, ...]
+) -> SimpleNamespace:
+    fitted = SimpleNamespace()
+    for index, field in enumerate(columns.fields):
+        item = value.get(field.name)
+        here = (*keys, field.name)
+        try:
+            found = fit(item, field.type, prefix + field.name, lost, here)
+        except Misfit as misfit:
+            if lost is None:
+                raise
+            lost.append(Lost(here, text_of(item), misfit))
+            found = None
+        setattr(fitted, slot(index), found)
+    return fitted
 
 
 def _fit_number(value: Number, column: Column, path: str) -> Any:

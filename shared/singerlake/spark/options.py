@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from singerlake.arrow.request import Mode, Request
 from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
@@ -17,22 +20,28 @@ REQUIRED = {
     "stream": "the stream's name",
 }
 """Name -> what it means."""
-OPTIONAL = ("from_version", "versions", "metadata", "partition_bytes")
+OPTIONAL = (
+    "from_version",
+    "versions",
+    "from_offset",
+    "to_offset",
+    "columns",
+    "metadata",
+    "mode",
+    "partition_bytes",
+)
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the ``aws_*`` and ``s3_*``
-    options under the names of the plugins' settings, secrets among them, and is not shown."""
+    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the ``aws_*``
+    and ``s3_*`` options under the names of the plugins' settings, secrets among them, and is not shown."""
 
     path: str
     tap: str
     stream: str
-    from_version: str | None = None
-    versions: tuple[str, ...] | None = None
-    metadata: bool = False
-    partition_bytes: int = TARGET_BYTES
+    request: Request = field(default_factory=Request)
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -50,10 +59,16 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         path=_absolute(options["path"].strip()),
         tap=options["tap"],
         stream=options["stream"],
-        from_version=options.get("from_version", "").strip() or None,
-        versions=_names(options.get("versions")),
-        metadata=_truth("metadata", options.get("metadata", "false")),
-        partition_bytes=_size("partition_bytes", options.get("partition_bytes", str(TARGET_BYTES))),
+        request=Request(
+            from_version=options.get("from_version", "").strip() or None,
+            versions=_names("versions", options),
+            from_offset=_offset("from_offset", options),
+            to_offset=_offset("to_offset", options),
+            columns=_names("columns", options),
+            metadata=_truth("metadata", options.get("metadata", "false")),
+            mode=_mode(options.get("mode", Mode.PERMISSIVE.value)),
+            partition_bytes=_size("partition_bytes", options.get("partition_bytes", str(TARGET_BYTES))),
+        ),
         storage={
             name: _truth(name, options[name]) if "boolean" in described["type"] else options[name]
             for name, described in S3_SETTINGS.items()
@@ -67,13 +82,37 @@ def _absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
+def _names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Names between commas, or, for names that hold commas or spaces of their own, a JSON array of strings."""
+    text = options.get(option)
     if text is None:
         return None
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
-        raise SettingError("option 'versions' names no version", hint="write labels or hashes, as in 'v1,v3'")
-    return names
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=tuple[str, ...])
+        except msgspec.DecodeError as error:
+            raise SettingError(
+                f"option {option!r} is no JSON array of strings: {error}", hint='write ["a","b"], or a,b'
+            ) from None
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _offset(option: str, options: Mapping[str, str]) -> int | None:
+    text = options.get(option)
+    if text is None:
+        return None
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        raise SettingError(f"option {option!r} is no offset", hint="write a record offset in digits, as 120000")
+    return int(digits)
+
+
+def _mode(text: str) -> Mode:
+    try:
+        return Mode(text.strip().upper())
+    except ValueError:
+        known = ", ".join(mode.value for mode in Mode)
+        raise SettingError(f"option 'mode' is not one of {known}", hint=f"set it to one of {known}") from None
 
 
 def _truth(name: str, text: str) -> bool:

@@ -11,13 +11,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
 from singerlake.arrow.columns import Struct
-from singerlake.arrow.decode import BatchDecoder, Origin
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.scan import scan, warn_of_misfits
+from singerlake.arrow.snapshot import Pin, declared, selected
 from singerlake.arrow.splits import Run, pack, runs
-from singerlake.errors import MissingFile
 from singerlake.settings import s3_settings
-from singerlake.singer_file import Block, read_blocks
+from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
-from singerlake.spark.snapshot import Pin, declared, open_stream, selected
 from singerlake.spark.spark_types import arrow_schema, requested
 from singerlake.storage.port import Storage
 
@@ -36,12 +36,13 @@ class RunsPartition(InputPartition):
 def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeReader:
     """A reader of ``pinned`` as ``schema``. Raises ``Rebuilt``, ``UnknownName`` for
     a column nobody declared, ``SettingError`` for a type no value has."""
+    request = options.request
     stream = open_stream(options)
-    manifest = stream.snapshot()
+    manifest = snapshot(stream)
     files = selected(manifest, pinned)
-    columns = requested(schema, declared(manifest, files, metadata=options.metadata))
-    pieces = runs(files, pinned.first, pinned.stop, options.partition_bytes)
-    return SingerlakeReader(options, stream.prefix, schema, columns, pack(pieces, options.partition_bytes))
+    columns = requested(schema, declared(manifest, files, request), request)
+    pieces = runs(files, pinned.first, pinned.stop, request.partition_bytes)
+    return SingerlakeReader(options, stream.prefix, schema, columns, pack(pieces, request.partition_bytes))
 
 
 class SingerlakeReader(DataSourceReader):
@@ -76,34 +77,14 @@ class SingerlakeReader(DataSourceReader):
         return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+        request = self._options.request
         storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
-        decoder = BatchDecoder(self._columns, arrow_schema(self._schema), metadata=self._options.metadata)
-        for run in parts:
-            origin = Origin(run.part.path, run.part.version)
-            for block in _blocks(storage, self._prefix + run.part.path, run):
-                yield from decoder.batches(block, origin)
+        decoder = BatchDecoder(self._columns, arrow_schema(self._schema), metadata=request.metadata, mode=request.mode)
+        yield from scan(storage, self._prefix, parts, decoder)
+        warn_of_misfits(decoder, f"{self._options.tap}/{self._options.stream}")
 
 
 @lru_cache(maxsize=8)
 def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
     """One storage for all tasks of a Python worker, which Spark uses again: a client of S3 takes a while to make."""
     return open_storage(path, s3_settings(dict(settings)))
-
-
-def _blocks(storage: Storage, key: str, run: Run) -> Iterator[Block]:
-    """The messages that are meant, and no others; the members are read to their end all the same, and checked."""
-    try:
-        with storage.open(key, run.start, run.end) as stream:
-            for block in read_blocks(stream, run.part, key=key):
-                if block.offset >= run.first and block.offset + block.messages <= run.stop:
-                    yield block
-                    continue
-                first, stop = max(run.first, block.offset), min(run.stop, block.offset + block.messages)
-                if first < stop:
-                    yield block.first(stop - block.offset).after(first - block.offset)
-    except MissingFile as error:
-        raise MissingFile(
-            "a data file is gone: this DataFrame was loaded before the file was removed",
-            hint="load it again; if the file is still missing then, run 'singerlake verify'",
-            file=key,
-        ) from error

@@ -10,8 +10,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from singerlake.arrow.snapshot import Pin
     from singerlake.format.model import Manifest
-    from singerlake.spark.snapshot import Pin
 
 
 class SingerlakeDataSource(DataSource):
@@ -41,12 +41,13 @@ class SingerlakeDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the versions selected; pins what will be read. Raises ``NotALake``, ``UnknownName`` and
         whatever reading the manifest raises."""
-        from singerlake.spark.snapshot import declared, inferred, selected
+        from singerlake.arrow.snapshot import declared, projected, selected
         from singerlake.spark.spark_types import to_spark
 
         manifest, self._pin = self._pinned()
-        columns = declared(manifest, selected(manifest, self._pin), metadata=self._options.metadata)
-        return to_spark(inferred(columns, self._options))
+        request = self._options.request
+        columns = declared(manifest, selected(manifest, self._pin), request)
+        return to_spark(projected(columns, manifest, request))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema ``UnknownName`` and
@@ -56,7 +57,8 @@ class SingerlakeDataSource(DataSource):
         return plan(self._options, self._pin or self._pinned()[1], schema)
 
     def _pinned(self) -> tuple[Manifest, Pin]:
-        from singerlake.spark.snapshot import open_stream, pin
+        from singerlake.arrow.snapshot import pin
+        from singerlake.spark.lake import open_stream, snapshot
 
-        manifest = open_stream(self._options).snapshot()
-        return manifest, pin(manifest, self._options)
+        manifest = snapshot(open_stream(self._options))
+        return manifest, pin(manifest, self._options.request)

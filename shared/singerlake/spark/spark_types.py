@@ -19,7 +19,9 @@ from singerlake.arrow.columns import (
     Text,
     Timestamp,
 )
-from singerlake.errors import SettingError, UnknownName
+from singerlake.arrow.request import Request
+from singerlake.arrow.snapshot import unknown_column
+from singerlake.errors import SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,12 +56,17 @@ def _spark(column: Column) -> spark.DataType:
     return simple.get(type(column), spark.StringType())
 
 
-def requested(schema: spark.StructType, known: Struct | None) -> Struct:
+def requested(schema: spark.StructType, known: Struct | None, request: Request | None = None) -> Struct:
     """What a user's schema asks for, in the light of what the lake declares (None: it declares nothing yet): a string
     column is the string itself where one is declared, otherwise the value's JSON text.
 
-    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has.
+    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has and for
+    other columns than ``request`` names.
     """
+    if request is not None and request.columns is not None and set(request.columns) != set(schema.names):
+        raise SettingError(
+            "option 'columns' and .schema(...) name different columns", hint="give one of them; a schema is enough"
+        )
     if not schema.fields:
         raise SettingError("the schema has no columns", hint="name at least one in .schema(...)")
     return _requested_struct(schema, known, "")
@@ -70,8 +77,7 @@ def _requested_struct(schema: spark.StructType, known: Struct | None, path: str)
     for item in schema.fields:
         declared = known.get(item.name) if known is not None else None
         if known is not None and declared is None:
-            names = ", ".join(field.name for field in known.fields)
-            raise UnknownName(f"no column {path + item.name!r} in the versions selected", hint=f"there are: {names}")
+            raise unknown_column(known, item.name, path)
         column = _requested(item.dataType, declared.type if declared else None, path + item.name)
         fields.append(Field(item.name, column, item.nullable))
     return Struct(tuple(fields))

@@ -1,0 +1,65 @@
+"""What a reader wants of a stream: which messages, which columns, and what becomes of a value that does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from singerlake.arrow.splits import TARGET_BYTES
+from singerlake.errors import SettingError
+
+
+class Mode(str, Enum):
+    """What becomes of a value that its column cannot hold exactly; the names are those of Spark's own readers."""
+
+    PERMISSIVE = "PERMISSIVE"
+    """Null in its column, and kept in ``_rescued_data``."""
+    FAILFAST = "FAILFAST"
+    """An error that names file, line, column and value."""
+    DROPMALFORMED = "DROPMALFORMED"
+    """Its row is left out; a warning at the end counts them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
+    only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
+    exclusive. ``columns`` are names in the order wanted (None: all). ``partition_bytes`` are raw bytes of a partition.
+
+    Raises ``SettingError`` where one of them makes no sense, or two exclude each other.
+    """
+
+    from_version: str | None = None
+    versions: tuple[str, ...] | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    columns: tuple[str, ...] | None = None
+    metadata: bool = False
+    mode: Mode = Mode.PERMISSIVE
+    partition_bytes: int = TARGET_BYTES
+
+    def __post_init__(self) -> None:
+        if self.from_version is not None and self.from_offset is not None:
+            raise SettingError(
+                "options 'from_version' and 'from_offset' exclude each other", hint="both say where to begin; keep one"
+            )
+        for name, value in (("from_offset", self.from_offset), ("to_offset", self.to_offset)):
+            if value is not None and value < 0:
+                raise SettingError(f"option {name!r} is negative", hint="offsets count from 0")
+        if self.from_offset is not None and self.to_offset is not None and self.to_offset < self.from_offset:
+            raise SettingError(
+                f"option 'to_offset' ({self.to_offset}) is below 'from_offset' ({self.from_offset})",
+                hint="messages from from_offset up to, and not with, to_offset are read",
+            )
+        _distinct("versions", self.versions)
+        _distinct("columns", self.columns)
+
+
+def _distinct(name: str, values: tuple[str, ...] | None) -> None:
+    if values is None:
+        return
+    if not values:
+        raise SettingError(f"option {name!r} names nothing", hint="name at least one, or leave it out")
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        raise SettingError(f"option {name!r} names {twice!r} twice", hint="name it once")

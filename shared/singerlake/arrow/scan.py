@@ -1,0 +1,64 @@
+"""Reading the runs of a partition: stored bytes in, record batches out, every file checked on the way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.careful import Origin
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.splits import Run
+from singerlake.errors import MissingFile
+from singerlake.singer_file import check_count, inflate
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1 << 20
+"""Bytes decompressed and decoded in one go: measured best, since text and parsed values still lie in the cache."""
+
+
+def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
+    """The records that ``runs`` mean, in order, and no others; their members are read to the end all the same, and
+    checked. ``prefix`` is the key prefix of the stream.
+
+    Raises ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile``, and what the storage raises.
+    """
+    for run in runs:
+        yield from _scan(storage, prefix + run.part.path, run, decoder)
+
+
+def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
+    origin = Origin(run.part.path, run.part.version, run.file_offset)
+    where = {"file": key, "id": run.part.id}
+    offset, expected = run.part.offset, run.part.messages
+    try:
+        with storage.open(key, run.start, run.end) as stream:
+            for data in inflate(stream, where=where, size=CHUNK_BYTES):
+                batch, messages = decoder.batch(data, offset, origin, first=run.first, stop=run.stop)
+                offset += messages
+                if offset > run.part.end:
+                    break
+                if batch.num_rows:
+                    yield batch
+    except MissingFile as error:
+        raise MissingFile(
+            "a data file is gone: this DataFrame or table was loaded before gc",
+            hint="load it again; if the file is still missing then, run 'singerlake verify'",
+            file=key,
+        ) from error
+    check_count(offset - run.part.offset, expected, where)
+
+
+def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
+    """Say how many rows lost a value, or were left out for it, so that neither is silent."""
+    if decoder.dropped:
+        logger.warning("%s: %d rows left out, each with a value that its column cannot hold", stream, decoder.dropped)
+    elif decoder.rescued:
+        logger.warning(
+            "%s: %d rows hold a value that its column cannot, and null in its place", stream, decoder.rescued
+        )

@@ -1,0 +1,130 @@
+"""What a table means, fixed when it is made: a range of offsets of one lineage.
+
+Offsets outlive everything a lake's keepers do but a rebuild: after a vacuum the same messages lie in other files at
+the same offsets, so a table made before it still reads the same rows. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from singerlake.arrow.columns import Field, Struct
+from singerlake.arrow.decode import METADATA, RESCUED
+from singerlake.arrow.json_schema import columns_of
+from singerlake.arrow.request import Mode, Request
+from singerlake.errors import Rebuilt, SettingError, UnknownName
+from singerlake.format import selection
+from singerlake.format.model import DataFile, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The messages with offsets [``first``, ``stop``) of a lineage, of ``versions`` (hashes; None: of all).
+
+    ``files`` stands for the lineage where there is none, in a manifest rebuilt in memory.
+    """
+
+    lineage: str | None
+    files: str
+    first: int
+    stop: int
+    versions: tuple[str, ...] | None
+
+
+def pin(manifest: Manifest, request: Request) -> Pin:
+    """What is wanted of the stream as it is now. Raises ``UnknownName`` listing the versions, ``SettingError`` for an
+    offset behind the stream's end."""
+    versions = request.versions
+    end = manifest.next_offset
+    for name, offset in (("from_offset", request.from_offset), ("to_offset", request.to_offset)):
+        if offset is not None and offset > end:
+            raise SettingError(
+                f"option {name!r} is {offset}, the stream ends at {end}",
+                hint="what is not written yet would be read differently tomorrow",
+                tap=manifest.tap,
+                stream=manifest.stream,
+            )
+    first = request.from_offset
+    return Pin(
+        lineage=manifest.lineage,
+        files=_files_mark(manifest, manifest.next_offset),
+        first=selection.first_offset(manifest, request.from_version) if first is None else first,
+        stop=end if request.to_offset is None else request.to_offset,
+        versions=None
+        if versions is None
+        else tuple(selection.resolve_version(manifest, version) for version in versions),
+    )
+
+
+def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
+    """The files that hold what was pinned, in the stream as it is now. Raises ``Rebuilt``."""
+    if manifest.lineage != pinned.lineage or (
+        manifest.lineage is None and _files_mark(manifest, pinned.stop) != pinned.files
+    ):
+        raise Rebuilt(
+            "the stream was rebuilt after this DataFrame or table was made",
+            hint="load it again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )
+    slices = selection.select(manifest, offset=pinned.first, end=pinned.stop, versions=pinned.versions)
+    return [part.file for part in slices]
+
+
+def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
+    """All columns there are: those of the versions of ``files`` united, behind them the lake's own where ``metadata``
+    asks for them, and ``_rescued_data`` where the mode fills it. None where nothing is selected. Raises
+    ``SettingError`` where names clash."""
+    if not files:
+        return None
+    versions = dict.fromkeys(file.version for file in files)
+    columns = columns_of(manifest.schemas[version].schema for version in versions)
+    added: tuple[Field, ...] = ()
+    if request.metadata:
+        added += METADATA.fields
+    if request.mode is Mode.PERMISSIVE:
+        added += (RESCUED,)
+    for field in added:
+        if columns.get(field.name) is not None:
+            option = "set option 'mode' to FAILFAST" if field == RESCUED else "leave option 'metadata' out"
+            raise SettingError(f"the records have a property {field.name!r} of their own", hint=option)
+    return Struct(columns.fields + added)
+
+
+def projected(columns: Struct | None, manifest: Manifest, request: Request) -> Struct:
+    """The columns of a table without a schema of the user's. Raises ``UnknownName`` where nothing declares any, or not
+    the ones named."""
+    if columns is None:
+        raise UnknownName(
+            f"stream {manifest.stream!r} has no data to take a schema from",
+            hint="give one with .schema(...), or select other versions",
+            tap=manifest.tap,
+        )
+    if request.columns is not None:
+        return Struct(tuple(_named(columns, name) for name in request.columns))
+    if all(field == RESCUED for field in columns.fields):
+        raise UnknownName(
+            f"the schemas of stream {manifest.stream!r} name no properties",
+            hint="set option 'metadata' to read offsets and times only",
+            tap=manifest.tap,
+        )
+    return columns
+
+
+def _named(columns: Struct, name: str) -> Field:
+    field = columns.get(name)
+    if field is None:
+        raise unknown_column(columns, name)
+    return field
+
+
+def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
+    """The error for a column that nobody declared, within the struct that ``path`` leads to."""
+    names = ", ".join(field.name for field in columns.fields)
+    return UnknownName(f"no column {path + name!r} in the versions selected", hint=f"there are: {names}")
+
+
+def _files_mark(manifest: Manifest, stop: int) -> str:
+    listed = "\n".join(f"{file.id} {file.offset}" for file in manifest.files if file.offset < stop)
+    return hashlib.sha256(listed.encode()).hexdigest()
