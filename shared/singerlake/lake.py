@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ from singerlake.singer_file import Block, Provenance, read_blocks, read_provenan
 from singerlake.storage.port import Storage, Stored, Written
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from singerlake.storage.s3 import S3Settings
 
 logger = logging.getLogger(__name__)
@@ -95,12 +97,16 @@ class Lake:
         """One stream, whether or not it has data. Raises ``NameTooLong``, ``SettingError``."""
         return LakeStream(self, tap, name)
 
-    def existing_stream(self, tap: str, name: str) -> LakeStream:
-        """One stream that is there. Raises ``UnknownName``, which lists those that are."""
+    def existing_streams(self, tap: str) -> list[str]:
+        """Stream names of a tap that is there. Raises ``UnknownName``, which lists the taps."""
         known_taps = self.taps()
         if tap not in known_taps:
             raise UnknownName(f"no tap {tap!r} in this lake", hint=_known(known_taps), lake_root=self.storage.url)
-        known = self.streams(tap)
+        return self.streams(tap)
+
+    def existing_stream(self, tap: str, name: str) -> LakeStream:
+        """One stream that is there. Raises ``UnknownName``, which lists those that are."""
+        known = self.existing_streams(tap)
         if name not in known:
             raise UnknownName(f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url)
         return LakeStream(self, tap, name)
@@ -275,6 +281,37 @@ class LakeStream:
                     continue
                 yield block.after(skip) if skip else block
                 skip = 0
+
+    def to_arrow(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        from_version: str | None = None,
+        versions: Sequence[str] | None = None,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        metadata: bool = False,
+        mode: str = "PERMISSIVE",
+    ) -> pa.RecordBatchReader:
+        """The stream as it is now, as record batches in offset order, which pandas, Polars and DuckDB take. The options
+        mean what they mean to Spark (``shared/docs/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
+
+        Raises ``SettingError``, ``UnknownName``; while it is read ``ValueDoesNotFit`` (mode ``FAILFAST``),
+        ``BrokenFile``, ``MissingFile`` and what the storage raises.
+        """
+        from singerlake.arrow.read import open_reader
+        from singerlake.arrow.request import Request, mode_of
+
+        request = Request(
+            columns=None if columns is None else tuple(columns),
+            from_version=from_version,
+            versions=None if versions is None else tuple(versions),
+            from_offset=from_offset,
+            to_offset=to_offset,
+            metadata=metadata,
+            mode=mode_of(mode),
+        )
+        return open_reader(self.lake.storage, self.snapshot(), request)
 
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
         """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmark``."""

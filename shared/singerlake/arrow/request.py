@@ -20,6 +20,15 @@ class Mode(str, Enum):
     """Its row is left out; a warning at the end counts them."""
 
 
+def mode_of(text: str) -> Mode:
+    """The mode of that name, in any case. Raises ``SettingError`` listing them."""
+    try:
+        return Mode(text.strip().upper())
+    except ValueError:
+        known = ", ".join(mode.value for mode in Mode)
+        raise SettingError(f"option 'mode' is not one of {known}", hint=f"set it to one of {known}") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:

@@ -1,0 +1,42 @@
+"""A stream as one Arrow reader: how pandas, Polars, DuckDB and everything else that takes Arrow read a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.request import Request
+from singerlake.arrow.scan import scan, warn_of_misfits
+from singerlake.arrow.snapshot import declared, pin, projected, selected
+from singerlake.arrow.splits import runs
+from singerlake.arrow.types import arrow_schema
+from singerlake.format import layout
+from singerlake.format.model import Manifest
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.RecordBatchReader:
+    """The messages that ``request`` wants of a stream in that state, in offset order. Nothing but the manifest was read
+    before the first batch is asked for; at most a few batches are held at a time.
+
+    Raises ``UnknownName``, ``SettingError``; while reading ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile`` and
+    what the storage raises.
+    """
+    import pyarrow as pa
+
+    pinned = pin(manifest, request)
+    files = selected(manifest, pinned)
+    columns = projected(declared(manifest, files, request), manifest, request)
+    schema = arrow_schema(columns)
+    decoder = BatchDecoder(columns, schema, metadata=request.metadata, mode=request.mode)
+    wanted = list(runs(files, pinned.first, pinned.stop, request.partition_bytes))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)
+        warn_of_misfits(decoder, f"{manifest.tap}/{manifest.stream}")
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,0 +1,165 @@
+"""A stream as Arrow batches, without an engine: the same rows and the same errors as with one."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from singerlake.arrow import scan
+from singerlake.errors import BrokenFile, MissingFile, SettingError, UnknownName, ValueDoesNotFit
+from singerlake.format import layout
+from singerlake.lake import Lake, LakeStream
+from tests.lakes import activate_version_line, build_stream, record_line
+
+V1 = {
+    "properties": {
+        "id": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        "on": {"type": "string", "format": "date"},
+        "price": {"type": "string", "format": "singer.decimal", "precision": 9, "scale": 2},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "who": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "ok": {"type": "boolean"},
+        "any": {},
+    }
+}
+V2 = {"properties": {"id": {"type": "number"}, "extra": {"type": "string"}}}
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> LakeStream:
+    """Offsets 0 to 9 of v1 in two files, an ACTIVATE_VERSION and a record of v2."""
+    lake = Lake.open(str(tmp_path / "lake"))
+    at = "2026-01-01T00:00:00Z"
+    build_stream(lake, "t", "s", V1, [{"id": n, "at": at, "any": {"n": n}} for n in range(10)], file_size=6)
+    lines = [activate_version_line("s", 1), record_line("s", {"id": 1.5, "extra": "x"})]
+    build_stream(lake, "t", "s", V2, lines)
+    return lake.stream("t", "s")
+
+
+def test_types_are_arrow_s_own(stream: LakeStream) -> None:
+    record = {
+        "id": 7,
+        "at": "2026-01-01T01:00:00+01:00",
+        "on": "2026-02-28",
+        "price": "12.50",
+        "tags": ["a", None],
+        "who": {"name": "n"},
+        "ok": True,
+        "any": [1],
+    }
+    build_stream(stream.lake, "t", "typed", V1, [record])
+    reader = stream.lake.stream("t", "typed").to_arrow()
+    assert reader.schema == pa.schema(
+        [
+            ("id", pa.int64()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("on", pa.date32()),
+            ("price", pa.decimal128(9, 2)),
+            ("tags", pa.list_(pa.field("element", pa.string()))),
+            ("who", pa.struct([("name", pa.string())])),
+            ("ok", pa.bool_()),
+            ("any", pa.string()),
+            ("_rescued_data", pa.string()),
+        ]
+    )
+    (row,) = reader.read_all().to_pylist()
+    assert row["at"] == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert (row["on"], str(row["price"]), row["tags"]) == (date(2026, 2, 28), "12.50", ["a", None])
+    assert (row["who"], row["ok"], row["any"], row["_rescued_data"]) == ({"name": "n"}, True, "[1]", None)
+
+
+def test_rows_come_in_offset_order_and_what_is_wanted_alone(stream: LakeStream) -> None:
+    found = stream.to_arrow(columns=["_singerlake_offset", "id"], metadata=True).read_all()
+    assert found.column_names == ["_singerlake_offset", "id"]
+    assert found.column(0).to_pylist() == [*range(10), 11]
+    assert stream.to_arrow(from_version="v2").read_all().column("extra").to_pylist() == ["x"]
+    assert stream.to_arrow(versions=["v1"]).read_all().num_rows == 10
+    part = stream.to_arrow(from_offset=3, to_offset=7, columns=["id"])
+    assert part.read_all().column("id").to_pylist() == [3, 4, 5, 6]
+    everything = stream.to_arrow().read_all()
+    assert everything.column("id").to_pylist() == [*map(float, range(10)), 1.5]
+
+
+def test_it_is_a_snapshot_of_the_moment_it_is_asked_for(stream: LakeStream) -> None:
+    reader = stream.to_arrow(columns=["id"])
+    build_stream(stream.lake, "t", "s", V2, [{"id": 5}])
+    assert reader.read_all().num_rows == 11
+    assert stream.to_arrow(columns=["id"]).read_all().num_rows == 12
+
+
+def test_nothing_is_opened_before_the_first_batch(stream: LakeStream) -> None:
+    reader = stream.to_arrow(columns=["id"])
+    file = stream.snapshot().files[0]
+    (Path(stream.lake.storage.url) / (stream.prefix + file.path)).unlink()
+    with pytest.raises(MissingFile, match="loaded before gc; load it again"):
+        reader.read_all()
+
+
+@pytest.mark.parametrize("size", [1, 60, 200, 1 << 20])
+def test_chunks_of_any_size_hold_the_same(stream: LakeStream, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = stream.to_arrow(metadata=True).read_all()
+    monkeypatch.setattr(scan, "CHUNK_BYTES", size)
+    assert stream.to_arrow(metadata=True).read_all() == whole
+
+
+def test_modes(stream: LakeStream, caplog: pytest.LogCaptureFixture) -> None:
+    build_stream(stream.lake, "t", "odd", V1, [{"id": 1}, {"id": "x"}, {"id": 3, "on": "soon"}])
+    odd = stream.lake.stream("t", "odd")
+    assert odd.to_arrow().read_all().column("_rescued_data").to_pylist() == [None, '{"id":"x"}', '{"on":"soon"}']
+    assert "t/odd: 2 rows hold a value that its column cannot" in caplog.text
+    with caplog.at_level(logging.WARNING):
+        assert odd.to_arrow(mode="dropmalformed").read_all().column("id").to_pylist() == [1]
+    assert "t/odd: 2 rows left out" in caplog.text
+    with pytest.raises(ValueDoesNotFit, match="line=3, offset=1"):
+        odd.to_arrow(mode="FAILFAST").read_all()
+
+
+def test_a_file_that_was_altered_or_holds_less_than_the_manifest_says_is_an_error(stream: LakeStream) -> None:
+    file = stream.snapshot().files[0]
+    path = Path(stream.lake.storage.url) / (stream.prefix + file.path)
+    body = path.read_bytes()
+    lines = gzip.decompress(body).splitlines(keepends=True)
+    start = file.members[0][0]
+    for kept, said in [(lines[1:-1], "the file holds 5"), ([*lines[1:], lines[-1]], "the file holds more")]:
+        path.write_bytes(body[:start] + gzip.compress(b"".join(kept)))
+        with pytest.raises(BrokenFile, match=said):
+            stream.to_arrow(columns=["id"]).read_all()
+    path.write_bytes(body[:-9])
+    with pytest.raises(BrokenFile, match="cut short"):
+        stream.to_arrow(columns=["id"]).read_all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"columns": ["nope"]}, UnknownName, "no column 'nope'"),
+        ({"columns": []}, SettingError, "'columns' names nothing"),
+        ({"from_version": "v9"}, UnknownName, "no version 'v9'; it has: v1"),
+        ({"mode": "lax"}, SettingError, "option 'mode' is not one of PERMISSIVE"),
+        ({"from_offset": -1}, SettingError, "'from_offset' is negative"),
+        ({"to_offset": 13}, SettingError, "'to_offset' is 13, the stream ends at 12"),
+        ({"from_offset": 0, "from_version": "v1"}, SettingError, "exclude each other"),
+    ],
+)
+def test_a_wrong_option_is_told_at_once(stream: LakeStream, options: dict[str, object], error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        stream.to_arrow(**options)  # type: ignore[arg-type]
+
+
+def test_an_empty_stream_says_so(stream: LakeStream) -> None:
+    stream.lake.stream("t", "empty").writer(writer_id="w").open()
+    with pytest.raises(UnknownName, match="no data to take a schema from"):
+        stream.lake.stream("t", "empty").to_arrow()
+
+
+def test_paths_of_hostile_names_are_read(stream: LakeStream) -> None:
+    name = "../../etc:passwd?/%2e"
+    build_stream(stream.lake, "t", name, V2, [{"id": 1}])
+    assert stream.lake.stream("t", name).to_arrow(columns=["id"]).read_all().num_rows == 1
+    assert layout.stream_prefix("t", name).count("/") == 3
