@@ -48,6 +48,16 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
     return pa.array(values, arrow)
 
 
+def transposed(objects: Sequence[Any], fields: int) -> list[Sequence[Any]]:
+    """The values of each field of ``objects``, which have them under ``slot`` names."""
+    if not objects:
+        return [()] * fields
+    try:
+        return list(zip(*map(msgspec.structs.astuple, objects), strict=True))
+    except TypeError:
+        return [list(map(attrgetter(slot(index)), objects)) for index in range(fields)]
+
+
 def misfits(values: Sequence[Any], field: Field, arrow: pa.DataType) -> Iterator[int]:
     """The places of the values that ``build`` refuses, in order."""
     pending = [(0, len(values))]
@@ -152,9 +162,10 @@ def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Ar
 
     present = [value for value in values if value is not None]
     fields = [arrow.field(index) for index in range(arrow.num_fields)]
+    inner = transposed(present, len(fields))
     children = [
-        build(list(map(attrgetter(slot(index)), present)), field, fields[index].type)
-        for index, field in enumerate(column.fields)
+        build(values, field, fields[index].type)
+        for index, (values, field) in enumerate(zip(inner, column.fields, strict=True))
     ]
     if len(present) == len(values):
         return pa.StructArray.from_arrays(children, fields=fields)

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.arrays import build, mend, misfits
+from singerlake.arrow.arrays import build, mend, misfits, transposed
 from singerlake.arrow.careful import Careful, Origin, value_error
 from singerlake.arrow.columns import Field, Integer, JsonText, Struct, Text, Timestamp
 from singerlake.arrow.request import Mode
 from singerlake.arrow.rescue import rescued_text
 from singerlake.arrow.rows import Rows
 from singerlake.arrow.typed import typed_decoder
-from singerlake.arrow.values import Lost, Misfit, slot
+from singerlake.arrow.values import Lost, Misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +51,7 @@ class BatchDecoder:
         if mode is Mode.PERMISSIVE:
             self._not_of_records.add(RESCUED.name)
         self._record = Struct(tuple(field for field in columns.fields if field.name not in self._not_of_records))
-        self._slots = {field.name: attrgetter(slot(index)) for index, field in enumerate(self._record.fields)}
+        self._places = {field.name: index for index, field in enumerate(self._record.fields)}
         with_time = metadata and columns.get(TIME) is not None
         self._typed = typed_decoder(self._record, with_time=with_time)
         self._careful = Careful(self._record, self._typed, time=TIME if with_time else None)
@@ -87,10 +86,12 @@ class BatchDecoder:
         import pyarrow as pa
 
         arrays = {}
+        properties = transposed(rows.records, len(self._places))
         for index, field in enumerate(self._columns):
             if field == RESCUED and field.name in self._not_of_records:
                 continue
-            values = self._values(field.name, rows, origin)
+            place = self._places.get(field.name)
+            values = self._lake_s(field.name, rows, origin) if place is None else properties[place]
             arrow = self._schema.field(index).type
             try:
                 arrays[field.name] = build(values, field, arrow)
@@ -127,9 +128,7 @@ class BatchDecoder:
                 known += [each for each in lost if each.keys not in {other.keys for other in known}]
         return values
 
-    def _values(self, name: str, rows: Rows, origin: Origin) -> Sequence[Any]:
-        if name not in self._not_of_records:
-            return list(map(self._slots[name], rows.records))
+    def _lake_s(self, name: str, rows: Rows, origin: Origin) -> Sequence[Any]:
         if name == OFFSET:
             return rows.offsets
         if name == TIME:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -144,7 +145,7 @@ def _bounds(file: DataFile) -> tuple[datetime, datetime]:
     """The span of its rows' times, a little wider; all of time where the manifest's are none, or at the end of what a
     ``datetime`` holds."""
     earliest, latest = parse_timestamp(file.first), parse_timestamp(file.last)
-    try:
-        return earliest - _ROUNDING, latest + _ROUNDING  # type: ignore[operator]
-    except (TypeError, OverflowError):
-        return datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc)
+    if earliest is not None and latest is not None:
+        with suppress(OverflowError):
+            return earliest - _ROUNDING, latest + _ROUNDING
+    return datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc)
