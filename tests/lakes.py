@@ -11,6 +11,7 @@ from typing import Any
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.model import Manifest, StreamSchema
+from singerlake.format.times import span
 from singerlake.lake import Lake
 from singerlake.singer_file import FileHeader, Spool, compress_member
 
@@ -54,7 +55,9 @@ def build_stream(
                 _append(spool, part[begin : begin + member_size])
             version = writer.version_of(schema)
             path = layout.file_path(stream, version, moment, moment, header.id)
-            file = spool.describe(path=path, version=version, first=now, last=now)
+            times = span([json.loads(line).get("time_extracted") for line in part])
+            first, last = map(timestamp, times) if times else (now, now)
+            file = spool.describe(path=path, version=version, first=first, last=last)
             manifest = writer.publish(spool.path, file, described)
     lake.announce(manifest)
     return manifest

@@ -62,7 +62,7 @@ def timestamp(moment: datetime) -> str:
 
 
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s?(?:([Zz])|([+-]\d\d):?(\d\d)?)?\Z", re.ASCII
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d)(?::(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?\s?(?:([Zz])|([+-]\d\d):?(\d\d)?)?\Z", re.ASCII
 )
 
 
@@ -75,10 +75,10 @@ def parse_timestamp(text: str) -> datetime | None:
     found = _TIMESTAMP.match(text.strip())
     if found is None:
         return None
-    day, minute, second, fraction, _, hours, minutes = found.groups()
+    day, hour, minute, second, fraction, _, hours, minutes = found.groups()
     offset = f"{hours}:{minutes or '00'}" if hours else "+00:00"
     try:
-        moment = datetime.fromisoformat(f"{day}T{minute}:{second or '00'}.{(fraction or '')[:6]:0<6}{offset}")
-        return moment.astimezone(timezone.utc)
+        of_day = f"{hour}:{minute or '00'}:{second or '00'}.{(fraction or '')[:6]:0<6}"
+        return datetime.fromisoformat(f"{day}T{of_day}{offset}").astimezone(timezone.utc)
     except (ValueError, OverflowError):
         return None

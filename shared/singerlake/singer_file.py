@@ -6,6 +6,7 @@ blocks of whole lines and checks them against the manifest as they pass. The lay
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import struct
 import zlib
@@ -17,7 +18,7 @@ from typing import BinaryIO
 import msgspec
 from isal import igzip_lib, isal_zlib
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import AccessDenied, BrokenFile, SingerlakeError, StorageFull, StorageUnavailable
 from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, NewFile
 
@@ -139,6 +140,19 @@ class Spool:
             last=last,
             members=tuple(self._members),
         )
+
+
+def spool_error(error: OSError, path: Path) -> SingerlakeError:
+    """What the disk of a spool at ``path`` refused, as an error that says what to do."""
+    folder = str(path.parent)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull("no space is left for the spool", hint="free some, or set spool_dir", spool_dir=folder)
+    if isinstance(error, PermissionError):
+        return AccessDenied("the spool cannot be written", hint="set spool_dir", spool_dir=folder)
+    reason = (error.strerror or str(error)).lower()
+    return StorageUnavailable(
+        f"the spool cannot be written: {reason}", hint="check its disk, or set spool_dir", spool_dir=folder
+    )
 
 
 def member_extra(head: bytes) -> tuple[bytes | None, int] | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from itertools import count
+from contextlib import suppress
+from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -31,26 +32,41 @@ class _Head(msgspec.Struct, gc=False):
 
 
 _decode_head = msgspec.json.Decoder(_Head).decode
+_time_extracted = attrgetter("time_extracted")
 
 
 class RecordCheck:
-    """Whether lines are RECORDs of one stream, with all its key properties."""
+    """Whether lines are RECORDs of one stream, with all its key properties. ``decode_line`` gives their
+    ``time_extracted`` by the way: as moments, which msgspec makes as fast as it looks past a text, until a line has one
+    that it does not take for a moment; then as they come."""
 
     def __init__(self, stream: str, key_properties: Sequence[str]) -> None:
         self.stream = stream
         self.key_properties = tuple(dict.fromkeys(key_properties))
         self.decode_line: Callable[[bytes], Any] = _refuse
+        self._decode_any_time: Callable[[bytes], Any] = _refuse
         self.decode_record: Callable[[bytes], Any] = _refuse
         record = _struct_of(self.key_properties)
         if record is not None:
             fields = [("type", Literal["RECORD"]), ("stream", Literal[stream]), ("record", record)]
             try:
-                line = msgspec.defstruct("Line", fields, gc=False)
-                self.decode_line = msgspec.json.Decoder(line).decode
+                for_moments, for_any = (
+                    msgspec.defstruct("Line", [*fields, ("time_extracted", kind, None)], gc=False)
+                    for kind in (datetime | None, Any)
+                )
+                self.decode_line = msgspec.json.Decoder(for_moments).decode
+                self._decode_any_time = msgspec.json.Decoder(for_any).decode
                 self.decode_record = msgspec.json.Decoder(record).decode
             except (TypeError, ValueError, UnicodeError):
                 # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
-                self.decode_line = self.decode_record = _refuse
+                self.decode_line = self._decode_any_time = self.decode_record = _refuse
+
+    def decode_odd_time(self, line: bytes) -> Any:
+        """A line that ``decode_line`` refused, if only for its ``time_extracted``: a tap that writes one such time
+        writes them all so. Raises as ``decode_line``."""
+        found = self._decode_any_time(line)
+        self.decode_line = self._decode_any_time
+        return found
 
     def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
         """Raises ``KeyPropertyMissing``."""
@@ -79,12 +95,14 @@ def _refuse(_: bytes) -> Any:
 
 
 class Records(msgspec.Struct, frozen=True, gc=False):
-    """Whole RECORD lines of one stream, checked; ``data`` ends on a newline, ``number`` is its first line's."""
+    """Whole RECORD lines of one stream, checked; ``data`` ends on a newline, ``number`` is its first line's. ``times``
+    are their ``time_extracted``, as moments or as they came."""
 
     stream: str
     data: bytes
     count: int
     number: int
+    times: list[Any]
 
     def one_by_one(self) -> Iterator[Records]:
         """Each line by itself."""
@@ -92,7 +110,7 @@ class Records(msgspec.Struct, frozen=True, gc=False):
             yield self
             return
         for index, line in enumerate(io.BytesIO(self.data)):
-            yield Records(self.stream, line, 1, self.number + index)
+            yield Records(self.stream, line, 1, self.number + index, self.times[index : index + 1])
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -125,10 +143,10 @@ class BlockDecoder:
         while (start := view.tell()) < size:
             check = None if suspicious else self.checks.get(self._current)
             if check is not None:
-                data, lines = _run(check, view, block, start)
-                if lines:
-                    yield Records(check.stream, data, lines, number)
-                    number += lines
+                data, times = _run(check, view, block, start)
+                if times:
+                    yield Records(check.stream, data, len(times), number, times)
+                    number += len(times)
                 view.seek(start + len(data))
             number = yield from self._one_by_one(view, number, suspicious)
         self.next_number = number
@@ -143,8 +161,8 @@ class BlockDecoder:
                 head = _decode_head(line)
                 stream = head.stream
                 if head.type == "RECORD":
-                    self.checks[stream].decode_line(line)
-                    found: Records | Message = Records(stream, line, 1, number)
+                    time = self.checks[stream].decode_line(line).time_extracted
+                    found: Records | Message = Records(stream, line, 1, number, [time])
                 else:
                     found = _message(head.type, stream, line, number)
             except (*_REFUSALS, KeyError):
@@ -171,8 +189,11 @@ class BlockDecoder:
         kind, stream = envelope(content, line, number)
         if kind != "RECORD":
             return _message(kind, stream, line, number)
-        self.require(stream, number).require_keys(content["record"], number)
-        return Records(stream, line, 1, number)
+        check = self.require(stream, number)
+        check.require_keys(content["record"], number)
+        with suppress(*_REFUSALS):
+            check.decode_odd_time(line)
+        return Records(stream, line, 1, number, [content.get("time_extracted")])
 
     def require(self, stream: str, number: int) -> RecordCheck:
         """The check of a stream whose SCHEMA has come. Raises ``RecordBeforeSchema``."""
@@ -187,18 +208,17 @@ class BlockDecoder:
         return check
 
 
-def _run(check: RecordCheck, view: io.BytesIO, block: bytes, start: int) -> tuple[bytes, int]:
-    """The lines from ``start`` on that are RECORDs of the check's stream, and how many."""
-    done = count()
+def _run(check: RecordCheck, view: io.BytesIO, block: bytes, start: int) -> tuple[bytes, list[Any]]:
+    """The lines from ``start`` on that are RECORDs of the check's stream, and the time of each."""
+    times: list[Any] = []
     try:
-        deque(zip(map(check.decode_line, view), done, strict=False), 0)
+        times.extend(map(_time_extracted, map(check.decode_line, view)))
     except _REFUSALS:
-        lines = next(done)
         after = view.tell()
         end = block.rfind(b"\n", 0, after - 1) + 1
-        return block[start:end], lines
+        return block[start:end], times
     data = block[start:] if start else block
-    return data, next(done)
+    return data, times
 
 
 def _message(kind: Kind, stream: str, line: bytes, number: int) -> Message:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from singerlake.clock import parse_timestamp
-from singerlake.errors import AccessDenied, SingerlakeError, StorageFull, StorageUnavailable
-from singerlake.format.messages import envelope
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.format.times import Span, joined, span
+from singerlake.singer_file import FileHeader, Spool, compress_member, spool_error
 from target_singerlake.schema import Schema
 
 IN_FLIGHT_BYTES = 24 << 20
@@ -38,19 +36,22 @@ class GrowingFile:
     raw_bytes: int = 0
     spool: Spool | None = None
     spooled_raw_bytes: int = 0
-    first_extracted: datetime | None = None
-    last_extracted: datetime | None = None
+    extracted: Span | None = None
     ready: Future[None] = field(default_factory=Future)
 
     @property
     def first(self) -> datetime:
-        """When its first record was extracted, or else received."""
-        return self.first_extracted or self.first_received
+        """The earliest time that one of its records was extracted, or else its first message received."""
+        return self.extracted[0] if self.extracted else self.first_received
 
     @property
     def last(self) -> datetime:
-        """When its last record was extracted, or else received."""
-        return self.last_extracted or self.last_received
+        """The latest time that one of its records was extracted, or else its last message received."""
+        return self.extracted[1] if self.extracted else self.last_received
+
+    def note_times(self, times: list[Any]) -> None:
+        """The ``time_extracted`` of more of its records."""
+        self.extracted = joined(self.extracted, span(times))
 
     def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
         """Compress lines and append them to the spool. Raises ``StorageFull``, ``AccessDenied`` and
@@ -63,43 +64,8 @@ class GrowingFile:
                 self.spool = Spool(self.path, self.schema.line, self.header, level=self.level)
             self.spool.append(member, raw_bytes=len(raw), messages=messages, records=records)
         except OSError as error:
-            raise _spool_error(error, self.path) from error
-        self._note_times(raw)
+            raise spool_error(error, self.path) from error
         self.spooled_raw_bytes += len(raw)
-
-    def _note_times(self, raw: bytes) -> None:
-        if not self.spooled_raw_bytes:
-            self.first_extracted = _extracted(raw[: raw.find(b"\n") + 1])
-        end = len(raw) - 1
-        while end > 0:
-            start = raw.rfind(b"\n", 0, end) + 1
-            line = raw[start:end]
-            if (moment := _extracted(line)) is not None:
-                self.last_extracted = moment
-                return
-            found = envelope(line)
-            if found is None or found.type != "ACTIVATE_VERSION":
-                self.last_extracted = None
-                return
-            end = start - 1
-
-
-def _extracted(line: bytes) -> datetime | None:
-    found = envelope(line)
-    text = found.time_extracted if found else None
-    return parse_timestamp(text) if isinstance(text, str) else None
-
-
-def _spool_error(error: OSError, path: Path) -> SingerlakeError:
-    folder = str(path.parent)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFull("no space is left for the spool", hint="free some, or set spool_dir", spool_dir=folder)
-    if isinstance(error, PermissionError):
-        return AccessDenied("the spool cannot be written", hint="set spool_dir", spool_dir=folder)
-    reason = (error.strerror or str(error)).lower()
-    return StorageUnavailable(
-        f"the spool cannot be written: {reason}", hint="check its disk, or set spool_dir", spool_dir=folder
-    )
 
 
 class Compressor:

@@ -215,7 +215,8 @@ class Ingest:
                     self._records(record)
 
     def _records(self, records: Records) -> None:
-        self._streams.add(records.stream, records.data, records.count, records.count, self._now, self._monotonic)
+        count = records.count
+        self._streams.add(records.stream, records.data, count, count, records.times, self._now, self._monotonic)
         self._progress.records(records.stream, records.count)
         self._counts["RECORD"] += records.count
 
@@ -227,7 +228,7 @@ class Ingest:
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
             self._schema_of(message.stream, message.number)
-            self._streams.add(message.stream, message.line, 1, 0, self._now, self._monotonic)
+            self._streams.add(message.stream, message.line, 1, 0, [], self._now, self._monotonic)
         else:
             self._batch(message)
 

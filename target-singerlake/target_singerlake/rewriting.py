@@ -132,7 +132,7 @@ class Rewriter:
             # Two streams are mapped to one name: each record is kept with the schema it came with.
             yield self._said_anew(way, number)
         if content["type"] == "RECORD":
-            yield Records(alias, made, 1, number)
+            yield Records(alias, made, 1, number, [content.get("time_extracted")])
         else:
             yield Message("ACTIVATE_VERSION", alias, made, number)
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from singerlake.clock import IdSource, timestamp
 from singerlake.singer_file import MEMBER_BYTES, FileHeader
@@ -16,6 +17,8 @@ from target_singerlake.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
 
+_TIMES = 256
+"""Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
 _KEEP = 3 / 4
 """The part of max_memory_bytes that stays buffered when the largest buffers are compressed to make room."""
 
@@ -27,6 +30,7 @@ class Stream:
     name: str
     schema: Schema
     parts: list[bytes] = field(default_factory=list)
+    times: list[Any] = field(default_factory=list)
     size: int = 0
     messages: int = 0
     records: int = 0
@@ -81,8 +85,11 @@ class Streams:
         stream = self._streams.get(name)
         return stream.schema if stream else None
 
-    def add(self, name: str, data: bytes, messages: int, records: int, now: datetime, monotonic: float) -> None:
-        """Whole lines of one stream whose schema is known: RECORDs only, or one message that is none."""
+    def add(
+        self, name: str, data: bytes, messages: int, records: int, times: list[Any], now: datetime, monotonic: float
+    ) -> None:
+        """Whole lines of one stream whose schema is known: RECORDs only, with their ``time_extracted``, or one message
+        that is none."""
         stream = self._streams[name]
         limit = self._settings.max_file_records
         while limit and records:
@@ -90,13 +97,22 @@ class Streams:
             if records < room:
                 break
             head = _lines(data, room)
-            self._add(stream, data[:head], room, room, now, monotonic)
+            self._add(stream, data[:head], room, room, times[:room], now, monotonic)
             self.close_file(stream)
-            data, messages, records = data[head:], messages - room, records - room
+            data, messages, records, times = data[head:], messages - room, records - room, times[room:]
         if data:
-            self._add(stream, data, messages, records, now, monotonic)
+            self._add(stream, data, messages, records, times, now, monotonic)
 
-    def _add(self, stream: Stream, data: bytes, messages: int, records: int, now: datetime, monotonic: float) -> None:
+    def _add(
+        self,
+        stream: Stream,
+        data: bytes,
+        messages: int,
+        records: int,
+        times: list[Any],
+        now: datetime,
+        monotonic: float,
+    ) -> None:
         file = stream.file
         if file is None:
             file = self._open_file(stream, now, monotonic)
@@ -106,6 +122,9 @@ class Streams:
         stream.parts.append(data)
         stream.messages += messages
         stream.records += records
+        stream.times += times
+        if len(stream.times) >= _TIMES:
+            _note_times(stream, file)
         size = len(data)
         stream.size += size
         self._buffered += size
@@ -173,6 +192,7 @@ class Streams:
         file = stream.file
         if file is None or not stream.size:
             return
+        _note_times(stream, file)
         parts, messages, records, size = stream.parts, stream.messages, stream.records, stream.size
         stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
         self._buffered -= size
@@ -194,6 +214,11 @@ class Streams:
         _await(file.ready)
         self._compressor.check()
         return file.spool is not None and file.spool.bytes >= limit
+
+
+def _note_times(stream: Stream, file: GrowingFile) -> None:
+    file.note_times(stream.times)
+    stream.times.clear()
 
 
 def _await(done: Future[None]) -> None:

@@ -125,12 +125,14 @@ def test_a_foreign_gzip_file_of_one_member_is_read_from_its_start() -> None:
     assert facts.sha256 == hashlib.sha256(body).hexdigest()
 
 
-def test_times_are_those_of_the_first_and_the_last_record() -> None:
+def test_times_are_the_earliest_and_the_latest_of_the_records() -> None:
     lines = [
         ACTIVATE,
-        record(1, time_extracted="2026-01-01T01:00:00+01:00"),
+        record(1, time_extracted="2026-01-31T01:00:00"),
         record(2, time_extracted="nonsense"),
-        record(3, time_extracted="2026-02-02T00:00:00Z"),
+        record(3, time_extracted="2026-01-01T01:00:00+01:00"),
+        record(4, time_extracted="2026-02-02T00:00:00Z"),
+        record(5, time_extracted="2026-01-31T01:00:00Z"),
         ACTIVATE,
     ]
     facts = scanned(file_bytes([lines[:2], lines[2:]], extra=header(1)))

@@ -51,8 +51,8 @@ def test_messages_are_kept_byte_for_byte_in_order(tmp_path: Path) -> None:
     assert file.raw_bytes == len(stored)
 
 
-def test_a_file_names_its_run_and_its_first_and_last_time(tmp_path: Path) -> None:
-    lines = [record(id, time_extracted=f"2026-01-0{id}T12:00:00+01:00") for id in (1, 2, 3)]
+def test_a_file_names_its_run_and_the_span_of_its_times(tmp_path: Path) -> None:
+    lines = [record(id, time_extracted=f"2026-01-0{id}T12:00:00+01:00") for id in (2, 3, 1)]
     ingest(tmp_path, [schema(), *lines, activate(1)])
     (file,) = manifest(tmp_path).files
     assert file.path.split("/")[1].startswith("users-20260101T110000.000000Z-20260103T110000.000000Z-")
@@ -71,13 +71,61 @@ def test_times_of_records_without_one_are_those_of_their_receipt(tmp_path: Path)
     assert file.first <= file.last
 
 
-def test_times_are_those_of_the_first_and_the_last_record_however_many_members_lie_between(tmp_path: Path) -> None:
-    between = [record(id, time_extracted="1999-01-01T00:00:00Z", filler="x" * 1000) for id in range(3000)]
-    ingest(tmp_path, [schema(), record(1), *between, record(2)], max_memory_bytes=1 << 20)
+def test_the_span_covers_every_record_however_many_members_lie_around_it(tmp_path: Path) -> None:
+    lines = [record(id, time_extracted="2026-01-01T00:00:00Z", filler="x" * 1000) for id in range(3000)]
+    lines[1500] = record(1500, time_extracted="2031-01-01T00:00:00Z")
+    lines[1600] = record(1600, time_extracted="1999-01-01T00:00:00Z")
+    ingest(tmp_path, [schema(), *lines], max_memory_bytes=1 << 20)
     (file,) = manifest(tmp_path).files
     assert len(file.members) > 2
-    assert not file.first.startswith("1999")
-    assert not file.last.startswith("1999")
+    assert (file.first, file.last) == ("1999-01-01T00:00:00.000000Z", "2031-01-01T00:00:00.000000Z")
+
+
+def test_each_file_has_the_span_of_its_own_records_where_a_block_of_lines_goes_into_several(tmp_path: Path) -> None:
+    lines = [record(id, time_extracted=f"2026-01-{id:02}T00:00:00Z") for id in range(1, 28)]
+    ingest(tmp_path, [schema(), *lines, activate(1)], max_file_records=9)
+    spans = [(file.first[:10], file.last[:10]) for file in manifest(tmp_path).files if file.records]
+    assert spans == [("2026-01-01", "2026-01-09"), ("2026-01-10", "2026-01-18"), ("2026-01-19", "2026-01-27")]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'"2025-06-01 12:00"',
+        b'"2025-06-01T12:00:00,5+00"',
+        b'"2025-06-01T12Z"',
+        b'"2025-06-01T12:00:00Z", "note": NaN',
+        b'"2025-06-01T12:00:00Z", "time_extracted": "2025-06-01T12:00:00.1Z"',
+        b'"2025\\u002d06-01T12:00:00Z"',
+    ],
+)
+@pytest.mark.parametrize("place", [0, 15, 39])
+def test_a_time_that_is_written_otherwise_counts_like_any(tmp_path: Path, odd: bytes, place: int) -> None:
+    lines = [record(id, time_extracted=f"2026-01-01T00:00:{id:02}Z") for id in range(40)]
+    lines[place] = b'{"type": "RECORD", "stream": "users", "record": {"id": 99}, "time\\u005fextracted": ' + odd + b"}"
+    ingest(tmp_path, [schema(), *lines])
+    assert kept(tmp_path) == lines
+    (file,) = manifest(tmp_path).files
+    assert file.first.startswith("2025-06-01T12:00:00")
+    assert file.last == f"2026-01-01T00:00:{38 if place == 39 else 39}.000000Z"
+
+
+@pytest.mark.parametrize("value", ["no time", "", None, 5, {"a": 1}, "2026-13-01T00:00:00Z"])
+def test_what_is_no_time_does_not_count_beside_what_is(tmp_path: Path, value: object) -> None:
+    lines = [record(id, time_extracted=value) for id in range(20)]
+    lines[7] = record(7, time_extracted="2026-01-07T00:00:00Z")
+    ingest(tmp_path, [schema(), *lines, record(20)])
+    assert kept_ids(tmp_path) == list(range(21))
+    (file,) = manifest(tmp_path).files
+    assert file.first == file.last == "2026-01-07T00:00:00.000000Z"
+
+
+def test_a_time_inside_of_a_record_does_not_count(tmp_path: Path) -> None:
+    inner = {"id": 1, "time_extracted": "1999-01-01T00:00:00Z"}
+    line = {"type": "RECORD", "stream": "users", "record": inner, "time_extracted": "2026-01-01T00:00:00Z"}
+    ingest(tmp_path, [schema(), json.dumps(line).encode()])
+    (file,) = manifest(tmp_path).files
+    assert file.first == file.last == "2026-01-01T00:00:00.000000Z"
 
 
 def test_a_50_megabyte_line_is_kept(tmp_path: Path) -> None:

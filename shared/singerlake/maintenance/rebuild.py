@@ -191,7 +191,7 @@ def describe(file: Found, version: str) -> NewFile:
         raw_bytes=scanned.raw_bytes,
         sha256=scanned.sha256,
         first=scanned.first or file.created,
-        last=scanned.last or scanned.first or file.created,
+        last=scanned.last or file.created,
         members=scanned.members,
     )
 

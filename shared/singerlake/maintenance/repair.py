@@ -117,8 +117,11 @@ def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, 
         return listed
     version = hashes.of(found.scanned.schema)
     if (found.scanned.messages, version) == (listed.messages, listed.version):
+        scanned = found.scanned
         return msgspec.structs.replace(
-            place(describe(found, version), listed.offset), first=listed.first, last=listed.last
+            place(describe(found, version), listed.offset),
+            first=scanned.first or listed.first,
+            last=scanned.last or listed.last,
         )
     findings.append(
         Finding(

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 from isal import igzip_lib, isal_zlib
 
-from singerlake.clock import parse_timestamp, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import BrokenFile
 from singerlake.format.messages import Envelope, envelope, envelopes
 from singerlake.format.model import StreamSchema
+from singerlake.format.times import Span, joined, span
 from singerlake.singer_file import FileHeader, Provenance, member_extra
 
 _READ = 1 << 20
@@ -28,7 +29,7 @@ _HINT = "restore the file from a backup; a rebuild leaves it out"
 class Scanned:
     """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``.
 
-    ``first`` and ``last`` are the ``time_extracted`` of the first and last record, None where it does not parse.
+    ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
     ``header`` is the first one in the file, so that of the first joined file in a vacuumed one. ``content`` is the
     length and CRC-32 of the raw text; ``cuts`` are the same of the text before each member, which is what a copy
     that was cut between two members would have.
@@ -123,8 +124,7 @@ class _Reader:
     schema_message: dict[str, Any] | None = None
     messages: int = 0
     records: int = 0
-    first: Any = None
-    last: Any = None
+    extracted: Span | None = None
     table: list[tuple[int, int]] = field(default_factory=list)
     cuts: list[tuple[int, int]] = field(default_factory=list)
     _origins: list[Provenance] = field(default_factory=list)
@@ -177,6 +177,7 @@ class _Reader:
             end = block.index(b"\n") + 1
             self._schema(block[:end])
             block = block[end:]
+        times = []
         for message in self._envelopes(block):
             kind = message.type
             if kind == "SCHEMA":
@@ -185,9 +186,9 @@ class _Reader:
                 _broken(self.key, f"holds a message of type {kind!r:.60}")
             self.messages += 1
             if kind == "RECORD":
-                self.first = self.first if self.records else message.time_extracted
-                self.last = message.time_extracted
+                times.append(message.time_extracted)
                 self.records += 1
+        self.extracted = joined(self.extracted, span(times))
 
     def _envelopes(self, block: bytes) -> list[Envelope]:
         found = envelopes(block)
@@ -246,8 +247,8 @@ class _Reader:
             bytes=stored.bytes,
             raw_bytes=self._raw_bytes,
             sha256=stored.digest.hexdigest(),
-            first=_moment(self.first),
-            last=_moment(self.last),
+            first=timestamp(self.extracted[0]) if self.extracted else None,
+            last=timestamp(self.extracted[1]) if self.extracted else None,
             members=tuple(self.table),
             content=(self._raw_bytes, self._crc),
             cuts=frozenset(self.cuts),
@@ -285,11 +286,6 @@ def decode(line: bytes) -> Any:
 
 def _names(value: Any) -> tuple[str, ...]:
     return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
-
-
-def _moment(text: Any) -> str | None:
-    moment = parse_timestamp(text) if isinstance(text, str) else None
-    return timestamp(moment) if moment else None
 
 
 def _broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
