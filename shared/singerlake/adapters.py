@@ -89,7 +89,10 @@ def open_store(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
         )
     if kind == "postgres" and not settings.postgres_url:
-        raise SettingError("the manifest store postgres needs postgres_url", hint="set postgres_url")
+        raise SettingError(
+            "the manifest store postgres needs postgres_url",
+            hint="set postgres_url, for the command singerlake as $SINGERLAKE_POSTGRES_URL",
+        )
     table_id = f"{lake_id(kind)}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
     if kind == "postgres":
         from singerlake.manifests.postgres import PostgresStore

@@ -143,7 +143,7 @@ class Rebuilt(LookAtTheLake):
 
 
 class LostState(LookAtTheLake):
-    """A database that keeps a stream's state has none, though the lake has data of it."""
+    """What keeps a stream's state, a database or ``manifest.json``, has none, though the lake has data of it."""
 
 
 class StreamClosed(LookAtTheLake):

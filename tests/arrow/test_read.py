@@ -152,6 +152,13 @@ def test_a_wrong_option_is_told_at_once(stream: LakeStream, options: dict[str, o
         stream.to_arrow(**options)  # type: ignore[arg-type]
 
 
+def test_a_range_without_messages_is_an_empty_table(stream: LakeStream) -> None:
+    for options in ({"to_offset": 0}, {"from_offset": 12}, {"from_offset": 12, "to_offset": 12}):
+        found = stream.to_arrow(**options).read_all()  # type: ignore[arg-type]
+        assert (found.num_rows, found.column_names[0], found.column_names[-2]) == (0, "id", "extra")
+    assert "extra" not in stream.to_arrow(from_version="v2", versions=["v1"]).schema.names
+
+
 def test_an_empty_stream_says_so(stream: LakeStream) -> None:
     stream.lake.stream("t", "empty").writer(writer_id="w").open()
     with pytest.raises(UnknownName, match="no data to take a schema from"):

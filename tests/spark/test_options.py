@@ -10,7 +10,8 @@ from singerlake.arrow.request import Request
 from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
-from singerlake.spark.options import OPTIONAL, REQUIRED, read_options
+from singerlake.spark.option_values import REQUIRED
+from singerlake.spark.options import OPTIONAL, read_options
 
 NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}
 

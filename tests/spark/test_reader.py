@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from singerlake.arrow.columns import Field, Integer, Struct
 from singerlake.arrow.splits import pack, runs
+from singerlake.errors import NotALake
 from singerlake.lake import Lake
 from singerlake.spark.options import read_options
 from singerlake.spark.reader import RunsPartition, SingerlakeReader
@@ -49,6 +50,13 @@ def test_exactly_the_offsets_meant_are_read(lake: Lake, first: int, stop: int, t
         for number in batch.column(0).to_pylist()
     ]
     assert found == list(range(first, min(stop, 23)))
+
+
+def test_a_worker_without_the_lake_says_so(lake: Lake, tmp_path: Path) -> None:
+    planned = reader(lake, 0, 23)
+    (tmp_path / "raw").rename(tmp_path / "elsewhere")
+    with pytest.raises(NotALake, match="a local path has to be the same folder on the driver and all workers"):
+        list(planned.read(planned.partitions()[0]))
 
 
 def test_the_partition_that_spark_makes_up_holds_nothing(lake: Lake) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from singerlake.arrow.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp
-from singerlake.arrow.values import EXACT, Misfit, describe, slot
+from singerlake.arrow.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp, Variant
+from singerlake.arrow.values import EXACT, Misfit, describe, parse, slot
+from singerlake.arrow.variant import TooManyDigits, encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,8 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
         return _integers(pa.array(values), arrow)
     if isinstance(column, JsonText):
         return pa.array([_written(value) for value in values], arrow)
+    if isinstance(column, Variant):
+        return _variants([_written(value) for value in values], arrow)
     return pa.array(values, arrow)
 
 
@@ -155,6 +158,18 @@ def _integers(numbers: pa.Array, arrow: pa.DataType) -> pa.Array:
         if extremes["min"] <= -EXACT or extremes["max"] >= EXACT:
             raise pa.ArrowInvalid("an integer that was written as a float of too many digits")
     return numbers.cast(arrow)
+
+
+def _variants(texts: Sequence[str | None], arrow: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        encoded = [(b"", b"") if text is None else encode(parse(text.encode())) for text in texts]
+    except (TooManyDigits, RecursionError) as error:
+        raise pa.ArrowInvalid("no variant holds it") from error
+    children = [pa.array(part, pa.binary()) for part in zip(*encoded, strict=True)] or [pa.array([], pa.binary())] * 2
+    missing = pa.array([text is None for text in texts], pa.bool_())
+    return pa.StructArray.from_arrays(children, fields=[arrow.field(0), arrow.field(1)], mask=missing)
 
 
 def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ A value fits a type or it does not; nothing is coerced. Every type takes null.
     Decimal     a number, a string holding one, or either, exactly in ``precision`` digits, ``scale`` of them decimals
     Text        a string
     JsonText    anything; the column holds the JSON text as it was written
+    Variant     anything a variant holds exactly; stands in the place of JsonText where an engine asks for it
     Timestamp   an ISO 8601 date and time to the microsecond; ``zoned``: UTC where the text has no offset
     Date        YYYY-MM-DD
     Array       an array whose elements fit
@@ -62,6 +63,11 @@ class JsonText:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Timestamp:
     zoned: bool = True
 
@@ -97,7 +103,9 @@ class Field:
     nullable: bool = True
 
 
-Column: TypeAlias = Boolean | Integer | Double | Decimal | Text | JsonText | Timestamp | Date | Nothing | Array | Struct
+Column: TypeAlias = (
+    Boolean | Integer | Double | Decimal | Text | JsonText | Variant | Timestamp | Date | Nothing | Array | Struct
+)
 
 
 def merge(left: Column, right: Column) -> Column:
@@ -134,6 +142,17 @@ def settle(column: Column) -> Column:
         return Array(settle(column.element))
     if isinstance(column, Struct):
         return Struct(tuple(Field(field.name, settle(field.type), field.nullable) for field in column.fields))
+    return column
+
+
+def with_variants(column: Column) -> Column:
+    """``column`` with variants in the place of JSON text."""
+    if isinstance(column, JsonText):
+        return Variant()
+    if isinstance(column, Array):
+        return Array(with_variants(column.element))
+    if isinstance(column, Struct):
+        return Struct(tuple(Field(field.name, with_variants(field.type), field.nullable) for field in column.fields))
     return column
 
 

@@ -23,7 +23,7 @@ _ROUNDING = timedelta(microseconds=1)
 """What nanoseconds, cut here and rounded there, may differ by."""
 
 
-class Test(str, Enum):
+class Comparison(str, Enum):
     """What a condition asks of a value."""
 
     EQUAL = "="
@@ -39,20 +39,20 @@ class Test(str, Enum):
 
 
 _OPPOSITE = {
-    Test.LESS: Test.AT_LEAST,
-    Test.AT_MOST: Test.MORE,
-    Test.MORE: Test.AT_MOST,
-    Test.AT_LEAST: Test.LESS,
+    Comparison.LESS: Comparison.AT_LEAST,
+    Comparison.AT_MOST: Comparison.MORE,
+    Comparison.MORE: Comparison.AT_MOST,
+    Comparison.AT_LEAST: Comparison.LESS,
 }
-_HOLDS: dict[Test, Callable[[Any, Any], bool]] = {
-    Test.EQUAL: lambda value, wanted: bool(value == wanted),
-    Test.LESS: lambda value, wanted: bool(value < wanted),
-    Test.AT_MOST: lambda value, wanted: bool(value <= wanted),
-    Test.MORE: lambda value, wanted: bool(value > wanted),
-    Test.AT_LEAST: lambda value, wanted: bool(value >= wanted),
-    Test.STARTS: lambda value, wanted: bool(value.startswith(wanted)),
-    Test.ENDS: lambda value, wanted: bool(value.endswith(wanted)),
-    Test.CONTAINS: lambda value, wanted: wanted in value,
+_HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
+    Comparison.EQUAL: lambda value, wanted: bool(value == wanted),
+    Comparison.LESS: lambda value, wanted: bool(value < wanted),
+    Comparison.AT_MOST: lambda value, wanted: bool(value <= wanted),
+    Comparison.MORE: lambda value, wanted: bool(value > wanted),
+    Comparison.AT_LEAST: lambda value, wanted: bool(value >= wanted),
+    Comparison.STARTS: lambda value, wanted: bool(value.startswith(wanted)),
+    Comparison.ENDS: lambda value, wanted: bool(value.endswith(wanted)),
+    Comparison.CONTAINS: lambda value, wanted: wanted in value,
 }
 
 
@@ -62,18 +62,20 @@ class Condition:
     otherwise one. As in SQL, a null value in the row, or to compare with, matches nothing, negated or not."""
 
     column: str
-    test: Test
+    test: Comparison
     values: tuple[Any, ...] = ()
     negated: bool = False
 
 
 def is_prunable(condition: Condition) -> bool:
     """Whether anything can be left out for it; values of another type than the column's own say nothing."""
-    if condition.test is Test.NULL:
+    if condition.test is Comparison.NULL:
         return condition.column in (OFFSET, VERSION, FILE)
     if condition.column in (VERSION, FILE):
         return all(isinstance(value, str) for value in condition.values)
-    if condition.test in _OPPOSITE or (condition.test in (Test.EQUAL, Test.AMONG) and not condition.negated):
+    if condition.test in _OPPOSITE or (
+        condition.test in (Comparison.EQUAL, Comparison.AMONG) and not condition.negated
+    ):
         if condition.column == OFFSET:
             return all(type(value) is int for value in condition.values)
         if condition.column == TIME:
@@ -83,7 +85,7 @@ def is_prunable(condition: Condition) -> bool:
 
 def is_exact(condition: Condition) -> bool:
     """Whether ``prune`` leaves no row that it does not match."""
-    inexact = condition.column == TIME or (condition.column == OFFSET and condition.test is Test.AMONG)
+    inexact = condition.column == TIME or (condition.column == OFFSET and condition.test is Comparison.AMONG)
     return is_prunable(condition) and not inexact
 
 
@@ -95,7 +97,7 @@ def prune(
     known = [condition for condition in conditions if is_prunable(condition)]
     offsets = [condition for condition in known if condition.column == OFFSET]
     others = [condition for condition in known if condition.column != OFFSET]
-    sets = [sorted(set(condition.values)) for condition in offsets if condition.test is Test.AMONG]
+    sets = [sorted(set(condition.values)) for condition in offsets if condition.test is Comparison.AMONG]
     for condition in offsets:
         first, stop = _narrowed(condition, first, stop)
     for file in files:
@@ -109,25 +111,25 @@ def prune(
 
 def _narrowed(condition: Condition, first: int, stop: int) -> tuple[int, int]:
     test = condition.test
-    if test is Test.NULL:
+    if test is Comparison.NULL:
         return (first, stop) if condition.negated else (first, first)
-    if test is Test.AMONG:
+    if test is Comparison.AMONG:
         return first, stop
     (value,) = condition.values
     if condition.negated:
         test = _OPPOSITE[test]
-    low = {Test.EQUAL: value, Test.MORE: value + 1, Test.AT_LEAST: value}.get(test, first)
-    high = {Test.EQUAL: value + 1, Test.LESS: value, Test.AT_MOST: value + 1}.get(test, stop)
+    low = {Comparison.EQUAL: value, Comparison.MORE: value + 1, Comparison.AT_LEAST: value}.get(test, first)
+    high = {Comparison.EQUAL: value + 1, Comparison.LESS: value, Comparison.AT_MOST: value + 1}.get(test, stop)
     return max(first, low), min(stop, high)
 
 
 def _may_match(file: DataFile, condition: Condition) -> bool:
     if condition.column == TIME:
         return _time_may_match(file, condition)
-    if condition.test is Test.NULL:
+    if condition.test is Comparison.NULL:
         return condition.negated
     value = file.version if condition.column == VERSION else file.path
-    if condition.test is Test.AMONG:
+    if condition.test is Comparison.AMONG:
         return (value in condition.values) is not condition.negated
     return _HOLDS[condition.test](value, condition.values[0]) is not condition.negated
 
@@ -135,9 +137,9 @@ def _may_match(file: DataFile, condition: Condition) -> bool:
 def _time_may_match(file: DataFile, condition: Condition) -> bool:
     earliest, latest = _bounds(file)
     test = _OPPOSITE[condition.test] if condition.negated else condition.test
-    if test in (Test.EQUAL, Test.AMONG):
+    if test in (Comparison.EQUAL, Comparison.AMONG):
         return any(earliest <= value <= latest for value in condition.values)
-    bound = earliest if test in (Test.LESS, Test.AT_MOST) else latest
+    bound = earliest if test in (Comparison.LESS, Comparison.AT_MOST) else latest
     return _HOLDS[test](bound, condition.values[0])
 
 

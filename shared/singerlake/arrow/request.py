@@ -33,7 +33,8 @@ def mode_of(text: str) -> Mode:
 class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
-    exclusive. ``columns`` are names in the order wanted (None: all). ``partition_bytes`` are raw bytes of a partition.
+    exclusive. ``columns`` are names in the order wanted (None: all). ``variant``: JSON of no declared type becomes a
+    variant and not text. ``partition_bytes`` are raw bytes of a partition.
 
     Raises ``SettingError`` where one of them makes no sense, or two exclude each other.
     """
@@ -45,6 +46,7 @@ class Request:
     columns: tuple[str, ...] | None = None
     metadata: bool = False
     mode: Mode = Mode.PERMISSIVE
+    variant: bool = False
     partition_bytes: int = TARGET_BYTES
 
     def __post_init__(self) -> None:

@@ -7,9 +7,10 @@ the same offsets, so a table made before it still reads the same rows. Pure.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 
-from singerlake.arrow.columns import Field, Struct
+from singerlake.arrow.columns import Field, Struct, with_variants
 from singerlake.arrow.decode import METADATA, RESCUED
 from singerlake.arrow.json_schema import columns_of
 from singerlake.arrow.request import Mode, Request
@@ -22,7 +23,7 @@ from singerlake.format.model import DataFile, Manifest
 class Pin:
     """The messages with offsets [``first``, ``stop``) of a lineage, of ``versions`` (hashes; None: of all).
 
-    ``files`` stands for the lineage where there is none, in a manifest rebuilt in memory.
+    ``files`` stands for the lineage where there is none, in a manifest rebuilt in memory; elsewhere it is empty.
     """
 
     lineage: str | None
@@ -48,7 +49,7 @@ def pin(manifest: Manifest, request: Request) -> Pin:
     first = request.from_offset
     return Pin(
         lineage=manifest.lineage,
-        files=_files_mark(manifest, manifest.next_offset),
+        files=_files_mark(manifest, manifest.next_offset) if manifest.lineage is None else "",
         first=selection.first_offset(manifest, request.from_version) if first is None else first,
         stop=end if request.to_offset is None else request.to_offset,
         versions=None
@@ -68,18 +69,21 @@ def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
             tap=manifest.tap,
             stream=manifest.stream,
         )
-    slices = selection.select(manifest, offset=pinned.first, end=pinned.stop, versions=pinned.versions)
-    return [part.file for part in slices]
+    listed = manifest.files_from(pinned.first)
+    listed = listed[: bisect_left(listed, pinned.stop, key=_offset)]
+    return [file for file in listed if pinned.versions is None or file.version in pinned.versions]
 
 
 def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
-    """All columns there are: those of the versions of ``files`` united, behind them the lake's own where ``metadata``
-    asks for them, and ``_rescued_data`` where the mode fills it. None where nothing is selected. Raises
-    ``SettingError`` where names clash."""
-    if not files:
+    """All columns there are: those of the versions of ``files`` united (of all that are asked for, where a range of
+    offsets holds no file), behind them the lake's own where ``metadata`` asks for them, and ``_rescued_data`` where the
+    mode fills it. None where the stream has no data. Raises ``SettingError`` where names clash."""
+    if not manifest.files:
         return None
-    versions = dict.fromkeys(file.version for file in files)
+    versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
     columns = columns_of(manifest.schemas[version].schema for version in versions)
+    if request.variant:
+        columns = Struct(tuple(replace(field, type=with_variants(field.type)) for field in columns.fields))
     added: tuple[Field, ...] = ()
     if request.metadata:
         added += METADATA.fields
@@ -112,6 +116,12 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
     return columns
 
 
+def _asked_for(manifest: Manifest, request: Request) -> list[str]:
+    if request.versions is None:
+        return list(manifest.schemas)
+    return [selection.resolve_version(manifest, version) for version in request.versions]
+
+
 def _named(columns: Struct, name: str) -> Field:
     field = columns.get(name)
     if field is None:
@@ -123,6 +133,10 @@ def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
     """The error for a column that nobody declared, within the struct that ``path`` leads to."""
     names = ", ".join(field.name for field in columns.fields)
     return UnknownName(f"no column {path + name!r} in the versions selected", hint=f"there are: {names}")
+
+
+def _offset(file: DataFile) -> int:
+    return file.offset
 
 
 def _files_mark(manifest: Manifest, stop: int) -> str:

@@ -6,7 +6,6 @@ Pure. A large file becomes many partitions, and many small files become one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,16 +17,32 @@ FILE_COST = 1 << 20
 """Raw bytes that opening one more file counts as."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive members of one file, and which of their messages are meant.
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Consecutive members of one file, described as a ``DataFile`` describes all of them: ``offset`` is that of their
+    first message."""
 
-    ``part`` describes just these members, with the offset of their first message; the stored bytes are
-    [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``). ``file_offset`` is the offset of
-    the whole file's first message.
+    id: str
+    path: str
+    version: str
+    offset: int
+    messages: int
+    raw_bytes: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def end(self) -> int:
+        """The offset after their last message."""
+        return self.offset + self.messages
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A part of a file, and which of its messages are meant.
+
+    The stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``).
+    ``file_offset`` is the offset of the whole file's first message.
     """
 
-    part: DataFile
+    part: Part
     start: int
     end: int
     first: int
@@ -59,7 +74,9 @@ def _members_of(file: DataFile, first: int, stop: int) -> range:
 def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[int, int]]:
     """``meant`` in parts [begin, end) that are as equal as members allow, each member being in the part where its
     middle lies: a small rest would keep one core busy while the others wait."""
-    if not meant:
+    if len(meant) < 2:
+        if meant:
+            yield meant.start, meant.stop
         return
     origin, total = file.members[meant.start][0], _end(file, meant.stop - 1) - file.members[meant.start][0]
     parts = max(1, (_raw_bytes(file, meant.start, meant.stop) + target // 2) // target)
@@ -78,15 +95,13 @@ def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[in
 
 def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
     members = file.members[begin:end]
-    offset = file.offset + sum(messages for _, messages in file.members[:begin])
-    part = msgspec.structs.replace(
-        file,
-        members=members,
-        offset=offset,
-        messages=sum(messages for _, messages in members),
-        raw_bytes=_raw_bytes(file, begin, end),
-    )
-    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, part.end), file.offset)
+    offset, messages = file.offset, 0
+    for _, count in file.members[:begin]:
+        offset += count
+    for _, count in members:
+        messages += count
+    part = Part(file.id, file.path, file.version, offset, messages, _raw_bytes(file, begin, end), members)
+    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, offset + messages), file.offset)
 
 
 def _end(file: DataFile, member: int) -> int:

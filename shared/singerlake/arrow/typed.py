@@ -18,6 +18,7 @@ from singerlake.arrow.columns import (
     Struct,
     Text,
     Timestamp,
+    Variant,
 )
 from singerlake.arrow.values import slot
 
@@ -41,7 +42,7 @@ def typed_decoder(record: Struct, *, with_time: bool) -> msgspec.json.Decoder[An
 
 def is_raw(column: Column) -> bool:
     """Whether the decoder leaves a value as the JSON that it is."""
-    return isinstance(column, JsonText) or (isinstance(column, Decimal) and column.number)
+    return isinstance(column, JsonText | Variant) or (isinstance(column, Decimal) and column.number)
 
 
 def _struct_type(struct: Struct) -> Any:

@@ -24,6 +24,7 @@ from singerlake.arrow.columns import (
     Struct,
     Text,
     Timestamp,
+    Variant,
 )
 
 _MAX_DIGITS = 400
@@ -91,7 +92,7 @@ def fit(value: Any, column: Column, path: str, lost: list[Lost] | None = None, k
     """
     if value is None:
         return None
-    if isinstance(column, JsonText):
+    if isinstance(column, JsonText | Variant):
         return text_of(value)
     if isinstance(value, Number):
         return _fit_number(value, column, path)
@@ -180,5 +181,6 @@ def describe(column: Column) -> str:
         Array: "an array",
         Struct: "an object",
         JsonText: "JSON text",
+        Variant: "a variant, whose numbers have at most 38 digits",
     }
     return names[type(column)]

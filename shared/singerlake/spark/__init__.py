@@ -1,14 +1,19 @@
 """Spark reads a lake: ``spark.read.format("singerlake")``.
 
-Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not.
+Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not. ``read_streams``
+reads several streams of a tap in one call.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from singerlake.spark.streams import read_streams
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["read_streams", "register"]
 
 
 def register(spark: SparkSession) -> None:

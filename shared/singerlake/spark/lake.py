@@ -1,11 +1,46 @@
-"""From options to a stream of a lake and its state, on the driver."""
+"""From options to a stream of a lake and its state, on the driver and in the processes where Spark plans.
+
+Spark keeps these processes, and plans in them anew for every action: a manifest that was read there once is not read
+again before it changes.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.errors import LookAtTheLake
+from singerlake.format import layout
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake, LakeStream
+from singerlake.manifests.port import Loaded
 from singerlake.settings import s3_settings
 from singerlake.spark.options import ReadOptions
+
+KEPT = 4
+"""Streams whose state is kept; one of a million files takes half a gigabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A state, and the ETag that ``manifest.json`` had before it was read. ``loaded`` is the same state as a store that
+    can go on from it gave it."""
+
+    etag: str
+    manifest: Manifest
+    loaded: Loaded | None
+
+    @property
+    def stays(self) -> bool:
+        """Whether this is the stream's state for as long as ``manifest.json`` stays as it is, or can be gone on from.
+        What was rebuilt in memory is neither."""
+        return self.loaded is not None or (self.manifest.lineage is not None and not _has_log(self.manifest.store))
+
+
+_kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
+_lock = threading.Lock()
 
 
 def open_stream(options: ReadOptions) -> LakeStream:
@@ -15,5 +50,50 @@ def open_stream(options: ReadOptions) -> LakeStream:
 
 
 def snapshot(stream: LakeStream) -> Manifest:
-    """The stream's state as it is now."""
-    return stream.snapshot()
+    """The stream's state as it is now, read from storage as far as it is not known already. Raises as
+    ``LakeStream.snapshot``."""
+    storage = stream.lake.storage
+    entry = storage.head(layout.manifest_key(stream.tap, stream.name))
+    if entry is None:
+        return stream.snapshot()
+    key = (storage.url, stream.lake.s3, stream.tap, stream.name)
+    with _lock:
+        known = _kept.get(key)
+    found = _followed(stream, known) if known is not None and known.etag == entry.etag else None
+    found = found or _read(stream, entry.etag)
+    if found.stays:
+        with _lock:
+            _kept[key] = found
+            _kept.move_to_end(key)
+            while len(_kept) > KEPT:
+                _kept.popitem(last=False)
+    return found.manifest
+
+
+def _followed(stream: LakeStream, known: _Kept) -> _Kept | None:
+    """What is known with what came after it; None where that cannot be told from it. A log that was made anew has a
+    ``manifest.json`` made anew, so it is not gone on from the log before it."""
+    if known.loaded is None:
+        return known
+    try:
+        loaded = stream.store(known.manifest.store).catch_up(known.loaded)
+    except LookAtTheLake:
+        return None
+    return _Kept(known.etag, loaded.manifest, loaded) if loaded is not None else None
+
+
+def _has_log(kind: str) -> bool:
+    return kind in ON_THE_LAKE and kind != DEFAULT_STORE
+
+
+def _read(stream: LakeStream, etag: str) -> _Kept:
+    kind = stream.kind()
+    if kind is not None and _has_log(kind):
+        try:
+            loaded = stream.store(kind).load()
+        except LookAtTheLake:
+            # The stream may be on its way to another store; what is wrong with it is told below.
+            loaded = None
+        if loaded is not None:
+            return _Kept(etag, loaded.manifest, loaded)
+    return _Kept(etag, stream.snapshot(), None)

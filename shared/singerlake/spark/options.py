@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from singerlake.arrow.request import Mode, Request
+from singerlake.arrow.request import Mode, Request, mode_of
 from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
-from singerlake.settings import S3_SETTINGS
+from singerlake.spark.option_values import absolute, checked, names, storage, truth
+from singerlake.spark.stream_limits import Limits
 
-REQUIRED = {
-    "path": "the lake's root, a path or s3://bucket/prefix: lake_root of the plugins",
-    "tap": "the tap_id whose data to read",
-    "stream": "the stream's name",
-}
-"""Name -> what it means."""
 OPTIONAL = (
     "from_version",
     "versions",
@@ -28,9 +20,13 @@ OPTIONAL = (
     "columns",
     "metadata",
     "mode",
+    "variant",
     "partition_bytes",
+    "pushdown",
+    "maxRecordsPerTrigger",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
 )
-_TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -43,58 +39,43 @@ class ReadOptions:
     stream: str
     request: Request = field(default_factory=Request)
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    limits: Limits = field(default_factory=Limits)
+    pushdown: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pushdown and not self.request.metadata:
+            raise SettingError(
+                "option 'pushdown' is set without 'metadata'",
+                hint="set .option('metadata', 'true'): only filters on the columns it adds can be pushed down",
+            )
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
-    options = {name.lower(): value for name, value in given.items()}
-    known = (*REQUIRED, *OPTIONAL, *S3_SETTINGS)
-    for name in options:
-        if name not in known:
-            raise SettingError(f"option {name!r} is not known", hint=f"use one of: {', '.join(known)}")
-    for name, meaning in REQUIRED.items():
-        if not options.get(name, "").strip():
-            raise SettingError(f"option {name!r} is missing", hint=f"set .option({name!r}, ...): {meaning}")
+    options = checked(given, OPTIONAL)
     return ReadOptions(
-        path=_absolute(options["path"].strip()),
+        path=absolute(options["path"]),
         tap=options["tap"],
         stream=options["stream"],
         request=Request(
             from_version=options.get("from_version", "").strip() or None,
-            versions=_names("versions", options),
+            versions=names("versions", options),
             from_offset=_offset("from_offset", options),
             to_offset=_offset("to_offset", options),
-            columns=_names("columns", options),
-            metadata=_truth("metadata", options.get("metadata", "false")),
-            mode=_mode(options.get("mode", Mode.PERMISSIVE.value)),
+            columns=names("columns", options),
+            metadata=truth("metadata", options.get("metadata", "false")),
+            variant=truth("variant", options.get("variant", "false")),
+            mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_size("partition_bytes", options.get("partition_bytes", str(TARGET_BYTES))),
         ),
-        storage={
-            name: _truth(name, options[name]) if "boolean" in described["type"] else options[name]
-            for name, described in S3_SETTINGS.items()
-            if name in options
-        },
+        storage=storage(options),
+        limits=Limits(
+            records=_limit("maxRecordsPerTrigger", options),
+            files=_limit("maxFilesPerTrigger", options),
+            bytes=_limit("maxBytesPerTrigger", options),
+        ),
+        pushdown=truth("pushdown", options.get("pushdown", "false")),
     )
-
-
-def _absolute(path: str) -> str:
-    """A local path independent of the working folder, which tasks do not share with the driver."""
-    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
-
-
-def _names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Names between commas, or, for names that hold commas or spaces of their own, a JSON array of strings."""
-    text = options.get(option)
-    if text is None:
-        return None
-    if text.lstrip().startswith("["):
-        try:
-            return msgspec.json.decode(text, type=tuple[str, ...])
-        except msgspec.DecodeError as error:
-            raise SettingError(
-                f"option {option!r} is no JSON array of strings: {error}", hint='write ["a","b"], or a,b'
-            ) from None
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _offset(option: str, options: Mapping[str, str]) -> int | None:
@@ -107,19 +88,14 @@ def _offset(option: str, options: Mapping[str, str]) -> int | None:
     return int(digits)
 
 
-def _mode(text: str) -> Mode:
-    try:
-        return Mode(text.strip().upper())
-    except ValueError:
-        known = ", ".join(mode.value for mode in Mode)
-        raise SettingError(f"option 'mode' is not one of {known}", hint=f"set it to one of {known}") from None
-
-
-def _truth(name: str, text: str) -> bool:
-    value = _TRUTH.get(text.strip().lower())
-    if value is None:
-        raise SettingError(f"option {name!r} is neither true nor false", hint="write 'true' or 'false'")
-    return value
+def _limit(option: str, options: Mapping[str, str]) -> int | None:
+    text = options.get(option.lower())
+    if text is None:
+        return None
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and int(digits)):
+        raise SettingError(f"option {option!r} is no positive number", hint="write it in digits, as 1000000")
+    return int(digits)
 
 
 def _size(name: str, text: str) -> int:

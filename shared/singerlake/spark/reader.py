@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
 from singerlake.arrow.columns import Struct
 from singerlake.arrow.decode import BatchDecoder
 from singerlake.arrow.scan import scan, warn_of_misfits
-from singerlake.arrow.snapshot import Pin, declared, selected
-from singerlake.arrow.splits import Run, pack, runs
+from singerlake.arrow.splits import Run
+from singerlake.errors import MissingFile, NotALake
+from singerlake.format import layout
 from singerlake.settings import s3_settings
-from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
-from singerlake.spark.spark_types import arrow_schema, requested
+from singerlake.spark.spark_types import arrow_schema
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -26,23 +27,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_RUNS = msgspec.msgpack.Decoder(tuple[Run, ...])
+
+
 @dataclass
 class RunsPartition(InputPartition):
-    """The work of one task."""
+    """The work of one task. Of many small files there are many runs: they travel as one string of bytes."""
 
     runs: tuple[Run, ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _partition, (msgspec.msgpack.encode(self.runs),)
 
-def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeReader:
-    """A reader of ``pinned`` as ``schema``. Raises ``Rebuilt``, ``UnknownName`` for
-    a column nobody declared, ``SettingError`` for a type no value has."""
-    request = options.request
-    stream = open_stream(options)
-    manifest = snapshot(stream)
-    files = selected(manifest, pinned)
-    columns = requested(schema, declared(manifest, files, request), request)
-    pieces = runs(files, pinned.first, pinned.stop, request.partition_bytes)
-    return SingerlakeReader(options, stream.prefix, schema, columns, pack(pieces, request.partition_bytes))
+
+def _partition(runs: bytes) -> RunsPartition:
+    return RunsPartition(_RUNS.decode(runs))
 
 
 class SingerlakeReader(DataSourceReader):
@@ -80,7 +79,16 @@ class SingerlakeReader(DataSourceReader):
         request = self._options.request
         storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
         decoder = BatchDecoder(self._columns, arrow_schema(self._schema), metadata=request.metadata, mode=request.mode)
-        yield from scan(storage, self._prefix, parts, decoder)
+        try:
+            yield from scan(storage, self._prefix, parts, decoder)
+        except MissingFile:
+            if storage.list_folder(f"{layout.RAW}/").folders:
+                raise
+            raise NotALake(
+                "nothing here is a lake, on the machine that runs this task",
+                hint="a local path has to be the same folder on the driver and all workers; or use s3://",
+                path=self._options.path,
+            ) from None
         warn_of_misfits(decoder, f"{self._options.tap}/{self._options.stream}")
 
 

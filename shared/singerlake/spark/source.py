@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from singerlake.arrow.snapshot import Pin
     from singerlake.format.model import Manifest
+    from singerlake.spark.options import ReadOptions
 
 
 class SingerlakeDataSource(DataSource):
-    """``spark.read.format("singerlake")``. Options: ``shared/docs/spark.md``.
+    """``spark.read.format("singerlake")``, ``readStream`` and ``df.write``. Options: ``shared/docs/spark.md``.
 
     For each DataFrame Spark makes one instance on the driver, asks it for ``schema``, pickles it once, and asks a copy
     for a ``reader`` at every action. What is pinned when it is pickled is therefore what the DataFrame reads for as
@@ -23,12 +25,11 @@ class SingerlakeDataSource(DataSource):
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        from singerlake.spark.options import read_options
-
-        # The base class would keep the options, and so the secrets, as they came.
+        # The base class would keep the options, and so the secrets, where anybody shows them.
         self.options: Any = {}
-        self._options = read_options(options)
+        self._given = dict(options)
         self._pin: Pin | None = None
+        self._whole = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pin": self._pin or self._pinned()[1]}
@@ -47,14 +48,39 @@ class SingerlakeDataSource(DataSource):
         manifest, self._pin = self._pinned()
         request = self._options.request
         columns = declared(manifest, selected(manifest, self._pin), request)
+        self._whole = request.columns is None
         return to_spark(projected(columns, manifest, request))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema ``UnknownName`` and
         ``SettingError``."""
-        from singerlake.spark.reader import plan
+        from singerlake.spark.plan import plan
+        from singerlake.spark.stream_limits import no_limits_in_batch
 
+        no_limits_in_batch(self._options.limits)
         return plan(self._options, self._pin or self._pinned()[1], schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Raises ``SettingError`` for
+        options that a stream cannot have."""
+        from singerlake.spark.stream import SingerlakeStreamReader
+
+        return SingerlakeStreamReader(self._options, schema, whole=self._whole)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
+        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownName``, and what opening a stream raises."""
+        from singerlake.spark.write_options import write_options
+        from singerlake.spark.writer import prepare
+
+        return prepare(write_options(self._given), schema, overwrite)
+
+    @cached_property
+    def _options(self) -> ReadOptions:
+        """Only here do the options become those of reading, since a writer has others."""
+        from singerlake.spark.options import read_options
+
+        return read_options(self._given)
 
     def _pinned(self) -> tuple[Manifest, Pin]:
         from singerlake.arrow.snapshot import pin

@@ -18,6 +18,7 @@ from singerlake.arrow.columns import (
     Struct,
     Text,
     Timestamp,
+    Variant,
 )
 from singerlake.arrow.request import Request
 from singerlake.arrow.snapshot import unknown_column
@@ -52,6 +53,7 @@ def _spark(column: Column) -> spark.DataType:
         Boolean: spark.BooleanType(),
         Double: spark.DoubleType(),
         Date: spark.DateType(),
+        Variant: spark.VariantType(),
     }
     return simple.get(type(column), spark.StringType())
 
@@ -109,12 +111,13 @@ def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Co
         spark.TimestampType: Timestamp(),
         spark.TimestampNTZType: Timestamp(zoned=False),
         spark.DateType: Date(),
+        spark.VariantType: Variant(),
     }
     if type(wanted) not in simple:
         raise SettingError(
             f"column {path!r} cannot be read as {wanted.simpleString()}",
             hint="use boolean, tinyint, smallint, int, bigint, double, decimal, string, date, timestamp, "
-            "timestamp_ntz, array or struct; or read a string and convert it in Spark",
+            "timestamp_ntz, variant, array or struct; or read a string and convert it in Spark",
         )
     return simple[type(wanted)]
 

@@ -1,0 +1,82 @@
+"""What the options of reading and of writing have in common: which are known, and what their texts mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import SettingError
+from singerlake.settings import S3_SETTINGS
+
+REQUIRED = {
+    "path": "the lake's root, a path or s3://bucket/prefix: lake_root of the plugins",
+    "tap": "the tap_id of the stream",
+    "stream": "the stream's name",
+}
+"""Name -> what it means."""
+_TRUTH = {"true": True, "false": False}
+
+
+def checked(given: Mapping[str, str], optional: Sequence[str]) -> dict[str, str]:
+    """The options under lower-case names, the required ones among them; beside those of S3 and ``optional`` none is
+    known. Raises ``SettingError`` naming the option."""
+    options = {name.lower(): value for name, value in given.items()}
+    known = (*REQUIRED, *optional, *S3_SETTINGS)
+    for name in options:
+        if name not in {each.lower() for each in known}:
+            raise SettingError(f"option {name!r} is not known", hint=f"use one of: {', '.join(known)}")
+    for name, meaning in REQUIRED.items():
+        if not options.get(name, "").strip():
+            raise SettingError(f"option {name!r} is missing", hint=f"set .option({name!r}, ...): {meaning}")
+    return options
+
+
+def storage(options: Mapping[str, str]) -> dict[str, Any]:
+    """The options of S3 under the names of the plugins' settings. Raises ``SettingError``."""
+    return {
+        name: truth(name, options[name]) if "boolean" in described["type"] else options[name]
+        for name, described in S3_SETTINGS.items()
+        if name in options
+    }
+
+
+def absolute(path: str) -> str:
+    """A local path independent of the working folder, which tasks do not share with the driver."""
+    path = path.strip()
+    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+
+
+def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Names between commas, or, for names that hold commas or spaces of their own, a JSON array of strings. Raises
+    ``SettingError``."""
+    text = options.get(option)
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=tuple[str, ...])
+        except msgspec.DecodeError as error:
+            raise SettingError(
+                f"option {option!r} is no JSON array of strings: {error}", hint='write ["a","b"], or a,b'
+            ) from None
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def truth(name: str, text: str) -> bool:
+    """``true`` or ``false``, in any case. Raises ``SettingError``."""
+    value = _TRUTH.get(text.strip().lower())
+    if value is None:
+        raise SettingError(f"option {name!r} is neither true nor false", hint="write 'true' or 'false'")
+    return value
+
+
+def whole(name: str, options: Mapping[str, str], *, default: int, least: int, most: int | None = None) -> int:
+    """A whole number in digits. Raises ``SettingError``."""
+    text = options.get(name, str(default)).strip()
+    if not (text.isascii() and text.isdigit()) or int(text) < least or (most is not None and int(text) > most):
+        span = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise SettingError(f"option {name!r} is no whole number {span}", hint=f"write digits, as {default}")
+    return int(text)

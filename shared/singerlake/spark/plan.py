@@ -1,0 +1,41 @@
+"""From what a table means to a reader of it: which files, which columns, which partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.pruning import Condition, prune
+from singerlake.arrow.snapshot import Pin, declared, selected
+from singerlake.arrow.splits import Run, pack, runs
+from singerlake.spark.lake import open_stream, snapshot
+from singerlake.spark.options import ReadOptions
+from singerlake.spark.pushdown import PushingReader, is_pushing
+from singerlake.spark.reader import SingerlakeReader
+from singerlake.spark.spark_types import requested
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeReader:
+    """A reader of ``pinned`` as ``schema``, which takes filters where that is wanted and Spark is about to push some.
+
+    Raises ``Rebuilt``, ``UnknownName`` for a column nobody declared, ``SettingError`` for a type no value has.
+    """
+    request = options.request
+    stream = open_stream(options)
+    manifest = snapshot(stream)
+    files = selected(manifest, pinned)
+    columns = requested(schema, declared(manifest, files, request), request)
+
+    def cut(conditions: Sequence[Condition]) -> list[tuple[Run, ...]]:
+        size = request.partition_bytes
+        if not conditions:
+            return pack(runs(files, pinned.first, pinned.stop, size), size)
+        left = prune(files, pinned.first, pinned.stop, conditions)
+        return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)
+
+    if options.pushdown and is_pushing():
+        return PushingReader(options, stream.prefix, schema, columns, cut)
+    return SingerlakeReader(options, stream.prefix, schema, columns, cut(()))

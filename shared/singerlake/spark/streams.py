@@ -1,0 +1,91 @@
+"""Several streams of one tap as DataFrames."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+
+def read_streams(
+    spark: SparkSession, path: str, tap: str, streams: Collection[str] | None = None, **options: Any
+) -> dict[str, DataFrame]:
+    """One DataFrame for each of ``streams``, by name in the order given; None: for each stream of the tap that has
+    data, in the order of names. Those without are left out then, and a warning names them; one that is named has to
+    have data.
+
+    ``options`` are those of the format. A value is for all streams, or a mapping from stream to value, which leaves
+    the option unset for the streams it does not name: ``from_version={"orders": "v2"}``. Lists may be given as lists,
+    and a value of None as good as not.
+
+    With ``streams`` None the lake is listed by this process, which with Spark Connect is the client. Raises
+    ``SettingError``, ``NotALake`` and ``UnknownName``, the last listing the taps; for each DataFrame, what loading it
+    raises. Nothing is returned where one stream cannot be loaded.
+    """
+    from singerlake.spark.options import read_options
+
+    chosen = _with_data(path, tap, options) if streams is None else _named(streams)
+    given = {name: _options_of(name, path, tap, options) for name in chosen}
+    for option, value in options.items():
+        unknown = [name for name in value if name not in given] if isinstance(value, Mapping) else []
+        if unknown:
+            raise SettingError(
+                f"option {option!r} is set for stream {unknown[0]!r}, which is not read",
+                hint=f"read are: {', '.join(given)}",
+            )
+    for each in given.values():
+        read_options(each)
+    return {name: spark.read.format("singerlake").options(**each).load() for name, each in given.items()}
+
+
+def _named(streams: Collection[str]) -> list[str]:
+    if isinstance(streams, str):
+        raise SettingError("streams is one text", hint=f"give a list of names, as [{streams!r}]")
+    if not streams:
+        raise SettingError("streams names nothing", hint="name at least one, or leave it out to read all")
+    return list(dict.fromkeys(streams))
+
+
+def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
+    from singerlake.lake import Lake
+    from singerlake.settings import s3_settings
+    from singerlake.spark.options import read_options
+
+    # No stream is meant here: what is wanted of the options is how to reach the lake.
+    wanted = read_options(_options_of("*", path, tap, options))
+    lake = Lake.open(wanted.path, s3_settings(wanted.storage)).require()
+    known = lake.existing_streams(tap)
+    filled = {entry["tap_stream_id"] for entry in lake.catalogue(tap)["streams"]}
+    empty = [name for name in known if name not in filled]
+    if empty:
+        logger.warning("tap %r: left out, since they have no data yet: %s", tap, ", ".join(map(repr, empty)))
+    return [name for name in known if name in filled]
+
+
+def _options_of(stream: str, path: str, tap: str, options: Mapping[str, Any]) -> dict[str, str]:
+    from singerlake.spark.option_values import REQUIRED
+
+    given = {"path": path, "tap": tap, "stream": stream}
+    for option, value in options.items():
+        if option.lower() in REQUIRED:
+            raise SettingError(f"option {option!r} is given twice", hint="path, tap and streams are arguments")
+        own = value.get(stream) if isinstance(value, Mapping) else value
+        if own is not None:
+            given[option] = _text(own)
+    return given
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return json.dumps(list(value))
+    return str(value)

@@ -1,0 +1,191 @@
+"""What is left out by the manifest holds nothing that a filter matches, for any files, rows and filters."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.arrow.decode import FILE, OFFSET, TIME, VERSION
+from singerlake.arrow.pruning import Comparison, Condition, is_exact, is_prunable, prune
+from singerlake.clock import timestamp
+from singerlake.format.model import DataFile
+from singerlake.format.times import span
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+MOMENTS = [START + timedelta(microseconds=number) for number in range(-2, 9)]
+TEXTS = ["", "a", "b", "ab", "ba", "ä"]
+COMPARED: dict[Comparison, Callable[[Any, Any], bool]] = {
+    Comparison.EQUAL: operator.eq,
+    Comparison.LESS: operator.lt,
+    Comparison.AT_MOST: operator.le,
+    Comparison.MORE: operator.gt,
+    Comparison.AT_LEAST: operator.ge,
+    Comparison.STARTS: str.startswith,
+    Comparison.ENDS: str.endswith,
+    Comparison.CONTAINS: operator.contains,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as an engine sees it."""
+
+    offset: int
+    version: str
+    file: str
+    time: datetime | None
+
+    def value(self, column: str) -> Any:
+        return {OFFSET: self.offset, VERSION: self.version, FILE: self.file, TIME: self.time}.get(column)
+
+
+def matches(row: Row, condition: Condition) -> bool:
+    """SQL's answer: what is compared with null is neither true nor false."""
+    value = row.value(condition.column)
+    if condition.test is Comparison.NULL:
+        return (value is None) is not condition.negated
+    if value is None:
+        return False
+    if condition.test is Comparison.AMONG:
+        if value in condition.values:
+            return not condition.negated
+        return condition.negated and None not in condition.values
+    (wanted,) = condition.values
+    return wanted is not None and COMPARED[condition.test](value, wanted) is not condition.negated
+
+
+def a_file(offset: int, version: str, path: str, times: list[datetime | None]) -> DataFile:
+    covered = span(times) or (START, START)
+    return DataFile(
+        id=f"{offset}",
+        path=path,
+        version=version,
+        offset=offset,
+        messages=len(times),
+        records=len(times),
+        bytes=100,
+        raw_bytes=1000,
+        sha256="",
+        first=timestamp(covered[0]),
+        last=timestamp(covered[1]),
+        members=((10, len(times)),),
+    )
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[tuple[DataFile, list[Row]]]:
+    found, offset = [], 0
+    for _ in range(draw(st.integers(0, 5))):
+        times = draw(st.lists(st.none() | st.sampled_from(MOMENTS), min_size=1, max_size=4))
+        version, path = draw(st.sampled_from(TEXTS)), draw(st.sampled_from(TEXTS))
+        rows = [Row(offset + place, version, path, time) for place, time in enumerate(times)]
+        found.append((a_file(offset, version, path, times), rows))
+        offset += len(times)
+    return found
+
+
+def conditions() -> st.SearchStrategy[Condition]:
+    def on(column: str, tests: list[Comparison], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Condition]:
+        def of(test: Comparison) -> st.SearchStrategy[Condition]:
+            several: st.SearchStrategy[tuple[Any, ...]] = st.tuples(values)
+            if test is Comparison.AMONG:
+                several = st.lists(values, max_size=3).map(tuple)
+            if test is Comparison.NULL:
+                several = st.just(())
+            return st.builds(Condition, st.just(column), st.just(test), several, st.booleans())
+
+        return st.sampled_from(tests).flatmap(of)
+
+    ordered = [
+        Comparison.EQUAL,
+        Comparison.LESS,
+        Comparison.AT_MOST,
+        Comparison.MORE,
+        Comparison.AT_LEAST,
+        Comparison.AMONG,
+        Comparison.NULL,
+    ]
+    return st.one_of(
+        on(OFFSET, ordered, st.none() | st.integers(-1, 12)),
+        on(TIME, ordered, st.none() | st.sampled_from(MOMENTS)),
+        on(VERSION, list(Comparison), st.none() | st.sampled_from(TEXTS)),
+        on(FILE, list(Comparison), st.none() | st.sampled_from(TEXTS)),
+    )
+
+
+@given(streams(), st.lists(conditions(), max_size=4), st.integers(0, 12), st.integers(0, 12))
+def test_what_is_left_holds_every_row_that_matches(
+    stream: list[tuple[DataFile, list[Row]]], asked: list[Condition], first: int, stop: int
+) -> None:
+    files = [file for file, _ in stream]
+    kept = list(prune(files, first, stop, asked))
+    assert all(max(file.offset, first) <= begin < end <= min(file.end, stop) for file, begin, end in kept)
+    left = {offset for _, begin, end in kept for offset in range(begin, end)}
+    meant = [row for _, rows in stream for row in rows if first <= row.offset < stop]
+    wanted = {row.offset for row in meant if all(matches(row, condition) for condition in asked)}
+    assert wanted <= left
+    exact = [condition for condition in asked if is_exact(condition)]
+    assert all(matches(row, condition) for row in meant if row.offset in left for condition in exact)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (Condition(OFFSET, Comparison.AT_LEAST, (15,)), [(15, 20), (20, 30)]),
+        (Condition(OFFSET, Comparison.MORE, (15,), negated=True), [(0, 10), (10, 16)]),
+        (Condition(OFFSET, Comparison.EQUAL, (29,)), [(29, 30)]),
+        (Condition(OFFSET, Comparison.EQUAL, (30,)), []),
+        (Condition(OFFSET, Comparison.AMONG, (3, 25, 7, 99)), [(3, 8), (25, 26)]),
+        (Condition(OFFSET, Comparison.NULL), []),
+        (Condition(VERSION, Comparison.EQUAL, ("b",)), [(10, 20)]),
+        (Condition(VERSION, Comparison.EQUAL, ("b",), negated=True), [(0, 10), (20, 30)]),
+        (Condition(FILE, Comparison.STARTS, ("p1",)), [(10, 20)]),
+        (Condition(TIME, Comparison.MORE, (START + timedelta(days=1, seconds=2),)), [(20, 30)]),
+        (Condition(TIME, Comparison.LESS, (START - timedelta(seconds=1),)), []),
+        (Condition(TIME, Comparison.AMONG, (START, START + timedelta(days=2))), [(0, 10), (20, 30)]),
+    ],
+)
+def test_what_cannot_match_is_left_out(condition: Condition, left: list[tuple[int, int]]) -> None:
+    files = [
+        a_file(10 * day, version, f"p{day}", [START + timedelta(days=day)] * 10) for day, version in enumerate("aba")
+    ]
+    assert [(begin, end) for _, begin, end in prune(files, 0, 30, [condition])] == left
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        Condition("n", Comparison.EQUAL, (1,)),
+        Condition(OFFSET, Comparison.EQUAL, (None,)),
+        Condition(OFFSET, Comparison.EQUAL, (True,)),
+        Condition(OFFSET, Comparison.EQUAL, (1.0,)),
+        Condition(OFFSET, Comparison.AMONG, (1, None)),
+        Condition(OFFSET, Comparison.EQUAL, (1,), negated=True),
+        Condition(VERSION, Comparison.EQUAL, (1,)),
+        Condition(TIME, Comparison.NULL),
+        Condition(TIME, Comparison.NULL, negated=True),
+        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1),)),
+        Condition(TIME, Comparison.EQUAL, ("1999-01-01",)),
+        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1, tzinfo=timezone.utc),), negated=True),
+    ],
+)
+def test_what_says_nothing_leaves_everything(condition: Condition) -> None:
+    assert not is_prunable(condition)
+    file = a_file(0, "a", "p", [START] * 10)
+    assert list(prune([file], 2, 5, [condition])) == [(file, 2, 5)]
+
+
+@pytest.mark.parametrize(("first", "last"), [("", ""), ("2026", "2026"), ("now", "2026-01-01T00:00:00Z")])
+def test_a_file_whose_times_are_not_known_stays(first: str, last: str) -> None:
+    import msgspec
+
+    file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=first, last=last)
+    asked = [Condition(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=timezone.utc) - timedelta(1),))]
+    assert list(prune([file], 0, 1, asked)) == [(file, 0, 1)]

@@ -1,0 +1,164 @@
+"""What happens to a lake while a streaming query reads it, and a driver that asks a reader as Spark does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql.types import FloatType, LongType, StringType, StructField, StructType
+
+from singerlake.clock import timestamp
+from singerlake.format import layout
+from singerlake.format.model import DataFile, Manifest, NewFile
+from singerlake.format.transactions import Change, ReplaceFiles, Transaction
+from singerlake.lake import Lake
+from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.manifests.commit import await_settled, commit_transaction
+from singerlake.manifests.port import Loaded, Pending
+from singerlake.singer_file import Provenance, empty_member, member_extra
+from singerlake.spark.source import SingerlakeDataSource
+from singerlake.spark.stream import SingerlakeStreamReader
+from tests.lakes import build_stream
+
+TAP, STREAM = "tap-a", "orders!"
+V1 = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+V2 = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["null", "string"]},
+        "name": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def add(lake: Lake, *numbers: int, schema: Any = V1, **sizes: int) -> Manifest:
+    """Append records with these ids, ten a file and three a gzip member unless ``sizes`` say otherwise."""
+    records = [{"id": number, "name": f"n{number}"} for number in numbers]
+    return build_stream(lake, TAP, STREAM, schema, records, **{"file_size": 10, "member_size": 3, **sizes})
+
+
+def snapshot(lake: Lake) -> Manifest:
+    return lake.stream(TAP, STREAM).snapshot()
+
+
+def vacuum(lake: Lake, begin: int = 0, end: int | None = None) -> DataFile:
+    """Join the listed files [begin, end) into one, commit that, and remove them as gc does in the end."""
+    stream, before = lake.stream(TAP, STREAM), snapshot(lake)
+    old = before.files[begin:end]
+    new_id, now = lake.ids(), timestamp(lake.clock.now())
+    sources = [(file, stream.provenance(file)) for file in old]
+    replaces = tuple(
+        part for file, known in sources for part in (known.replaces if known else ((file.id, file.messages),))
+    )
+    assert before.lineage is not None
+    told = Provenance(id=new_id, lineage=before.lineage, offset=old[0].offset, replaces=replaces)
+    body = empty_member(msgspec.json.encode(told))
+    members: list[tuple[int, int]] = []
+    for file in old:
+        stored = lake.storage.get(stream.prefix + file.path)
+        assert stored is not None
+        own = stored.body[_front(stored.body) :]
+        shift = len(body) + len(own) - file.bytes
+        members += [(start + shift, messages) for start, messages in file.members]
+        body += own
+    path = layout.file_path(STREAM, old[0].version, lake.clock.now(), lake.clock.now(), new_id)
+    lake.storage.put(stream.prefix + path, body)
+    new = NewFile(
+        id=new_id,
+        path=path,
+        version=old[0].version,
+        messages=sum(file.messages for file in old),
+        records=sum(file.records for file in old),
+        bytes=len(body),
+        raw_bytes=sum(file.raw_bytes for file in old),
+        sha256=hashlib.sha256(body).hexdigest(),
+        first=now,
+        last=now,
+        members=tuple(members),
+    )
+    commit(lake, ReplaceFiles(old=tuple(file.id for file in old), new=(new,)))
+    for file in old:
+        lake.storage.delete(stream.prefix + file.path)
+    return snapshot(lake).by_id[new_id]
+
+
+def _front(body: bytes) -> int:
+    """Where a file's own members begin, behind what a vacuum put before them."""
+    start = 0
+    while (found := member_extra(body[start:])) is not None and found[0] is not None:
+        if b'"replaces"' not in found[0]:
+            break
+        start += len(empty_member(found[0]))
+    return start
+
+
+def commit(lake: Lake, change: Change) -> None:
+    """One transaction through the stream's own store."""
+    store = lake.stream(TAP, STREAM).store()
+    base = store.load()
+    assert base is not None
+    transaction = Transaction(id=lake.ids(), at=timestamp(lake.clock.now()), change=change)
+    outcome = commit_transaction(store, base, transaction, clock=lake.clock)
+    if isinstance(outcome, Pending):
+        outcome = await_settled(store, base, outcome, clock=lake.clock)
+    assert isinstance(outcome, Loaded)
+
+
+def rebuild(lake: Lake) -> Manifest:
+    """Make the state anew from the files alone: another lineage."""
+    store = lake.stream(TAP, STREAM).store()
+    repair_stream(lake.storage, store, TAP, STREAM, Wish(discard=True), clock=lake.clock, ids=lake.ids)
+    return snapshot(lake)
+
+
+def options(lake: Lake, **more: Any) -> dict[str, str]:
+    given = {"path": lake.storage.url, "tap": TAP, "stream": STREAM, **more}
+    return {name: str(value) for name, value in given.items()}
+
+
+def reader(lake: Lake, schema: str | None = None, **more: Any) -> SingerlakeStreamReader:
+    """The reader of a query that starts now, from a source that travelled as it does in Spark."""
+    source = SingerlakeDataSource(options(lake, **more))
+    found = struct(schema) if schema else source.schema()
+    made = pickle.loads(pickle.dumps(source)).streamReader(found)
+    assert isinstance(made, SingerlakeStreamReader)
+    return made
+
+
+def struct(ddl: str) -> StructType:
+    """``name TYPE, name TYPE`` without a session, which alone reads Spark's own DDL."""
+    simple = {"BIGINT": LongType, "STRING": StringType, "FLOAT": FloatType}
+    return StructType([StructField(name, simple[kind]()) for name, kind in map(str.split, ddl.split(","))])
+
+
+def through_json(offset: Any) -> Any:
+    return json.loads(json.dumps(offset))
+
+
+def rows(made: SingerlakeStreamReader, start: Any, end: Any) -> list[dict[str, Any]]:
+    """The rows of a batch, read by copies of the reader that know no more than a task's do."""
+    return [
+        row
+        for partition in made.partitions(through_json(start), through_json(end))
+        for batch in pickle.loads(pickle.dumps(made)).read(pickle.loads(pickle.dumps(partition)))
+        for row in batch.to_pylist()
+    ]
+
+
+def ids(found: Sequence[dict[str, Any]]) -> list[Any]:
+    return [row["id"] for row in found]
+
+
+def batches(made: SingerlakeStreamReader, start: Any = None, limit: Any = None) -> list[list[Any]]:
+    """The ids of each batch up to where nothing is new."""
+    start = through_json(start or made.initialOffset())
+    found = []
+    while (end := through_json(made.latestOffset(start, limit or made.getDefaultReadLimit()))) != start:
+        found.append(ids(rows(made, start, end)))
+        start = end
+    return found
