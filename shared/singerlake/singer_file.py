@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 from isal import igzip_lib, isal_zlib
@@ -29,6 +29,14 @@ EXTRA_LIMIT = 8000
 _READ = 1 << 20
 _FASTEST_ZLIB_LEVEL = 4
 _EMPTY_DEFLATE = b"\x03\x00"
+
+
+class Readable(Protocol):
+    """What gives stored bytes in order, as a file does."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+        ...
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,7 +251,7 @@ def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
         )
 
 
-def inflate(stream: BinaryIO, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
+def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
     """The decompressed bytes of a run of gzip members, in blocks of about ``size`` that end on a newline. Raises
     ``BrokenFile`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
     tail = b""
@@ -258,7 +266,7 @@ def inflate(stream: BinaryIO, *, where: dict[str, str], size: int = 4 * _READ) -
         raise BrokenFile("ends in the middle of a line", hint="run 'singerlake verify'", **where)
 
 
-def _inflated(stream: BinaryIO, where: dict[str, str], size: int) -> Iterator[bytes]:
+def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[bytes]:
     pending = b""
     decompressor = None
     try:

@@ -170,3 +170,17 @@ def test_paths_of_hostile_names_are_read(stream: LakeStream) -> None:
     build_stream(stream.lake, "t", name, V2, [{"id": 1}])
     assert stream.lake.stream("t", name).to_arrow(columns=["id"]).read_all().num_rows == 1
     assert layout.stream_prefix("t", name).count("/") == 3
+
+
+def test_bytes_that_were_exchanged_for_others_of_the_same_records_are_an_error(stream: LakeStream) -> None:
+    file = stream.snapshot().files[0]
+    path = Path(stream.lake.storage.url) / (stream.prefix + file.path)
+    body = path.read_bytes()
+    start = file.members[0][0]
+    raw = gzip.decompress(body[start:])
+    for level in (0, 9):
+        path.write_bytes(body[:start] + gzip.compress(raw, level))
+        with pytest.raises(BrokenFile, match=r"its bytes are not those|more|cut short|damaged"):
+            stream.to_arrow(columns=["id"]).read_all()
+    path.write_bytes(body)
+    assert stream.to_arrow(columns=["id"]).read_all().num_rows == 11

@@ -21,7 +21,7 @@ def data_file(offset: int, messages: list[int], *, stored: int = MIB, raw: int =
         records=sum(messages),
         bytes=head + stored * len(messages),
         raw_bytes=raw * len(messages),
-        sha256="",
+        sha256="ab" * 32,
         first="",
         last="",
         members=tuple((head + stored * index, count) for index, count in enumerate(messages)),
@@ -59,7 +59,9 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
         assert part.members == whole.members[begin : begin + len(part.members)]
         assert part.offset == whole.offset + sum(count for _, count in whole.members[:begin])
         assert part.offset <= piece.first < piece.stop <= part.end
-        assert piece.start == part.members[0][0]
+        complete = part.members == whole.members
+        assert piece.start == (0 if complete else part.members[0][0])
+        assert piece.sha256 == (bytes.fromhex(whole.sha256) if complete else b"")
         following = whole.members[begin + len(part.members) :]
         assert piece.end == (following[0][0] if following else whole.bytes)
         assert part.raw_bytes < 1.5 * target + 8 * MIB or len(part.members) == 1

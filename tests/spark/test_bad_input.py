@@ -93,11 +93,15 @@ def test_a_misspelt_secret_is_named_and_not_shown(load: Load) -> None:
         ({"columns": "total", "versions": "v1"}, "no column 'total' in the versions selected; there are: id"),
         ({"columns": "_rescued_data", "mode": "FAILFAST"}, "no column '_rescued_data'"),
         ({"columns": "ID"}, "no column 'ID' in the versions selected; there are: id"),
-        ({"versions": "v1", "from_offset": "3"}, "has no data to take a schema from"),
     ],
 )
 def test_what_is_not_among_what_was_selected_is_told(load: Load, options: dict[str, str], expected: str) -> None:
     assert expected in failure(lambda: load(**options))
+
+
+def test_where_nothing_was_selected_the_columns_are_there_without_rows(load: Load) -> None:
+    found = load(versions="v1", from_offset="3")
+    assert (found.columns, found.collect()) == (["id", "_rescued_data"], [])
 
 
 def test_a_property_with_a_name_of_the_lakes_own_is_told_with_the_way_round_it(load: Load, lake: Lake) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.arrow.careful import Origin
 from singerlake.arrow.decode import BatchDecoder
 from singerlake.arrow.splits import Run
-from singerlake.errors import MissingFile
+from singerlake.errors import BrokenFile, MissingFile
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage
 
@@ -60,7 +61,8 @@ def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterat
     where = {"file": key, "id": run.part.id}
     offset, expected = run.part.offset, run.part.messages
     try:
-        with storage.open(key, run.start, run.end) as stream:
+        with storage.open(key, run.start, run.end) as stored:
+            stream = _Weighed(stored)
             for data in inflate(stream, where=where, size=CHUNK_BYTES):
                 batch, messages = decoder.batch(data, offset, origin, first=run.first, stop=run.stop)
                 offset += messages
@@ -75,6 +77,30 @@ def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterat
             file=key,
         ) from error
     check_count(offset - run.part.offset, expected, where)
+    if stream.bytes != run.end - run.start or (run.sha256 and stream.digest() != run.sha256):
+        raise BrokenFile(
+            "its bytes are not those that were committed",
+            hint="run 'singerlake verify'; restore the file from a backup",
+            **where,
+        )
+
+
+class _Weighed:
+    """A stream that knows how many bytes passed, and their SHA-256."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.bytes = 0
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self.bytes += len(data)
+        self._hash.update(data)
+        return data
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
 
 
 def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:

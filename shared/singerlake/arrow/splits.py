@@ -39,7 +39,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part of a file, and which of its messages are meant.
 
     The stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``).
-    ``file_offset`` is the offset of the whole file's first message.
+    ``file_offset`` is the offset of the whole file's first message. ``sha256`` is that of the stored bytes where they
+    are the whole file, and empty elsewhere.
     """
 
     part: Part
@@ -48,6 +49,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: int
     stop: int
     file_offset: int
+    sha256: bytes = b""
 
 
 def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_BYTES) -> Iterator[Run]:
@@ -101,7 +103,10 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
     for _, count in members:
         messages += count
     part = Part(file.id, file.path, file.version, offset, messages, _raw_bytes(file, begin, end), members)
-    return Run(part, members[0][0], _end(file, end - 1), max(first, offset), min(stop, offset + messages), file.offset)
+    start, stored_end, meant = members[0][0], _end(file, end - 1), (max(first, offset), min(stop, offset + messages))
+    if len(members) < len(file.members):
+        return Run(part, start, stored_end, *meant, file.offset)
+    return Run(part, 0, file.bytes, *meant, file.offset, bytes.fromhex(file.sha256))
 
 
 def _end(file: DataFile, member: int) -> int:
