@@ -19,6 +19,7 @@ import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObject, LockWaitExceeded, SettingError, SingerlakeError, UnknownOutcome
+from singerlake.format.ready import ready
 from singerlake.storage.port import Refused, Storage, Stored, Written
 
 logger = logging.getLogger(__name__)
@@ -210,3 +211,6 @@ class Lock:
                     return
             except SingerlakeError as error:
                 logger.warning("could not refresh the lock %s: %s", self._key, error)
+
+
+ready(LockBody)

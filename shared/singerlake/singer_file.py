@@ -21,6 +21,7 @@ from isal import igzip_lib, isal_zlib
 from singerlake.errors import AccessDenied, BrokenFile, SingerlakeError, StorageFull, StorageUnavailable
 from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, NewFile
+from singerlake.format.ready import ready
 
 MEMBER_BYTES = 8 << 20
 """Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""
@@ -301,3 +302,6 @@ def _kept_lines(data: bytes) -> tuple[bytes, int]:
         return data, data.count(b"\n")
     lines = [line for line in data.split(b"\n")[:-1] if not is_schema_line(line)]
     return b"".join(line + b"\n" for line in lines), len(lines)
+
+
+ready(FileHeader, Provenance)

@@ -16,6 +16,7 @@ import msgspec
 
 from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessage
+from singerlake.format.ready import ready
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.decode import envelope, parse
 from target_singerlake.errors import UnreadableLine, unreadable
@@ -137,3 +138,6 @@ def _lines(source: Any) -> Iterator[list[bytes]]:
     """Lines by about a megabyte; the last one may lack its newline."""
     while lines := source.readlines(_BLOCK):
         yield lines
+
+
+ready(_AnyObject)

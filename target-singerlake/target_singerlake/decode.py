@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from singerlake.format.ready import ready
 from target_singerlake.errors import KeyPropertyMissing, RecordBeforeSchema, unreadable
 
 Kind = Literal["RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH"]
@@ -286,3 +287,6 @@ def _is_utf8(block: bytes) -> bool:
 def _require_utf8(line: bytes, number: int) -> None:
     if not _is_utf8(line):
         raise unreadable("a line is not UTF-8", line, number)
+
+
+ready(_Head)

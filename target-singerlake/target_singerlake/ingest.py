@@ -28,6 +28,7 @@ from singerlake.errors import (
     StorageUnavailable,
     UnknownOutcome,
 )
+from singerlake.format.ready import ready
 from singerlake.lake import Lake
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
@@ -342,3 +343,6 @@ def _state_value(line: bytes, number: int) -> bytes | None:
             raise unreadable("a STATE message has no value", line, number) from None
         value = encode(content["value"])
     return None if b"".join(value.split()) in _NOTHING else value
+
+
+ready(_State)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from singerlake.format.model import DataFile
+from singerlake.format.ready import ready
 
 TARGET_BYTES = 64 << 20
 """Raw bytes of a partition: seconds of work for a task, a few batches in memory, and 1 GB still feeds 16 cores."""
@@ -134,3 +135,6 @@ def pack(pieces: Iterable[Run], target: int = TARGET_BYTES) -> list[tuple[Run, .
     if current:
         partitions.append(tuple(current))
     return partitions
+
+
+ready(Part, Run)

@@ -12,6 +12,7 @@ from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
+from singerlake.format.ready import ready
 
 _OWN_BEGINNING = b'{"format":%d,' % FORMAT
 
@@ -84,3 +85,6 @@ def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, k
                 key=key,
             )
     return manifest
+
+
+ready(_Head)

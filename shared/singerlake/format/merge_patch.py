@@ -14,6 +14,7 @@ import msgspec
 
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.ready import ready
 from singerlake.format.transactions import (
     AddFiles,
     Change,
@@ -187,3 +188,6 @@ def _schema_in(fields: Any) -> StreamSchema:
     if not isinstance(fields, dict):
         raise msgspec.ValidationError("a schema is not an object")
     return msgspec.convert({**fields, "schema": decode(_text(fields.get("schema")), object)}, StreamSchema)
+
+
+ready(Entry)

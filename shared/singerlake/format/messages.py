@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from singerlake.format.ready import ready
+
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a line that it does not take; Python-made taps write some that ``json`` does take: NaN, lone
 surrogates."""
@@ -59,3 +61,6 @@ def is_record_line(line: bytes) -> bool:
     """Whether a line is a RECORD message."""
     found = envelope(line)
     return found is not None and found.type == "RECORD"
+
+
+ready(Envelope)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from singerlake.format.ready import ready
 from singerlake.format.roll import Identified, Roll
 
 T = TypeVar("T", bound=Identified)
@@ -137,3 +138,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 def _end(file: DataFile) -> int:
     return file.end
+
+
+ready(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)

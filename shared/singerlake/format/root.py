@@ -10,6 +10,7 @@ from singerlake.errors import CorruptObject
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, indented
 from singerlake.format.manifest import check_format
+from singerlake.format.ready import ready
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,3 +61,6 @@ def from_json(body: bytes, *, key: str) -> RootMetadata:
         raise CorruptObject(
             f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
+
+
+ready(TapNotes, RootMetadata)

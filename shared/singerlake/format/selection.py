@@ -10,6 +10,7 @@ import msgspec
 from singerlake.errors import LostBookmark, UnknownName
 from singerlake.format import layout
 from singerlake.format.model import DataFile, Manifest
+from singerlake.format.ready import ready
 
 
 class Bookmark(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,3 +107,6 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
         file=bookmark.file,
         offset=bookmark.offset,
     )
+
+
+ready(Bookmark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.ready import ready
 
 
 class AddFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add_files"):
@@ -55,3 +56,6 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     at: str
     change: Change
+
+
+ready(AddFiles, ReplaceFiles, RetireFiles, RecordRun, Rebase, Close, Transaction)

@@ -12,6 +12,7 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge_key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
 from singerlake.format.merge_patch import Entry, to_transaction
+from singerlake.format.ready import ready
 from singerlake.format.transactions import Transaction
 from singerlake.manifests.merge_settings import MergeSettings
 from singerlake.storage import port
@@ -100,3 +101,6 @@ class Entries:
                 hint="upgrade singerlake, or restore it, or move it out of the lake; nothing was changed",
                 key=self.key(name),
             ) from error
+
+
+ready(Held)

@@ -11,6 +11,7 @@ from singerlake.clock import Clock, IdSource
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge_key import milliseconds
+from singerlake.format.ready import ready
 from singerlake.manifests.merge_entries import Entries, Held
 from singerlake.manifests.merge_settings import MergeSettings
 from singerlake.manifests.merge_time import StorageTime
@@ -161,3 +162,6 @@ class SettleLog:
     @property
     def _conditional(self) -> bool:
         return self._storage.capabilities().conditional_put
+
+
+ready(SettleRecord, _Key, _Link)

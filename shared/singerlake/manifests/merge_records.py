@@ -17,6 +17,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.merge_key import milliseconds
 from singerlake.format.model import Manifest, Position
+from singerlake.format.ready import ready
 from singerlake.manifests.merge_entries import Held
 from singerlake.manifests.merge_log import KIND, SettleLog, SettleRecord
 from singerlake.manifests.merge_settings import RESOLUTION, MergeSettings
@@ -171,3 +172,6 @@ def placed(state: Manifest, held: Held) -> Manifest | Conflict:
 
 def _summary(record: SettleRecord) -> Settled:
     return Settled(record.id, record.after, record.since, record.until, frozenset(held.key for held in record.entries))
+
+
+ready(_Identity, _Birth)

@@ -20,6 +20,7 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.manifest import check_own, from_json
 from singerlake.format.model import Manifest
+from singerlake.format.ready import ready
 from singerlake.format.transactions import Rebase, Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
@@ -257,3 +258,6 @@ class NumberedStore:
 
 def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
+
+
+ready(Record)

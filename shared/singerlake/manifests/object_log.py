@@ -14,6 +14,7 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.manifest import check_own, from_json, to_json
 from singerlake.format.model import Manifest
+from singerlake.format.ready import ready
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage, Stored, Written
@@ -196,3 +197,6 @@ def _present(numbers: Iterable[int], bodies: Iterable[Stored | None]) -> Iterato
     for number, stored in zip(numbers, bodies, strict=True):
         if stored is not None:
             yield number, stored.body
+
+
+ready(Floor)

@@ -1,0 +1,20 @@
+"""Types that are decoded, made ready for several threads at once.
+
+msgspec learns what a type looks like when it is first decoded, and lets other threads use what it has learned so far:
+two that are first together may crash the interpreter. A module that defines such types names them here when it is
+imported, which only one thread does.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+READY: set[type[msgspec.Struct]] = set()
+"""All types that were named."""
+
+
+def ready(*kinds: type[msgspec.Struct]) -> None:
+    """Have msgspec learn all about ``kinds``, and about the types of their fields, now."""
+    for kind in kinds:
+        msgspec.json.Decoder(kind)
+        READY.add(kind)
