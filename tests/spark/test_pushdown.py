@@ -115,7 +115,7 @@ def test_files_that_cannot_match_are_not_opened(load: Load, lake: Lake, enabled:
         if file.offset not in (50, 110):
             (folder(lake) / file.path).unlink()
     (_, later) = manifest.versions
-    days = f"_time_extracted >= timestamp'2026-01-04 00:00:00' and _time_extracted < {EVENING}"
+    days = "_time_extracted >= timestamp'2026-01-04 00:00:00' and _time_extracted < timestamp'2026-01-05 00:00:00'"
     assert numbers(load(pushdown=True).where(days + " and _singerlake_offset > 40")) == [*range(50, 55), *range(56, 60)]
     assert numbers(load(pushdown=True).where("_singerlake_offset between 52 and 53")) == [52, 53]
     assert (
