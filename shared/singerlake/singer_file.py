@@ -259,7 +259,7 @@ def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -
     for piece in _inflated(stream, where, size):
         cut = piece.rfind(b"\n") + 1
         if cut:
-            yield tail + piece[:cut] if tail else piece[:cut]
+            yield b"".join((tail, memoryview(piece)[:cut]))
             tail = piece[cut:]
         else:
             tail += piece

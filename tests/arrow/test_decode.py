@@ -74,58 +74,64 @@ EITHER_CENTS = Decimal(10, 2, number=True, text=True)
 POINT = Struct((Field("a", Integer()), Field("b c", Array(Text()))))
 
 
-@pytest.mark.parametrize(
-    ("column", "text", "expected"),
-    [
-        (Boolean(), "true", True),
-        (Integer(), "-9223372036854775808", -(2**63)),
-        (Integer(), "5.0", 5),
-        (Integer(), "1e3", 1000),
-        (Integer(), "9007199254740993.0", 9007199254740993),
-        (Integer(), "1e18", 10**18),
-        (Double(), "5", 5.0),
-        (Double(), "9007199254740992", 2.0**53),
-        (Double(), "0.1", 0.1),
-        (Double(), "-1e-300", -1e-300),
-        (Double(), "Infinity", math.inf),
-        (Double(), "-Infinity", -math.inf),
-        (CENTS, "12.34", decimal.Decimal("12.34")),
-        (CENTS, "12.340", decimal.Decimal("12.34")),
-        (CENTS, "1e2", decimal.Decimal("100.00")),
-        (
-            Decimal(38, 2, True, False),
-            "123456789012345678901234567890123456.78",
-            decimal.Decimal("123456789012345678901234567890123456.78"),
-        ),
-        (TEXT_CENTS, '"12.34"', decimal.Decimal("12.34")),
-        (EITHER_CENTS, '"12.34"', decimal.Decimal("12.34")),
-        (EITHER_CENTS, "12.34", decimal.Decimal("12.34")),
-        (EITHER_CENTS, '"\\u0031"', decimal.Decimal("1.00")),
-        (Text(), '"\\u00e9\\n"', "é\n"),
-        (Text(), '""', ""),
-        (JsonText(), '{"b": 1.50,"a":[ "x"]}', '{"b": 1.50,"a":[ "x"]}'),
-        (JsonText(), '"text"', '"text"'),
-        (JsonText(), "12345678901234567890.10", "12345678901234567890.10"),
-        (JsonText(), "false", "false"),
-        (Timestamp(), '"2026-01-01T00:00:00Z"', datetime(2026, 1, 1, tzinfo=UTC)),
-        (Timestamp(), '"2026-01-01 00:00:00.5+02:00"', datetime(2025, 12, 31, 22, 0, 0, 500000, tzinfo=UTC)),
-        (Timestamp(), '"2026-01-01T00:00:00"', datetime(2026, 1, 1, tzinfo=UTC)),
-        (Timestamp(), '"2026-01-01T00:00:00-0800"', datetime(2026, 1, 1, 8, tzinfo=UTC)),
-        (Timestamp(), '"2026-01-01t00:00:00.123456000z"', datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)),
-        (Timestamp(), '"1969-12-31T23:59:59.999999"', datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
-        (Timestamp(zoned=False), '"2026-01-01T00:00:00.100000000"', datetime(2026, 1, 1, 0, 0, 0, 100000)),
-        (Date(), '"2026-02-28"', date(2026, 2, 28)),
-        (Array(Integer()), "[]", []),
-        (Array(Integer()), "[1,null,3]", [1, None, 3]),
-        (Array(JsonText()), '[1,"a",null,{"b":2}]', ["1", '"a"', None, '{"b":2}']),
-        (Array(Array(Text())), '[["a"],null,[]]', [["a"], None, []]),
-        (POINT, '{"b c":["x"],"a":1,"other":true}', {"a": 1, "b c": ["x"]}),
-        (POINT, "{}", {"a": None, "b c": None}),
-        (Array(POINT), '[null,{"a":2}]', [None, {"a": 2, "b c": None}]),
-    ],
-)
+FITS: list[tuple[Column, str, Any]] = [
+    (Boolean(), "true", True),
+    (Integer(), "-9223372036854775808", -(2**63)),
+    (Integer(), "5.0", 5),
+    (Integer(), "1e3", 1000),
+    (Integer(), "9007199254740993.0", 9007199254740993),
+    (Integer(), "1e18", 10**18),
+    (Double(), "5", 5.0),
+    (Double(), "9007199254740992", 2.0**53),
+    (Double(), "0.1", 0.1),
+    (Double(), "-1e-300", -1e-300),
+    (Double(), "Infinity", math.inf),
+    (Double(), "-Infinity", -math.inf),
+    (CENTS, "12.34", decimal.Decimal("12.34")),
+    (CENTS, "12.340", decimal.Decimal("12.34")),
+    (CENTS, "1e2", decimal.Decimal("100.00")),
+    (
+        Decimal(38, 2, True, False),
+        "123456789012345678901234567890123456.78",
+        decimal.Decimal("123456789012345678901234567890123456.78"),
+    ),
+    (TEXT_CENTS, '"12.34"', decimal.Decimal("12.34")),
+    (EITHER_CENTS, '"12.34"', decimal.Decimal("12.34")),
+    (EITHER_CENTS, "12.34", decimal.Decimal("12.34")),
+    (EITHER_CENTS, '"\\u0031"', decimal.Decimal("1.00")),
+    (Text(), '"\\u00e9\\n"', "é\n"),
+    (Text(), '""', ""),
+    (JsonText(), '{"b": 1.50,"a":[ "x"]}', '{"b": 1.50,"a":[ "x"]}'),
+    (JsonText(), '"text"', '"text"'),
+    (JsonText(), "12345678901234567890.10", "12345678901234567890.10"),
+    (JsonText(), "false", "false"),
+    (Timestamp(), '"2026-01-01T00:00:00Z"', datetime(2026, 1, 1, tzinfo=UTC)),
+    (Timestamp(), '"2026-01-01 00:00:00.5+02:00"', datetime(2025, 12, 31, 22, 0, 0, 500000, tzinfo=UTC)),
+    (Timestamp(), '"2026-01-01T00:00:00"', datetime(2026, 1, 1, tzinfo=UTC)),
+    (Timestamp(), '"2026-01-01T00:00:00-0800"', datetime(2026, 1, 1, 8, tzinfo=UTC)),
+    (Timestamp(), '"2026-01-01t00:00:00.123456000z"', datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)),
+    (Timestamp(), '"1969-12-31T23:59:59.999999"', datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+    (Timestamp(zoned=False), '"2026-01-01T00:00:00.100000000"', datetime(2026, 1, 1, 0, 0, 0, 100000)),
+    (Date(), '"2026-02-28"', date(2026, 2, 28)),
+    (Array(Integer()), "[]", []),
+    (Array(Integer()), "[1,null,3]", [1, None, 3]),
+    (Array(JsonText()), '[1,"a",null,{"b":2}]', ["1", '"a"', None, '{"b":2}']),
+    (Array(Array(Text())), '[["a"],null,[]]', [["a"], None, []]),
+    (POINT, '{"b c":["x"],"a":1,"other":true}', {"a": 1, "b c": ["x"]}),
+    (POINT, "{}", {"a": None, "b c": None}),
+    (Array(POINT), '[null,{"a":2}]', [None, {"a": 2, "b c": None}]),
+]
+
+
+@pytest.mark.parametrize(("column", "text", "expected"), FITS)
 def test_a_value_that_fits_is_read_as_it_was_written(column: Column, text: str, expected: Any) -> None:
     assert one(column, text, "null", text) == [expected, None, expected]
+
+
+@pytest.mark.parametrize("column", {repr(column): column for column, *_ in FITS}.values(), ids=repr)
+def test_values_that_fit_alone_fit_together(column: Column) -> None:
+    texts, expected = zip(*((text, value) for each, text, value in FITS if each == column), strict=True)
+    assert one(column, *texts, *reversed(texts)) == [*expected, *reversed(expected)]
 
 
 def test_times_written_in_several_ways_stand_in_one_column() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.splits import FILE_COST, Run, pack, runs
+from singerlake.arrow.splits import FILE_COST, LEAST_BYTES, MOST_BYTES, Run, pack, partition_bytes, runs
 from singerlake.format.model import DataFile
 
 MIB = 1 << 20
@@ -69,10 +69,20 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
 
 def test_one_large_file_feeds_all_cores() -> None:
     large = data_file(0, [20_000] * 128)
-    partitions = pack(runs([large], 0, large.end))
-    assert len(partitions) == 16
+    size = partition_bytes([large], 0, large.end)
+    partitions = pack(runs([large], 0, large.end, size), size)
+    assert len(partitions) == 8
     assert {len(partition) for partition in partitions} == {1}
-    assert {partition[0].part.messages for partition in partitions} == {160_000}
+    assert {partition[0].part.messages for partition in partitions} == {320_000}
+
+
+def test_a_partition_is_an_eighth_of_what_is_read_between_a_least_and_a_most() -> None:
+    file = data_file(0, [1000] * 64)
+    assert partition_bytes([], 0, 0) == LEAST_BYTES
+    assert partition_bytes([file], 0, 10) == LEAST_BYTES
+    assert partition_bytes([file], 0, file.end) == 64 * MIB
+    assert partition_bytes([file], 16_000, 10**9) == 48 * MIB
+    assert partition_bytes([file] * 3, 0, file.end) == MOST_BYTES
 
 
 def test_a_file_of_more_than_one_part_is_cut_in_equal_ones() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from singerlake.arrow.request import Request
-from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.settings import S3_SETTINGS
 from singerlake.spark.option_values import REQUIRED
@@ -30,7 +29,7 @@ def test_names_are_read_in_any_case() -> None:
 def test_what_is_left_out_means_everything_in_partitions_of_the_usual_size() -> None:
     found = read_options(NEEDED)
     assert found.request == Request()
-    assert found.request.partition_bytes == TARGET_BYTES
+    assert found.request.partition_bytes is None
     assert found.storage == {}
 
 

@@ -6,13 +6,26 @@ still be ``msgspec.Raw``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from singerlake.arrow.columns import Array, Column, Date, Decimal, Field, Integer, JsonText, Struct, Timestamp, Variant
+from singerlake.arrow.columns import (
+    Array,
+    Column,
+    Date,
+    Decimal,
+    Double,
+    Field,
+    Integer,
+    JsonText,
+    Struct,
+    Timestamp,
+    Variant,
+)
 from singerlake.arrow.values import EXACT, Misfit, describe, parse, slot
 from singerlake.arrow.variant import TooManyDigits, encode
 
@@ -36,14 +49,14 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
         return _structs(values, column, arrow)
     if isinstance(column, Array):
         return _lists(values, column, arrow)
-    if isinstance(column, Timestamp):
-        return _timestamps(pa.array(values, pa.string()), arrow)
+    if isinstance(column, Timestamp | Date):
+        return from_texts(pa.array(values, pa.string()), column, arrow)
     if isinstance(column, Decimal):
-        return pa.array([_number(value, column) for value in values], pa.string()).cast(arrow)
-    if isinstance(column, Date):
-        return pa.array(values, pa.string()).cast(arrow)
+        return from_texts(pa.array([_number(value, column) for value in values], pa.string()), column, arrow)
     if isinstance(column, Integer):
-        return _integers(pa.array(values), arrow)
+        return _integers(values, arrow)
+    if isinstance(column, Double):
+        return _doubles(values, arrow)
     if isinstance(column, JsonText):
         return pa.array([_written(value) for value in values], arrow)
     if isinstance(column, Variant):
@@ -51,10 +64,29 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
     return pa.array(values, arrow)
 
 
+def from_texts(texts: pa.Array, column: Column, arrow: pa.DataType) -> pa.Array:
+    """The array of a column whose values are written in ``texts``. Raises ``pyarrow.ArrowException`` where one does
+    not fit exactly."""
+    if isinstance(column, Timestamp):
+        return _timestamps(texts, arrow)
+    return texts if texts.type == arrow else texts.cast(arrow)
+
+
+_FEW: tuple[Callable[[Sequence[Any]], list[Any]], ...] = (
+    lambda objects: [each.f0 for each in objects],
+    lambda objects: [each.f1 for each in objects],
+    lambda objects: [each.f2 for each in objects],
+    lambda objects: [each.f3 for each in objects],
+)
+"""The values of each of the first ``slot`` names: up to four of them are had sooner one by one than all together."""
+
+
 def transposed(objects: Sequence[Any], fields: int) -> list[Sequence[Any]]:
     """The values of each field of ``objects``, which have them under ``slot`` names."""
     if not objects:
         return [()] * fields
+    if fields <= len(_FEW):
+        return [values(objects) for values in _FEW[:fields]]
     try:
         return list(zip(*map(msgspec.structs.astuple, objects), strict=True))
     except TypeError:
@@ -147,17 +179,59 @@ def _number(value: Any, column: Decimal) -> str | None:
     return text
 
 
-def _integers(numbers: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Floats are among ``numbers`` where a tap writes ``5.0`` for 5; the cast refuses fractions, and from 2**53 on the
-    float may not be what was written."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+_FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
 
-    if pa.types.is_floating(numbers.type):
-        extremes = pc.min_max(numbers).as_py()
-        if extremes["min"] <= -EXACT or extremes["max"] >= EXACT:
-            raise pa.ArrowInvalid("an integer that was written as a float of too many digits")
-    return numbers.cast(arrow)
+
+def _integers(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Floats are among ``values`` where a tap writes ``5.0`` for 5; beyond 2**53 the float may not be what was
+    written, and is refused as a fraction is."""
+    import pyarrow as pa
+
+    packed = _packed(values, _FORMATS[arrow.bit_width])
+    if packed is not None:
+        return pa.Array.from_buffers(arrow, len(values), [None, pa.py_buffer(packed)])
+    try:
+        numbers = pa.array(values)
+        if not pa.types.is_floating(numbers.type):
+            # Arrow's cast takes its time over nothing as well.
+            return numbers if numbers.type == arrow else numbers.cast(arrow)
+    except pa.ArrowInvalid:
+        # Also of a float beside an integer that no float holds.
+        pass
+    return pa.array([_whole(value) if isinstance(value, float) else value for value in values], arrow)
+
+
+def _packed(values: Sequence[Any], form: str) -> bytes | None:
+    """Integers as they lie in memory, by far the fastest way to have them there; None where there is none, or another
+    value among them."""
+    if not values or type(values[0]) is not int or None in values:
+        return None
+    try:
+        return struct.pack(f"{len(values)}{form}", *values)
+    except struct.error:
+        return None
+
+
+def _doubles(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Taps declare ``number`` where they write integers, of which Arrow makes doubles one by one."""
+    import numpy as np
+    import pyarrow as pa
+
+    packed = _packed(values, "q")
+    if packed is None:
+        return pa.array(values, arrow)
+    numbers = np.frombuffer(packed, np.int64)
+    if numbers.max() > EXACT or numbers.min() < -EXACT:
+        return pa.array(values, arrow)
+    return pa.Array.from_buffers(arrow, len(values), [None, pa.py_buffer(numbers.astype(np.float64))])
+
+
+def _whole(number: float) -> int:
+    import pyarrow as pa
+
+    if number.is_integer() and -EXACT < number < EXACT:
+        return int(number)
+    raise pa.ArrowInvalid("no integer, or one that was written as a float of too many digits")
 
 
 def _variants(texts: Sequence[str | None], arrow: pa.DataType) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     columns = projected(declared(manifest, files, request), manifest, request)
     schema = arrow_schema(columns)
     decoder = BatchDecoder(columns, schema, metadata=request.metadata, mode=request.mode)
-    wanted = list(runs(files, pinned.first, pinned.stop, request.partition_bytes))
+    wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize))
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 
 
@@ -34,7 +33,8 @@ class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
     exclusive. ``columns`` are names in the order wanted (None: all). ``variant``: JSON of no declared type becomes a
-    variant and not text. ``partition_bytes`` are raw bytes of a partition.
+    variant and not text. ``partition_bytes`` are raw bytes of a partition (None: what
+    suits the amount that is read).
 
     Raises ``SettingError`` where one of them makes no sense, or two exclude each other.
     """
@@ -47,7 +47,7 @@ class Request:
     metadata: bool = False
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
-    partition_bytes: int = TARGET_BYTES
+    partition_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.from_version is not None and self.from_offset is not None:

@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 18
 """Bytes decompressed and decoded in one go: measured best, since text and parsed values still lie in the cache."""
-CHUNKS = 4
-"""Chunks that become one batch: enough rows for an engine to take at once."""
+BATCH_ROWS, BATCH_BYTES = 10_000, 4 << 20
+"""What chunks are put together to: rows enough for an engine to take at once (Spark's own number,
+``spark.sql.execution.arrow.maxRecordsPerBatch``), or as many as that many bytes hold."""
 
 
 def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
@@ -38,11 +39,14 @@ def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecod
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches."""
     held: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         held.append(batch)
-        if len(held) == CHUNKS:
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield _one(held)
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield _one(held)
 

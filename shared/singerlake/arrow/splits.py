@@ -12,8 +12,13 @@ import msgspec
 from singerlake.format.model import DataFile
 from singerlake.format.ready import ready
 
-TARGET_BYTES = 64 << 20
-"""Raw bytes of a partition: seconds of work for a task, a few batches in memory, and 1 GB still feeds 16 cores."""
+MOST_BYTES = 128 << 20
+"""Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
+little. Spark's own file readers have the same size (``spark.sql.files.maxPartitionBytes``)."""
+LEAST_BYTES = 32 << 20
+"""Raw bytes below which one more task costs more than it gives."""
+WANTED = 8
+"""Partitions that a read is cut into before they get larger than the least."""
 FILE_COST = 1 << 20
 """Raw bytes that opening one more file counts as."""
 
@@ -53,10 +58,23 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sha256: bytes = b""
 
 
-def runs(files: Iterable[DataFile], first: int, stop: int, target: int = TARGET_BYTES) -> Iterator[Run]:
+def partition_bytes(files: Iterable[DataFile], first: int, stop: int) -> int:
+    """Raw bytes that a partition should have where the messages of ``files`` with offsets [first, stop) are read."""
+    total = 0
+    for file in files:
+        meant = min(stop, file.end) - max(first, file.offset)
+        if meant > 0:
+            total += file.raw_bytes * meant // file.messages
+    return max(LEAST_BYTES, min(MOST_BYTES, total // WANTED))
+
+
+def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Run]:
     """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
     about ``target`` raw bytes where the file is larger; no member is cut."""
     for file in files:
+        if first <= file.offset and file.end <= stop and 2 * file.raw_bytes < 3 * target and file.messages:
+            yield _whole(file)
+            continue
         meant = _members_of(file, first, stop)
         for begin, end in _equal_parts(file, meant, target):
             yield _run(file, begin, end, first, stop)
@@ -96,6 +114,13 @@ def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[in
     yield begin, meant.stop
 
 
+def _whole(file: DataFile) -> Run:
+    """What most files of a lake of small ones become, told from their length alone."""
+    offset, messages = file.offset, file.messages
+    part = Part(file.id, file.path, file.version, offset, messages, file.raw_bytes, file.members)
+    return Run(part, 0, file.bytes, offset, offset + messages, offset, bytes.fromhex(file.sha256))
+
+
 def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
     members = file.members[begin:end]
     offset, messages = file.offset, 0
@@ -120,7 +145,7 @@ def _raw_bytes(file: DataFile, begin: int, end: int) -> int:
     return file.raw_bytes * (_end(file, end - 1) - file.members[begin][0]) // file.bytes
 
 
-def pack(pieces: Iterable[Run], target: int = TARGET_BYTES) -> list[tuple[Run, ...]]:
+def pack(pieces: Iterable[Run], target: int = MOST_BYTES) -> list[tuple[Run, ...]]:
     """``pieces`` in their order, put together until a partition has about ``target`` raw bytes."""
     partitions: list[tuple[Run, ...]] = []
     current: list[Run] = []

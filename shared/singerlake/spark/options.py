@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.arrow.request import Mode, Request, mode_of
-from singerlake.arrow.splits import TARGET_BYTES
 from singerlake.errors import SettingError
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
 from singerlake.spark.stream_limits import Limits
@@ -66,7 +65,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             metadata=truth("metadata", options.get("metadata", "false")),
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
-            partition_bytes=_size("partition_bytes", options.get("partition_bytes", str(TARGET_BYTES))),
+            partition_bytes=_size("partition_bytes", options),
         ),
         storage=storage(options),
         limits=Limits(
@@ -98,7 +97,10 @@ def _limit(option: str, options: Mapping[str, str]) -> int | None:
     return int(digits)
 
 
-def _size(name: str, text: str) -> int:
+def _size(name: str, options: Mapping[str, str]) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit() and int(digits)):
         raise SettingError(f"option {name!r} is no positive number of bytes", hint="write it in digits, as 67108864")

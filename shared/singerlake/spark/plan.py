@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from singerlake.arrow.pruning import Condition, prune
 from singerlake.arrow.snapshot import Pin, declared, selected
-from singerlake.arrow.splits import Run, pack, runs
+from singerlake.arrow.splits import Run, pack, partition_bytes, runs
 from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.pushdown import PushingReader, is_pushing
@@ -30,10 +30,12 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeRea
     columns = requested(schema, declared(manifest, files, request), request)
 
     def cut(conditions: Sequence[Condition]) -> list[tuple[Run, ...]]:
-        size = request.partition_bytes
-        if not conditions:
+        left = list(prune(files, pinned.first, pinned.stop, conditions)) if conditions else None
+        size = request.partition_bytes or partition_bytes(
+            files if left is None else [file for file, *_ in left], pinned.first, pinned.stop
+        )
+        if left is None:
             return pack(runs(files, pinned.first, pinned.stop, size), size)
-        left = prune(files, pinned.first, pinned.stop, conditions)
         return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)
 
     if options.pushdown and is_pushing():

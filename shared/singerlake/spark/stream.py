@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from singerlake.arrow.columns import Struct
 from singerlake.arrow.json_schema import columns_of
 from singerlake.arrow.snapshot import declared, pin, selected
-from singerlake.arrow.splits import pack, runs
+from singerlake.arrow.splits import pack, partition_bytes, runs
 from singerlake.errors import MissingFile, SettingError
 from singerlake.format import layout
 from singerlake.format.model import DataFile, Manifest
@@ -138,7 +138,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         columns = self._columns or self._settle(state, files)
         if self._whole:
             self._tell_of_new(state, files, columns)
-        target = self._options.request.partition_bytes
+        target = self._options.request.partition_bytes or partition_bytes(files, first, stop)
         return [
             StreamPartition(RunsPartition(part), columns) for part in pack(runs(files, first, stop, target), target)
         ]

@@ -1,0 +1,70 @@
+"""The examples of the pages on Spark, run as somebody would who has such a lake: they differ from what is printed only
+in where the lake and the results lie."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from singerlake.lake import Lake
+from tests.lakes import build_stream
+
+DOCS = Path(__file__).parents[2] / "shared/docs"
+V1 = {"properties": {"id": {"type": "integer"}, "user_id": {"type": "integer"}}}
+V2 = {"properties": {**V1["properties"], "total": {"type": "number"}}}
+
+
+def examples(page: str, language: str, where: Path) -> list[str]:
+    text = (DOCS / page).read_text().replace("s3://bucket/", f"{where}/")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake.open(str(tmp_path / "lake"))
+    build_stream(lake, "tap-shop", "orders", V1, [{"id": n, "user_id": n % 2} for n in range(3)])
+    build_stream(lake, "tap-shop", "orders", V2, [{"id": n, "user_id": n % 2, "total": 0.5} for n in range(3, 7)])
+    build_stream(lake, "tap-shop", "users", V1, [{"id": n, "user_id": n} for n in range(2)])
+    return lake
+
+
+def run(spark: SparkSession, page: str, where: Path, **names: object) -> dict[str, object]:
+    """All Python of a page, from top to bottom."""
+    known: dict[str, object] = {"spark": spark, **names}
+    found = examples(page, "python", where)
+    assert found
+    for example in found:
+        exec(compile(example, page, "exec"), known)
+    return known
+
+
+def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    orders = run(spark, "spark.md", tmp_path)["orders"]
+    assert isinstance(orders, DataFrame)
+    assert orders.count() == 4
+    (statement,) = examples("spark.md", "sql", tmp_path)
+    spark.sql(statement.rstrip().rstrip(";"))
+    try:
+        assert spark.sql("SELECT sum(total) FROM orders").collect() == [(2.0,)]
+    finally:
+        spark.catalog.dropTempView("orders")
+
+
+def test_the_page_on_streams(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    run(spark, "spark-streaming.md", tmp_path)
+    assert spark.read.parquet(str(tmp_path / "orders")).count() == 7
+
+
+def test_the_page_on_writing(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    run(spark, "spark-writing.md", tmp_path, frame=spark.sql("SELECT id, id / 2 AS score FROM range(5)"))
+    scores = lake.existing_stream("spark-scores", "scores")
+    assert scores.to_arrow().read_all().column("score").to_pylist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+
+
+def test_the_page_on_clusters(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    found = run(spark, "spark-cluster.md", tmp_path)["found"]
+    assert isinstance(found, dict)
+    assert {name: frame.count() for name, frame in found.items()} == {"orders": 4, "users": 2}
