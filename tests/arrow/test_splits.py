@@ -80,8 +80,8 @@ def test_a_partition_is_an_eighth_of_what_is_read_between_a_least_and_a_most() -
     file = data_file(0, [1000] * 64)
     assert partition_bytes([], 0, 0) == LEAST_BYTES
     assert partition_bytes([file], 0, 10) == LEAST_BYTES
-    assert partition_bytes([file], 0, file.end) == 64 * MIB
-    assert partition_bytes([file], 16_000, 10**9) == 48 * MIB
+    assert partition_bytes([file] * 2, 0, file.end) == 128 * MIB
+    assert partition_bytes([file] * 2, 16_000, 10**9) == 96 * MIB
     assert partition_bytes([file] * 3, 0, file.end) == MOST_BYTES
 
 

@@ -204,7 +204,7 @@ def _integers(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 def _packed(values: Sequence[Any], form: str) -> bytes | None:
     """Integers as they lie in memory, by far the fastest way to have them there; None where there is none, or another
     value among them."""
-    if not values or type(values[0]) is not int or None in values:
+    if not values or type(values[0]) is not int:
         return None
     try:
         return struct.pack(f"{len(values)}{form}", *values)

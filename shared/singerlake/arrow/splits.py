@@ -15,8 +15,9 @@ from singerlake.format.ready import ready
 MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
 little. Spark's own file readers have the same size (``spark.sql.files.maxPartitionBytes``)."""
-LEAST_BYTES = 32 << 20
-"""Raw bytes below which one more task costs more than it gives."""
+LEAST_BYTES = 64 << 20
+"""Raw bytes of a partition where there is little: about half a second of work for a task, against a tenth that starting
+one takes."""
 WANTED = 8
 """Partitions that a read is cut into before they get larger than the least."""
 FILE_COST = 1 << 20
