@@ -116,8 +116,10 @@ def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[in
 
 
 def _whole(file: DataFile) -> Run:
-    """What most files of a lake of small ones become, told from their length alone."""
-    offset, messages = file.offset, file.messages
+    """What most files of a lake of small ones become."""
+    offset, messages = file.offset, 0
+    for _, count in file.members:
+        messages += count
     part = Part(file.id, file.path, file.version, offset, messages, file.raw_bytes, file.members)
     return Run(part, 0, file.bytes, offset, offset + messages, offset, bytes.fromhex(file.sha256))
 
