@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -162,3 +163,10 @@ def batches(made: SingerlakeStreamReader, start: Any = None, limit: Any = None) 
         found.append(ids(rows(made, start, end)))
         start = end
     return found
+
+
+def three_files(folder: Path) -> Lake:
+    """A lake below ``folder``: ids 0 to 24 in three files of v1, ten, ten and five, three a gzip member."""
+    lake = Lake.open(str(folder / "lake"))
+    add(lake, *range(25))
+    return lake
