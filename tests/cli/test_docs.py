@@ -22,6 +22,7 @@ from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from tests.cli.conftest import Run
 from tests.docs.readme import commands, stable
 from tests.format.test_fold import add, new_file
+from tests.lakes import build_stream
 
 TEXT = (Path(__file__).parents[2] / "shared/docs/cli.md").read_text()
 
@@ -81,11 +82,21 @@ def a_lake_with_a_run() -> None:
     lake.announce(manifest)
 
 
+def a_shop() -> None:
+    """Tap ``t`` with ``users``, in two versions."""
+    lake = Lake.open("shop")
+    for name, kind in (("firstName", "integer"), ("first_name", "number")):
+        properties = {"id": {"type": "integer"}, name: {"type": ["null", "string"]}, "age": {"type": kind}}
+        records = [{"id": n, name: "x", "age": 5} for n in range(10)]
+        build_stream(lake, "t", "users", {"properties": properties}, records, key_properties=("id",))
+
+
 def test_what_is_shown_of_commands_is_what_they_print(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     a_lake_with_a_run()
+    a_shop()
     blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     shown = [command for block in blocks for command in commands(block)]
     assert len(shown) >= 3

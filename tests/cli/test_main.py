@@ -108,6 +108,8 @@ def test_every_command_has_help_that_names_its_lake() -> None:
     found = leaves(main)
     assert {command.name for command in found} == {
         "ls",
+        "versions",
+        "diff",
         "status",
         "rebuild",
         "verify",

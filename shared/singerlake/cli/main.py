@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli.diff import diff
 from singerlake.cli.lock import lock
 from singerlake.cli.ls import ls
 from singerlake.cli.output import shown
@@ -16,6 +17,7 @@ from singerlake.cli.rebuild import rebuild
 from singerlake.cli.status import status
 from singerlake.cli.store import store
 from singerlake.cli.verify import verify
+from singerlake.cli.versions import versions
 from singerlake.errors import FixTheSettings, SingerlakeError
 
 USAGE, FAILED = 2, 1
@@ -58,5 +60,5 @@ def main(debug: bool) -> None:
     logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
-for command in (ls, status, verify, rebuild, lock, store):
+for command in (ls, versions, diff, status, verify, rebuild, lock, store):
     main.add_command(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -21,16 +21,22 @@ _SETTINGS = {**S3_SETTINGS, **STORE_SETTINGS}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_lake(command: Callable[..., Any], *, damaged: bool = False, stores: bool = False) -> Callable[..., Any]:
+def with_lake(
+    command: Callable[..., Any], *, damaged: bool = False, stores: bool = False, words: Sequence[str] = ()
+) -> Callable[..., Any]:
     """Give a command the argument LAKE and the settings of S3, and call it with the ``Lake`` they name, which is one.
     ``damaged``: also where its root metadata cannot be read, which is then the command's to report. ``stores``: the
-    settings of manifest stores are options too; in the environment they are always looked for.
+    settings of manifest stores are options too; in the environment they are always looked for. ``words``: arguments
+    that come after LAKE, or alone where LAKE is left out.
 
     Secrets are taken from the environment alone: a command line can be read by every process of the machine.
     """
 
     @functools.wraps(command)
-    def opened(lake_root: str | None, **arguments: Any) -> Any:
+    def opened(lake_root: Any, **arguments: Any) -> Any:
+        if words:
+            lake_root, named = _split(lake_root, words)
+            arguments |= named
         if lake_root is None:
             raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
         config = settings_in(arguments)
@@ -43,7 +49,17 @@ def with_lake(command: Callable[..., Any], *, damaged: bool = False, stores: boo
         return command(lake, **arguments)
 
     wrapped = with_settings(opened, stores=stores)
+    if words:
+        return click.argument("lake_root", metavar=" ".join(("[LAKE]", *words)).upper(), nargs=-1)(wrapped)
     return click.argument("lake_root", metavar="LAKE", required=False, envvar=variable("lake_root"))(wrapped)
+
+
+def _split(given: Sequence[str], words: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """What was given as LAKE and ``words``, LAKE being the environment's where it was left out."""
+    if not len(words) <= len(given) <= len(words) + 1:
+        raise click.UsageError(f"give {' and '.join(words)}, behind LAKE where ${variable('lake_root')} is not set")
+    root = given[0] if len(given) > len(words) else os.environ.get(variable("lake_root"))
+    return root or None, dict(zip(words, given[-len(words) :], strict=True))
 
 
 def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[..., Any]:

@@ -1,0 +1,65 @@
+"""``singerlake versions``: the schema versions of streams, in the order in which they came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, say_json, shown, size, table
+from singerlake.clock import parse_timestamp
+from singerlake.lake import Lake
+from singerlake.maintenance.history import Version, versions_of
+from singerlake.maintenance.rebuild import THREADS, in_parallel
+
+_COLUMNS = (
+    Column("TAP", folds=True),
+    Column("STREAM", folds=True),
+    Column("VERSION"),
+    Column("HASH"),
+    Column("FIRST OFFSET", number=True),
+    Column("FIRST SEEN (UTC)"),
+    Column("FILES", number=True),
+    Column("RECORDS", number=True),
+    Column("BYTES", number=True),
+    Column("PROPERTIES", number=True),
+    Column("KEYS", folds=True),
+)
+
+
+@click.command(short_help="List the schema versions of streams: since when, from which offset on, how many records.")
+@with_lake
+@tap_option
+@stream_option
+@json_option
+def versions(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+    """List the schema versions of streams: since when, from which offset on, how many records.
+
+    Reads the manifests and no data file. A version that comes back after others keeps the offset where it first
+    appeared; reading from it on reads the others too.
+    """
+    pairs = chosen_streams(lake, tap, stream)
+    found = in_parallel(lambda pair: (pair, versions_of(lake.stream(*pair).snapshot())), pairs, threads=THREADS)
+    if as_json:
+        streams = [{"tap": tap, "stream": name, "versions": each} for (tap, name), each in found]
+        say_json({"lake": lake.storage.url, "streams": streams})
+        return
+    rows = [(*pair, *_row(version)) for pair, each in found for version in each]
+    counts = f"{counted(len(pairs), 'stream')}, {counted(len(rows), 'version')}"
+    table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {counts}")
+
+
+def _row(version: Version) -> tuple[Any, ...]:
+    seen = parse_timestamp(version.first_seen)
+    return (
+        version.label,
+        version.hash,
+        f"{version.first_offset:,}",
+        f"{seen:%Y-%m-%d %H:%M}" if seen else version.first_seen,
+        f"{version.files:,}",
+        f"{version.records:,}",
+        size(version.bytes),
+        f"{version.properties:,}",
+        ", ".join(version.key_properties),
+    )
