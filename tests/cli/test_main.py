@@ -110,6 +110,8 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "ls",
         "versions",
         "diff",
+        "annotate",
+        "export",
         "status",
         "rebuild",
         "verify",

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from singerlake.cli.annotate import annotate_command
 from singerlake.cli.diff import diff
+from singerlake.cli.export import export
 from singerlake.cli.lock import lock
 from singerlake.cli.ls import ls
 from singerlake.cli.output import shown
@@ -60,5 +62,5 @@ def main(debug: bool) -> None:
     logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
-for command in (ls, versions, diff, status, verify, rebuild, lock, store):
+for command in (ls, versions, diff, status, annotate_command, export, verify, rebuild, lock, store):
     main.add_command(command)

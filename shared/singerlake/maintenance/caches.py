@@ -31,7 +31,7 @@ def rebuild_catalogue(
             known = catalogue.merged(known, item)
         return catalogue.to_json(known) if known is not None and known["streams"] else None
 
-    return _bring(storage, key, made, dry_run)
+    return bring(storage, key, made, dry_run)
 
 
 def _catalogue(stored: Stored | None, key: str) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ def rebuild_root(
             return root.to_json(after)
         return stored.body if after == before else root.to_json(after, stored.body)
 
-    return _bring(storage, key, made, dry_run)
+    return bring(storage, key, made, dry_run)
 
 
 def use_manifest_store(storage: Storage, kind: str, *, ids: IdSource, dry_run: bool = False) -> bool:
@@ -77,10 +77,10 @@ def use_manifest_store(storage: Storage, kind: str, *, ids: IdSource, dry_run: b
             return None
         return root.to_json(msgspec.structs.replace(before, manifest_store=kind), stored.body)
 
-    return _bring(storage, key, made, dry_run)
+    return bring(storage, key, made, dry_run)
 
 
-def _bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
+def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
     """Replace an object with what ``made`` makes of it (None: leave it), on condition that nobody else did."""
     for _ in range(_ATTEMPTS):
         stored = storage.get(key)

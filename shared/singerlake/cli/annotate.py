@@ -1,0 +1,55 @@
+"""``singerlake annotate``: what people say of a tap."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from singerlake.cli.options import json_option, with_lake
+from singerlake.cli.output import say, say_json, shown
+from singerlake.errors import SettingError
+from singerlake.format.root import TapNotes
+from singerlake.lake import Lake
+from singerlake.maintenance.annotate import Edit, annotate
+
+
+@click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
+@with_lake
+@click.option("--tap", metavar="TAP", required=True, help="The tap that is spoken of.")
+@click.option("--owner", metavar="TEXT", help="Who answers for it; '' takes it away.")
+@click.option("--description", metavar="TEXT", help="What it is; '' takes it away.")
+@click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
+@click.option("--unlink", metavar="NAME", multiple=True, help="Take a link away; may be repeated.")
+@json_option
+def annotate_command(
+    lake: Lake,
+    tap: str,
+    owner: str | None,
+    description: str | None,
+    links: tuple[str, ...],
+    unlink: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Say who owns a tap, what it is and where to read on; without such an option, show what is said.
+
+    It stands in the lake's singerlake.json, where every run and every rebuild keeps it.
+    """
+    edit = Edit(owner=owner, description=description, links=dict(map(_link, links)), unlink=unlink)
+    lake.existing_streams(tap)
+    if edit.changes:
+        annotate(lake.storage, tap, edit)
+    metadata = lake.root_metadata()
+    notes = metadata.taps.get(tap, TapNotes()) if metadata else TapNotes()
+    if as_json:
+        say_json({"lake": lake.storage.url, "tap": tap, **msgspec.to_builtins(notes)})
+        return
+    for name, text in {"tap": tap, "owner": notes.owner, "description": notes.description, **notes.links}.items():
+        if text:
+            say(f"{shown(name)}: {shown(text)}")
+
+
+def _link(text: str) -> tuple[str, str]:
+    name, equals, url = text.partition("=")
+    if not equals:
+        raise SettingError(f"--link {text!r} has no '='", hint="write --link NAME=URL")
+    return name.strip(), url.strip()
