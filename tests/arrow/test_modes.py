@@ -118,6 +118,31 @@ def test_dropmalformed_leaves_the_rows_out_and_counts_them() -> None:
     assert decoder.dropped == 6
 
 
+def test_a_column_declared_without_null_drops_misfits_too_and_names_them_in_the_other_modes() -> None:
+    inner = Struct((Field("x", Integer(), nullable=False),))
+    columns = Struct((Field("a", Integer(), nullable=False), Field("o", inner)))
+    lines = [record('{"a":1,"o":{"x":1}}'), record('{"a":"two","o":{"x":1}}'), record('{"a":3,"o":{"x":"y"}}')]
+    decoder = decoder_of(columns, Mode.DROPMALFORMED)
+    batch, _ = decoder.batch(b"".join(lines), 0, ORIGIN)
+    assert (batch.to_pylist(), decoder.dropped) == ([{"a": 1, "o": {"x": 1}}], 2)
+    for mode in (Mode.PERMISSIVE, Mode.FAILFAST):
+        with pytest.raises(
+            ValueDoesNotFit, match=r"column 'a' .* holds a string: \"two\"; declare .* without NOT NULL"
+        ):
+            decoder_of(columns, mode).batch(b"".join(lines), 0, ORIGIN)
+    with pytest.raises(ValueDoesNotFit, match="never null"):
+        decoder_of(columns, Mode.DROPMALFORMED).batch(record('{"a":null}'), 0, ORIGIN)
+
+
+def test_an_offset_that_its_column_cannot_hold_is_an_error_in_every_mode() -> None:
+    columns = Struct((Field("_singerlake_offset", Integer(8)),))
+    for mode in Mode:
+        decoder = decoder_of(columns, mode, metadata=True)
+        assert decoder.batch(record("{}"), 127, ORIGIN)[0].column(0).to_pylist() == [127]
+        with pytest.raises(ValueDoesNotFit, match="a larger number: 128; read it as BIGINT"):
+            decoder.batch(record("{}"), 128, ORIGIN)
+
+
 def test_failfast_names_the_first_record_whichever_way_its_misfit_was_found() -> None:
     columns = Struct((Field("d", Date()), Field("n", Integer())))
     decoder = decoder_of(columns, Mode.FAILFAST)

@@ -256,6 +256,9 @@ def test_a_wrong_option_is_told_when_loading(load: Load, options: dict[str, str]
         ("who STRUCT<nmae: STRING>", "no column 'who.nmae' in the versions selected; there are: name, age"),
         ("_singerlake_offset BIGINT", "no column '_singerlake_offset'"),
         ("id FLOAT", "column 'id' cannot be read as float; use boolean"),
+        ("id BIGINT, id BIGINT", "names column 'id' twice"),
+        ("id BIGINT, _rescued_data STRING NOT NULL", "write it as: _rescued_data STRING"),
+        ("id BIGINT, _rescued_data INT", "write it as: _rescued_data STRING"),
         ("tags ARRAY<BINARY>", "column 'tags[]' cannot be read as binary"),
     ],
 )
@@ -263,6 +266,23 @@ def test_a_schema_that_asks_for_what_is_not_there_is_told_before_any_task(
     load: Load, schema: str, expected: str
 ) -> None:
     assert expected in failure(lambda: load(schema).collect())
+
+
+@pytest.mark.parametrize(
+    "column", ["_singerlake_offset STRING", "_singerlake_offset DECIMAL(20,0)", "_singerlake_version BIGINT"]
+)
+def test_the_lakes_own_columns_are_read_as_what_they_are(load: Load, column: str) -> None:
+    name = column.partition(" ")[0]
+    message = failure(lambda: load(column, metadata=True, mode="FAILFAST").collect())
+    assert f"column '{name}' is the lake's own" in message
+
+
+def test_an_object_without_fields_is_one_row_each(load: Load, lake: Lake) -> None:
+    schema = {"properties": {"id": {"type": "integer"}, "e": {"type": "object"}}}
+    build_stream(lake, TAP, "bare objects", schema, [{"id": 1, "e": {"a": 1}}, {"id": 2, "e": {}}, {"id": 3}])
+    found = load("id BIGINT, e STRUCT<>", stream="bare objects").selectExpr("id", "e IS NULL").orderBy("id")
+    assert found.collect() == [(1, False), (2, False), (3, True)]
+    assert load("e STRUCT<>", stream="bare objects").count() == 3
 
 
 def test_a_value_that_does_not_fit_becomes_what_the_mode_says(load: Load, lake: Lake) -> None:

@@ -67,9 +67,28 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
 def from_texts(texts: pa.Array, column: Column, arrow: pa.DataType) -> pa.Array:
     """The array of a column whose values are written in ``texts``. Raises ``pyarrow.ArrowException`` where one does
     not fit exactly."""
+    import pyarrow as pa
+
     if isinstance(column, Timestamp):
-        return _timestamps(texts, arrow)
+        return _in_years(_timestamps(texts, arrow), pa.int64(), _MICROSECONDS)
+    if isinstance(column, Date):
+        return _in_years(texts.cast(arrow), pa.int32(), _DAYS)
     return texts if texts.type == arrow else texts.cast(arrow)
+
+
+_DAYS = (-719_162, 2_932_896)
+_MICROSECONDS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+
+
+def _in_years(times: pa.Array, counted: pa.DataType, bounds: tuple[int, int]) -> pa.Array:
+    """Arrow reads the year 0, and an offset may lead into the year 10000: neither has a name in SQL or in Python."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.min_max(times.view(counted)).as_py()
+    if found["min"] is not None and (found["min"] < bounds[0] or found["max"] > bounds[1]):
+        raise pa.ArrowInvalid("a year before 1 or after 9999")
+    return times
 
 
 _FEW: tuple[Callable[[Sequence[Any]], list[Any]], ...] = (
@@ -249,8 +268,10 @@ def _variants(texts: Sequence[str | None], arrow: pa.DataType) -> pa.Array:
 def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
-    present = [value for value in values if value is not None]
     fields = [arrow.field(index) for index in range(arrow.num_fields)]
+    if not fields:
+        return pa.array([None if value is None else {} for value in values], arrow)
+    present = [value for value in values if value is not None]
     inner = transposed(present, len(fields))
     children = [
         build(values, field, fields[index].type)

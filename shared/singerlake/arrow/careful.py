@@ -106,12 +106,15 @@ class Careful:
             return None
 
 
-def value_error(lost: Lost, offset: int, origin: Origin) -> ValueDoesNotFit:
+_OTHERWISE = "read with mode PERMISSIVE, or give .schema(...) with another type for this column, or without it"
+
+
+def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE) -> ValueDoesNotFit:
     """The error that names a value."""
     text = lost.text if len(lost.text) <= _SHOWN else lost.text[:_SHOWN] + "..."
     return ValueDoesNotFit(
         f"column {lost.misfit.path!r} is {lost.misfit.expected}, and a record holds {lost.misfit.found}: {text}",
-        hint="read with mode PERMISSIVE, or give .schema(...) with another type for this column, or without it",
+        hint=hint,
         file=origin.path,
         line=origin.line(offset),
         offset=offset,

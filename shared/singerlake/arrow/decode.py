@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,7 @@ from singerlake.arrow.request import Mode
 from singerlake.arrow.rescue import rescued_text
 from singerlake.arrow.rows import Rows
 from singerlake.arrow.typed import typed_decoder
-from singerlake.arrow.values import Lost, Misfit
+from singerlake.arrow.values import Lost, Misfit, describe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,8 @@ METADATA = Struct((Field(OFFSET, Integer()), Field(VERSION, Text()), Field(FILE,
 RESCUED = Field("_rescued_data", JsonText())
 """The column of what did not fit: a JSON object of the record's shape with nothing else in it."""
 _NEWLINE = 10
+_BIGINT = "read it as BIGINT"
+_NOT_NULL = "declare the column without NOT NULL in .schema(...), or read with mode DROPMALFORMED"
 
 
 class BatchDecoder:
@@ -100,7 +103,14 @@ class BatchDecoder:
             try:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                arrays.append(build(self._mended(values, field, arrow, rows, data, origin), field, arrow))
+                if place is None and field.name != TIME:
+                    found = Misfit(field.name, describe(field.type), "a larger number")
+                    raise value_error(
+                        Lost((field.name,), str(rows.offsets[-1]), found), rows.offsets[-1], origin, hint=_BIGINT
+                    ) from None
+                mended = self._mended(values, field, arrow, rows, data, origin)
+                # A null that the column is declared without stands only in rows that will be left out.
+                arrays.append(build(mended, replace(field, nullable=True), arrow))
         if rows.lost and self._mode is Mode.FAILFAST:
             row = min(rows.lost)
             raise value_error(rows.lost[row][0], rows.offsets[row], origin)
@@ -124,7 +134,10 @@ class BatchDecoder:
             try:
                 values[row], mended = mend(value, field, arrow, (field.name,))
             except Misfit as misfit:
-                raise value_error(Lost((field.name,), "null", misfit), rows.offsets[row], origin) from None
+                if not lost or self._mode is not Mode.DROPMALFORMED:
+                    cause = lost[0] if lost else Lost((field.name,), "null", misfit)
+                    raise value_error(cause, rows.offsets[row], origin, hint=_NOT_NULL) from None
+                values[row], mended = None, []
             lost += [Lost(keys, self._careful.text_at(line, keys), misfit) for keys, misfit in mended]
             if lost:
                 known = rows.lost.setdefault(row, [])

@@ -20,7 +20,8 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.arrow.request import Request
+from singerlake.arrow.decode import FILE, OFFSET, RESCUED, VERSION
+from singerlake.arrow.request import Mode, Request
 from singerlake.arrow.snapshot import unknown_column
 from singerlake.errors import SettingError
 
@@ -62,8 +63,8 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
     """What a user's schema asks for, in the light of what the lake declares (None: it declares nothing yet): a string
     column is the string itself where one is declared, otherwise the value's JSON text.
 
-    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has and for
-    other columns than ``request`` names.
+    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has, for
+    other columns than ``request`` names, for one named twice, and for the lake's own columns as something else.
     """
     if request is not None and request.columns is not None and set(request.columns) != set(schema.names):
         raise SettingError(
@@ -71,7 +72,36 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
         )
     if not schema.fields:
         raise SettingError("the schema has no columns", hint="name at least one in .schema(...)")
-    return _requested_struct(schema, known, "")
+    twice = next((name for index, name in enumerate(schema.names) if name in schema.names[:index]), None)
+    if twice is not None:
+        raise SettingError(f".schema(...) names column {twice!r} twice", hint="name it once")
+    own = _own(request) if request is not None else {}
+    for item in schema.fields:
+        if item.name not in own:
+            continue
+        text, kinds = own[item.name]
+        if not isinstance(item.dataType, kinds) or (item.name == RESCUED.name and not item.nullable):
+            raise SettingError(
+                f"column {item.name!r} is the lake's own, and .schema(...) has it as something else",
+                hint=f"write it as: {item.name} {text}",
+            )
+    fields = _requested_struct(schema, known, "").fields
+    return Struct(tuple(RESCUED if field.name == RESCUED.name and field.name in own else field for field in fields))
+
+
+def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], ...]]]:
+    """The lake's own columns as SQL has them, and the types they can be read as; the time of extraction is read as any
+    time is."""
+    from pyspark.sql import types as spark
+
+    text = ("STRING", (spark.StringType,))
+    found: dict[str, tuple[str, tuple[type[spark.DataType], ...]]] = {}
+    if request.metadata:
+        integers = (spark.LongType, spark.IntegerType, spark.ShortType, spark.ByteType)
+        found |= {OFFSET: ("BIGINT", integers), VERSION: text, FILE: text}
+    if request.mode is Mode.PERMISSIVE:
+        found[RESCUED.name] = text
+    return found
 
 
 def _requested_struct(schema: spark.StructType, known: Struct | None, path: str) -> Struct:
