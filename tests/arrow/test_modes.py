@@ -143,6 +143,31 @@ def test_an_offset_that_its_column_cannot_hold_is_an_error_in_every_mode() -> No
             decoder.batch(record("{}"), 128, ORIGIN)
 
 
+def test_json_text_is_as_it_was_written_in_rows_with_a_misfit_too() -> None:
+    text = '{ "a": 1.50, "a":[2] ,"n":"\\u00e9\\/é"}'
+    columns = Struct((Field("a", Integer()), Field("j", JsonText()), Field("o", Struct((Field("j", JsonText()),)))))
+    found = rescued(columns, [record(f'{{"a":{a},"j":{text},"o":{{"j":{text}}}}}') for a in ('"x"', "1")])
+    assert [(row["j"], row["o"]["j"]) for row in found] == [(text, text)] * 2
+    assert [row["a"] for row in found] == [None, 1]
+
+
+@pytest.mark.parametrize("depth", [300, 400, 900])
+def test_a_deep_value_is_kept_beside_a_misfit_and_as_one(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    columns = Struct((Field("a", Integer()), Field("j", JsonText()), Field("o", Struct((Field("n", Integer()),)))))
+    wanted = Struct((*columns.fields, RESCUED))
+    lines = record(f'{{"a":"x","j":{deep},"o":{{"n":{deep}}}}}')
+    (row,) = decoder_of(wanted, Mode.PERMISSIVE).batch(lines, 0, ORIGIN)[0].to_pylist()
+    assert (row["a"], row["j"], row["o"]) == (None, deep, {"n": None})
+    assert row[RESCUED.name] == f'{{"a":"x","o":{{"n":{deep}}}}}'
+
+
+def test_a_line_may_begin_with_spaces_and_write_its_type_with_escapes() -> None:
+    columns = Struct((Field("a", Integer()),))
+    line = b'  {"type":"REC\\u004fRD","stream":"s","record":{"a":"x"}}\n'
+    assert rescued(columns, [line])[0][RESCUED.name] == {"a": "x"}
+
+
 def test_failfast_names_the_first_record_whichever_way_its_misfit_was_found() -> None:
     columns = Struct((Field("d", Date()), Field("n", Integer())))
     decoder = decoder_of(columns, Mode.FAILFAST)

@@ -202,21 +202,24 @@ _FORMATS = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 def _integers(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    """Floats are among ``values`` where a tap writes ``5.0`` for 5; beyond 2**53 the float may not be what was
-    written, and is refused as a fraction is."""
+    """A float among ``values`` is refused: what was written may have been another number."""
     import pyarrow as pa
 
     packed = _packed(values, _FORMATS[arrow.bit_width])
     if packed is not None:
         return pa.Array.from_buffers(arrow, len(values), [None, pa.py_buffer(packed)])
-    try:
-        numbers = pa.array(values)
-        if not pa.types.is_floating(numbers.type):
-            # Arrow's cast takes its time over nothing as well.
-            return numbers if numbers.type == arrow else numbers.cast(arrow)
-    except pa.ArrowInvalid:
-        # Also of a float beside an integer that no float holds.
-        pass
+    numbers = pa.array(values)
+    if pa.types.is_floating(numbers.type):
+        raise pa.ArrowInvalid("a float where an integer is declared")
+    # Arrow's cast takes its time over nothing as well.
+    return numbers if numbers.type == arrow else numbers.cast(arrow)
+
+
+def integers_from(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """As ``build`` makes integers, where floats are among ``values`` because a tap writes ``5.0`` for 5, and none of
+    them was rounded. Raises ``pyarrow.ArrowException`` and ``OverflowError``."""
+    import pyarrow as pa
+
     return pa.array([_whole(value) if isinstance(value, float) else value for value in values], arrow)
 
 

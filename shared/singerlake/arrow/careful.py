@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from singerlake.arrow.as_written import NOT_STRICT, fit_texts, text_at
 from singerlake.arrow.columns import Field, Struct, Timestamp
 from singerlake.arrow.rows import Rows
 from singerlake.arrow.values import Lost, Misfit, fit, fit_record, parse, text_of
@@ -62,25 +63,33 @@ class Careful:
     def again(self, line: bytes, field: Field) -> tuple[Any, list[Lost]]:
         """One column's value of a line that was read before, from the text that it was written as."""
         lost: list[Lost] = []
-        message = parse(line)
         if field.name == self._time and self._record.get(field.name) is None:
-            return self._moment(message, lost), lost
-        fitted = fit_record(message["record"], Struct((field,)), lost)
+            return self._moment(parse(line), lost), lost
+        try:
+            fitted = fit_texts(text_at(line, ("record",)), Struct((field,)), lost)
+        except NOT_STRICT:
+            lost = []
+            fitted = fit_record(parse(line)["record"], Struct((field,)), lost)
         return fitted.f0, lost
 
     def text_at(self, line: bytes, keys: tuple[str, ...]) -> str:
         """The JSON text of the value that property names lead to."""
-        message = parse(line)
-        if keys[0] == self._time and self._record.get(keys[0]) is None:
-            return text_of(message.get("time_extracted"))
-        value = message["record"]
+        of_message = keys[0] == self._time and self._record.get(keys[0]) is None
+        keys = ("time_extracted",) if of_message else ("record", *keys)
+        try:
+            return text_at(line, keys).decode()
+        except NOT_STRICT:
+            value = parse(line)
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return text_of(value)
 
     def _message(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
-        message = parse(line)
+        try:
+            return self._as_written(line, place, lost)
+        except NOT_STRICT:
+            message = parse(line)
         kind = message.get("type") if isinstance(message, dict) else None
         if kind == "SCHEMA":
             return SimpleNamespace(record=False)
@@ -92,6 +101,22 @@ class Careful:
         found: list[Lost] = []
         moment = self._moment(message, found) if self._time else None
         fitted = fit_record(record, self._record, found)
+        if found:
+            lost[place] = found
+        return SimpleNamespace(record=fitted, time_extracted=moment)
+
+    def _as_written(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+        """The same of strict JSON. Raises ``ValueError``, and one of ``NOT_STRICT``."""
+        record, kind = text_at(line, ("record",)), parse(text_at(line, ("type",)))
+        if kind in ("SCHEMA", "ACTIVATE_VERSION"):
+            return SimpleNamespace(record=False if kind == "SCHEMA" else None)
+        if kind != "RECORD" or record[:1] != b"{":
+            raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
+        found: list[Lost] = []
+        moment = None
+        if self._time:
+            moment = self._moment({"time_extracted": parse(text_at(line, ("time_extracted",)))}, found)
+        fitted = fit_texts(record, self._record, found)
         if found:
             lost[place] = found
         return SimpleNamespace(record=fitted, time_extracted=moment)

@@ -7,6 +7,7 @@ known with its place, and becomes what the mode says. Nothing is coerced.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.arrays import build, mend, misfits, transposed
+from singerlake.arrow.arrays import build, integers_from, mend, misfits, transposed
 from singerlake.arrow.careful import Careful, Origin, value_error
 from singerlake.arrow.columns import Field, Integer, JsonText, Struct, Text, Timestamp
 from singerlake.arrow.request import Mode
@@ -32,6 +33,8 @@ METADATA = Struct((Field(OFFSET, Integer()), Field(VERSION, Text()), Field(FILE,
 RESCUED = Field("_rescued_data", JsonText())
 """The column of what did not fit: a JSON object of the record's shape with nothing else in it."""
 _NEWLINE = 10
+_ROUNDED = re.compile(rb"[0-9][0-9.]{16}|[0-9][eE]-[0-9]{3}")
+"""Finds every number that a float may hold another number for, and more: 17 digits, or so small that it may be 0."""
 _BIGINT = "read it as BIGINT"
 _NOT_NULL = "declare the column without NOT NULL in .schema(...), or read with mode DROPMALFORMED"
 
@@ -108,6 +111,12 @@ class BatchDecoder:
                     raise value_error(
                         Lost((field.name,), str(rows.offsets[-1]), found), rows.offsets[-1], origin, hint=_BIGINT
                     ) from None
+                if isinstance(field.type, Integer) and field.nullable and not _ROUNDED.search(data):
+                    try:
+                        arrays.append(integers_from(values, arrow))
+                        continue
+                    except (pa.ArrowException, OverflowError):
+                        pass
                 mended = self._mended(values, field, arrow, rows, data, origin)
                 # A null that the column is declared without stands only in rows that will be left out.
                 arrays.append(build(mended, replace(field, nullable=True), arrow))

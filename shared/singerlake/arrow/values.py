@@ -133,6 +133,14 @@ def _fit_fields(
     return fitted
 
 
+def _exact(number: Number) -> decimal.Decimal:
+    """The very number that was written; NaN where its exponent has more digits than the decimal module takes."""
+    try:
+        return decimal.Decimal(number)
+    except decimal.InvalidOperation:
+        return decimal.Decimal("NaN")
+
+
 def _fit_number(value: Number, column: Column, path: str) -> Any:
     if len(value) <= _MAX_DIGITS:
         if isinstance(column, Double):
@@ -141,10 +149,7 @@ def _fit_number(value: Number, column: Column, path: str) -> Any:
             if written_infinite or number not in (float("inf"), float("-inf")):
                 return int(value) if value.lstrip("-").isdigit() else number
         elif isinstance(column, Integer):
-            near = float(value)
-            if -EXACT < near < EXACT and near.is_integer():
-                return int(near)
-            exact = decimal.Decimal(value)
+            exact = _exact(value)
             if exact.is_finite() and exact.adjusted() < _MAX_DIGITS and exact == exact.to_integral_value():
                 return int(exact)
         elif isinstance(column, Decimal) and column.number:
