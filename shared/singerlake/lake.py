@@ -302,6 +302,11 @@ class LakeStream:
         from singerlake.arrow.read import open_reader
         from singerlake.arrow.request import Request, mode_of
 
+        for name, value in (("columns", columns), ("versions", versions)):
+            if isinstance(value, str):
+                raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
+        if not isinstance(metadata, bool):
+            raise SettingError("metadata is neither True nor False", hint="set it to one of them")
         request = Request(
             columns=None if columns is None else tuple(columns),
             from_version=from_version,
@@ -309,7 +314,7 @@ class LakeStream:
             from_offset=from_offset,
             to_offset=to_offset,
             metadata=metadata,
-            mode=mode_of(mode),
+            mode=mode_of(str(mode)),
         )
         return open_reader(self.lake.storage, self.snapshot(), request)
 

@@ -140,6 +140,13 @@ def test_a_file_that_was_altered_or_holds_less_than_the_manifest_says_is_an_erro
     [
         ({"columns": ["nope"]}, UnknownName, "no column 'nope'"),
         ({"columns": []}, SettingError, "'columns' names nothing"),
+        ({"columns": "id"}, SettingError, r"columns is one text; give a list of names, as \['id'\]"),
+        ({"versions": "v1"}, SettingError, "versions is one text"),
+        ({"from_offset": "1"}, SettingError, "'from_offset' is no whole number"),
+        ({"metadata": "false"}, SettingError, "metadata is neither True nor False"),
+        ({"mode": None}, SettingError, "option 'mode' is not one of PERMISSIVE"),
+        ({"columns": ["_singerlake_offset"]}, UnknownName, "set option 'metadata' to true to have it; there are: id"),
+        ({"columns": ["_rescued_data"], "mode": "FAILFAST"}, UnknownName, "it is there in the mode PERMISSIVE"),
         ({"from_version": "v9"}, UnknownName, "no version 'v9'; it has: v1"),
         ({"mode": "lax"}, SettingError, "option 'mode' is not one of PERMISSIVE"),
         ({"from_offset": -1}, SettingError, "'from_offset' is negative"),

@@ -186,3 +186,12 @@ def test_a_path_in_a_manifest_cannot_leave_the_lake(load: Load, lake: Lake, tmp_
     inside.rename(tmp_path / "outside.singer.gz")
     damaged(lake, lambda found: found["files"][-1].update(path="../../../../outside.singer.gz"))
     assert "outside" in failure(lambda: load().collect())
+
+
+def test_a_stream_is_not_written_as_one_and_the_error_says_how(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    rows = spark.readStream.format("rate").load()
+    writing = rows.writeStream.format("singerlake").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(PySparkException, match="write each batch of it with foreachBatch"):
+        writing.option("path", lake.storage.url).option("tap", TAP).option("stream", "rate").start().awaitTermination(
+            60
+        )

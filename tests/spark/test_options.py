@@ -60,6 +60,8 @@ def test_a_required_option_that_is_missing_is_named(name: str, value: str | None
         ("partition_bytes", "-5"),
         ("from_offset", "-5"),
         ("to_offset", "1e3"),
+        ("to_offset", "1" * 5000),
+        ("partition_bytes", "1" * 19),
         ("mode", "strict"),
         ("columns", ""),
         ("columns", '["a"'),

@@ -55,6 +55,8 @@ class Request:
                 "options 'from_version' and 'from_offset' exclude each other", hint="both say where to begin; keep one"
             )
         for name, value in (("from_offset", self.from_offset), ("to_offset", self.to_offset)):
+            if value is not None and not isinstance(value, int):
+                raise SettingError(f"option {name!r} is no whole number", hint="offsets are integers, from 0 on")
             if value is not None and value < 0:
                 raise SettingError(f"option {name!r} is negative", hint="offsets count from 0")
         if self.from_offset is not None and self.to_offset is not None and self.to_offset < self.from_offset:

@@ -132,7 +132,12 @@ def _named(columns: Struct, name: str) -> Field:
 def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
     """The error for a column that nobody declared, within the struct that ``path`` leads to."""
     names = ", ".join(field.name for field in columns.fields)
-    return UnknownName(f"no column {path + name!r} in the versions selected", hint=f"there are: {names}")
+    hint = f"there are: {names}"
+    if not path and METADATA.get(name) is not None:
+        hint = f"set option 'metadata' to true to have it; {hint}"
+    elif not path and name == RESCUED.name:
+        hint = f"it is there in the mode PERMISSIVE; {hint}"
+    return UnknownName(f"no column {path + name!r} in the versions selected", hint=hint)
 
 
 def _offset(file: DataFile) -> int:

@@ -77,31 +77,34 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     )
 
 
+_MOST_DIGITS = 18
+"""Of a number, which no offset and no size has more of; ``int`` takes thousands, and then refuses."""
+
+
 def _offset(option: str, options: Mapping[str, str]) -> int | None:
-    text = options.get(option)
-    if text is None:
-        return None
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdigit()):
-        raise SettingError(f"option {option!r} is no offset", hint="write a record offset in digits, as 120000")
-    return int(digits)
+    return _number(option, options, "no offset", "write a record offset in digits, as 120000")
 
 
 def _limit(option: str, options: Mapping[str, str]) -> int | None:
+    return _positive(option, options, "no positive number", "write it in digits, as 1000000")
+
+
+def _size(option: str, options: Mapping[str, str]) -> int | None:
+    return _positive(option, options, "no positive number of bytes", "write it in digits, as 67108864")
+
+
+def _positive(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
+    number = _number(option, options, wrong, hint)
+    if number == 0:
+        raise SettingError(f"option {option!r} is {wrong}", hint=hint)
+    return number
+
+
+def _number(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
     text = options.get(option.lower())
     if text is None:
         return None
     digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and int(digits)):
-        raise SettingError(f"option {option!r} is no positive number", hint="write it in digits, as 1000000")
-    return int(digits)
-
-
-def _size(name: str, options: Mapping[str, str]) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and int(digits)):
-        raise SettingError(f"option {name!r} is no positive number of bytes", hint="write it in digits, as 67108864")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+        raise SettingError(f"option {option!r} is {wrong}", hint=hint)
     return int(digits)

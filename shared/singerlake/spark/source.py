@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from singerlake.errors import SettingError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -74,6 +82,12 @@ class SingerlakeDataSource(DataSource):
         from singerlake.spark.writer import prepare
 
         return prepare(write_options(self._given), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Refused: raises ``SettingError``."""
+        raise SettingError(
+            "a stream is not written as such", hint="write each batch of it with foreachBatch and df.write"
+        )
 
     @cached_property
     def _options(self) -> ReadOptions:

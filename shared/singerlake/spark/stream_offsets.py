@@ -78,7 +78,8 @@ class Positions:
             offset = self._stream.resume(manifest, bookmark)
         except LostBookmark as error:
             raise LostBookmark(
-                "the lake was rebuilt and no longer holds the file in which this query stands",
+                "the lake was rebuilt and no longer holds the file in which this query stands, or the checkpoint is "
+                "another stream's",
                 hint="start it with a new checkpointLocation, and option 'from_offset' or 'from_version' to choose "
                 "where it begins",
                 **error.context,
