@@ -10,7 +10,7 @@ import errno
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -27,9 +27,12 @@ MEMBER_BYTES = 8 << 20
 """Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""
 EXTRA_LIMIT = 8000
 """Bytes of an ``SL`` extra field's JSON, far below gzip's own 65,535."""
+MAGIC = b"\x1f\x8b\x08"
+"""How a gzip member begins: its two magic numbers and the one method there is (RFC 1952, section 2.3.1)."""
 _READ = 1 << 20
 _FASTEST_ZLIB_LEVEL = 4
 _EMPTY_DEFLATE = b"\x03\x00"
+_LONGEST_HEADER = 12 + 0xFFFF
 
 
 class Readable(Protocol):
@@ -49,14 +52,28 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
 
 
-class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
-    holds, in order, as ``(id, messages)``, and where they stand in which lineage."""
+    holds, in order, as ``(id, messages)``, and where they stand in which lineage. ``through`` are the vacuumed files
+    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too."""
 
     id: str
     lineage: str
     offset: int
     replaces: tuple[tuple[str, int], ...]
+    through: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Provenance]) -> Provenance:
+        """What the parts of a list that took several members say together."""
+        first = parts[0]
+        return cls(
+            id=first.id,
+            lineage=first.lineage,
+            offset=first.offset,
+            replaces=tuple(source for part in parts for source in part.replaces),
+            through=tuple(file for part in parts for file in part.through),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +184,7 @@ def spool_error(error: OSError, path: Path) -> SingerlakeError:
 def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
     """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
     gzip header. The field is None where the header has none."""
-    if len(head) < 12 or head[:3] != b"\x1f\x8b\x08":
+    if len(head) < 12 or head[:3] != MAGIC:
         return None
     if not head[3] & 4:
         return None, 10
@@ -196,17 +213,23 @@ def read_header(head: bytes) -> FileHeader | None:
 def read_provenance(head: bytes) -> Provenance | None:
     """What a vacuumed file's leading empty members say it replaced, their lists joined in order; None for a file
     that a target wrote. ``head`` is the file from its first byte to its first tabled member."""
-    found: Provenance | None = None
+    return split_provenance(head)[0]
+
+
+def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
+    """What ``read_provenance`` gives, and how many bytes the members that say it take."""
+    parts: list[Provenance] = []
+    size = 0
     while True:
-        header = member_extra(head)
+        header = member_extra(head[size : size + _LONGEST_HEADER])
         if header is None or header[0] is None:
-            return found
+            break
         try:
-            part = msgspec.json.decode(header[0], type=Provenance)
+            parts.append(msgspec.json.decode(header[0], type=Provenance))
         except msgspec.DecodeError:
-            return found
-        found = part if found is None else msgspec.structs.replace(found, replaces=found.replaces + part.replaces)
-        head = head[header[1] + len(_EMPTY_DEFLATE) + 8 :]
+            break
+        size += header[1] + len(_EMPTY_DEFLATE) + 8
+    return (Provenance.joined(parts) if parts else None), size
 
 
 def empty_member(extra: bytes) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import decimal
 import json
 import math
 from collections.abc import Iterable
-from datetime import date, datetime, timezone
+from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +21,6 @@ from singerlake.arrow.columns import (
     Boolean,
     Column,
     Date,
-    Decimal,
     Double,
     Field,
     Integer,
@@ -35,6 +33,9 @@ from singerlake.arrow.decode import METADATA, BatchDecoder
 from singerlake.arrow.request import Mode
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
+from tests.arrow.cases import CENTS, EITHER_CENTS, FITS, MISFITS, POINT, SECRET, TEXT_CENTS, UTC
+
+pytestmark = pytest.mark.usefixtures("either_reader")
 
 ORIGIN = Origin("v/file.singer.gz", "hash1", offset=60)
 X = "x"
@@ -67,69 +68,6 @@ def one(column: Column, *values: str) -> list[Any]:
     return [row[X] for row in rows(Struct((Field(X, column),)), [record(f'{{"x":{value}}}') for value in values])]
 
 
-UTC = timezone.utc
-CENTS = Decimal(10, 2, number=True, text=False)
-TEXT_CENTS = Decimal(10, 2, number=False, text=True)
-EITHER_CENTS = Decimal(10, 2, number=True, text=True)
-POINT = Struct((Field("a", Integer()), Field("b c", Array(Text()))))
-
-
-FITS: list[tuple[Column, str, Any]] = [
-    (Boolean(), "true", True),
-    (Integer(), "-9223372036854775808", -(2**63)),
-    (Integer(), "5.0", 5),
-    (Integer(), "1e3", 1000),
-    (Integer(), "9007199254740993.0", 9007199254740993),
-    (Integer(), "1e18", 10**18),
-    (Integer(), "-0.0", 0),
-    (Integer(), "1000e-3", 1),
-    (Integer(), "1.00000000000000000000", 1),
-    (Double(), "5", 5.0),
-    (Double(), "9007199254740992", 2.0**53),
-    (Double(), "0.1", 0.1),
-    (Double(), "-1e-300", -1e-300),
-    (Double(), "Infinity", math.inf),
-    (Double(), "-Infinity", -math.inf),
-    (CENTS, "12.34", decimal.Decimal("12.34")),
-    (CENTS, "12.340", decimal.Decimal("12.34")),
-    (CENTS, "1e2", decimal.Decimal("100.00")),
-    (
-        Decimal(38, 2, True, False),
-        "123456789012345678901234567890123456.78",
-        decimal.Decimal("123456789012345678901234567890123456.78"),
-    ),
-    (TEXT_CENTS, '"12.34"', decimal.Decimal("12.34")),
-    (EITHER_CENTS, '"12.34"', decimal.Decimal("12.34")),
-    (EITHER_CENTS, "12.34", decimal.Decimal("12.34")),
-    (EITHER_CENTS, '"\\u0031"', decimal.Decimal("1.00")),
-    (Text(), '"\\u00e9\\n"', "é\n"),
-    (Text(), '""', ""),
-    (JsonText(), '{"b": 1.50,"a":[ "x"]}', '{"b": 1.50,"a":[ "x"]}'),
-    (JsonText(), '"text"', '"text"'),
-    (JsonText(), "12345678901234567890.10", "12345678901234567890.10"),
-    (JsonText(), "false", "false"),
-    (Timestamp(), '"2026-01-01T00:00:00Z"', datetime(2026, 1, 1, tzinfo=UTC)),
-    (Timestamp(), '"2026-01-01 00:00:00.5+02:00"', datetime(2025, 12, 31, 22, 0, 0, 500000, tzinfo=UTC)),
-    (Timestamp(), '"2026-01-01T00:00:00"', datetime(2026, 1, 1, tzinfo=UTC)),
-    (Timestamp(), '"2026-01-01T00:00:00-0800"', datetime(2026, 1, 1, 8, tzinfo=UTC)),
-    (Timestamp(), '"2026-01-01t00:00:00.123456000z"', datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)),
-    (Timestamp(), '"1969-12-31T23:59:59.999999"', datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
-    (Timestamp(zoned=False), '"2026-01-01T00:00:00.100000000"', datetime(2026, 1, 1, 0, 0, 0, 100000)),
-    (Date(), '"2026-02-28"', date(2026, 2, 28)),
-    (Date(), '"0001-01-01"', date.min),
-    (Date(), '"9999-12-31"', date.max),
-    (Timestamp(), '"0001-01-01T00:00:00Z"', datetime.min.replace(tzinfo=UTC)),
-    (Timestamp(zoned=False), '"9999-12-31T23:59:59.999999"', datetime.max),
-    (Array(Integer()), "[]", []),
-    (Array(Integer()), "[1,null,3]", [1, None, 3]),
-    (Array(JsonText()), '[1,"a",null,{"b":2}]', ["1", '"a"', None, '{"b":2}']),
-    (Array(Array(Text())), '[["a"],null,[]]', [["a"], None, []]),
-    (POINT, '{"b c":["x"],"a":1,"other":true}', {"a": 1, "b c": ["x"]}),
-    (POINT, "{}", {"a": None, "b c": None}),
-    (Array(POINT), '[null,{"a":2}]', [None, {"a": 2, "b c": None}]),
-]
-
-
 @pytest.mark.parametrize(("column", "text", "expected"), FITS)
 def test_a_value_that_fits_is_read_as_it_was_written(column: Column, text: str, expected: Any) -> None:
     assert one(column, text, "null", text) == [expected, None, expected]
@@ -152,63 +90,6 @@ def test_a_property_that_is_missing_or_null_is_null_and_the_last_of_two_counts()
     lines = [record("{}"), record('{"a":null,"b":null,"c":null}'), record('{"a":1,"a":2,"b":{},"b":3}')]
     nothing = {"a": None, "b": None, "c": None}
     assert rows(columns, lines) == [nothing, nothing, {"a": 2, "b": "3", "c": None}]
-
-
-SECRET = "31337"
-MISFITS = [
-    (Boolean(), "31337"),
-    (Boolean(), '"true"'),
-    (Integer(), "31337.5"),
-    (Integer(), "4503599627370496.1"),
-    (Integer(), "1.00000000000000000001"),
-    (Integer(), "1e-400"),
-    (Integer(), "1e-99999999999999999999"),
-    (Integer(), "1e99999999999999999999"),
-    (Integer(), '"31337"'),
-    (Integer(), "true"),
-    (Integer(), "9223372036854775808"),
-    (Integer(), "1e31337"),
-    (Integer(), "NaN"),
-    (Integer(32), "2147483648"),
-    (Integer(8), "128"),
-    (Integer(), "9" * 5000),
-    (Double(), '"31337"'),
-    (Double(), "9007199254740993"),
-    (Double(), "1e31337"),
-    (Double(), "9" * 5000),
-    (CENTS, "31337.125"),
-    (CENTS, "123456789.00"),
-    (CENTS, '"31337"'),
-    (CENTS, "true"),
-    (CENTS, "NaN"),
-    (TEXT_CENTS, "31337"),
-    (TEXT_CENTS, '"NaN"'),
-    (TEXT_CENTS, '" 31337"'),
-    (TEXT_CENTS, '"31_337"'),
-    (EITHER_CENTS, '""'),
-    (EITHER_CENTS, "{}"),
-    (Text(), "31337"),
-    (Text(), '{"a":31337}'),
-    (Text(), '"31337\\ud800"'),
-    (Timestamp(), "31337"),
-    (Timestamp(), '"31337"'),
-    (Timestamp(), '"2026-01-01"'),
-    (Timestamp(), '"2026-01-01T00:00:00.1234567Z"'),
-    (Timestamp(), '"2026-02-30T00:00:00Z"'),
-    (Timestamp(), '"9999-12-31T23:59:59-14:00"'),
-    (Timestamp(), '"0001-01-01T00:00:00+00:01"'),
-    (Timestamp(zoned=False), '"0000-12-31T23:59:59"'),
-    (Date(), '"0000-12-31"'),
-    (Timestamp(), '"31337-01-01T00:00:00Z"'),
-    (Timestamp(), '""'),
-    (Timestamp(zoned=False), '"2026-01-01T00:00:00Z"'),
-    (Date(), '"2026-01-01T00:00:00Z"'),
-    (Date(), '"31337"'),
-    (Date(), "31337"),
-    (Array(Integer()), '{"a":31337}'),
-    (POINT, "[31337]"),
-    (POINT, '"31337"'),
-]
 
 
 @pytest.mark.parametrize(("column", "text"), MISFITS)

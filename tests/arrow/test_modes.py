@@ -17,7 +17,10 @@ from singerlake.arrow.decode import METADATA, RESCUED, BatchDecoder
 from singerlake.arrow.request import Mode
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
-from tests.arrow.test_decode import MISFITS, POINT, X, column_types, json_values, record
+from tests.arrow.cases import MISFITS, POINT
+from tests.arrow.test_decode import X, column_types, json_values, record
+
+pytestmark = pytest.mark.usefixtures("either_reader")
 
 ORIGIN = Origin("v/file.singer.gz", "hash1")
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":5}\n'

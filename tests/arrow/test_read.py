@@ -16,6 +16,8 @@ from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
 from tests.lakes import activate_version_line, build_stream, record_line
 
+pytestmark = pytest.mark.usefixtures("either_reader")
+
 V1 = {
     "properties": {
         "id": {"type": "integer"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -36,6 +37,11 @@ def stream(counts: list[list[int]]) -> list[DataFile]:
     return files
 
 
+def held(file: DataFile, piece: Run) -> tuple[tuple[int, int], ...]:
+    """The members that lie in the stored bytes of a run."""
+    return tuple(member for member in file.members if piece.start <= member[0] < piece.end)
+
+
 @given(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), max_size=5),
     st.integers(0, 40),
@@ -54,17 +60,19 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
     assert [piece for packed in pack(pieces, target) for piece in packed] == pieces
     by_path = {file.path: file for file in files}
     for piece in pieces:
-        whole, part = by_path[piece.part.path], piece.part
-        begin = whole.members.index(part.members[0])
-        assert part.members == whole.members[begin : begin + len(part.members)]
-        assert part.offset == whole.offset + sum(count for _, count in whole.members[:begin])
-        assert part.offset <= piece.first < piece.stop <= part.end
-        complete = part.members == whole.members
-        assert piece.start == (0 if complete else part.members[0][0])
+        whole = by_path[piece.path]
+        members = held(whole, piece)
+        begin = whole.members.index(members[0])
+        assert members == whole.members[begin : begin + len(members)]
+        assert piece.offset == whole.offset + sum(count for _, count in whole.members[:begin])
+        assert piece.messages == sum(count for _, count in members)
+        assert piece.offset <= piece.first < piece.stop <= piece.next_offset
+        complete = members == whole.members
+        assert piece.start == (0 if complete else members[0][0])
         assert piece.sha256 == (bytes.fromhex(whole.sha256) if complete else b"")
-        following = whole.members[begin + len(part.members) :]
+        following = whole.members[begin + len(members) :]
         assert piece.end == (following[0][0] if following else whole.bytes)
-        assert part.raw_bytes < 1.5 * target + 8 * MIB or len(part.members) == 1
+        assert piece.raw_bytes < 1.5 * target + 8 * MIB or len(members) == 1
 
 
 def test_one_large_file_feeds_all_cores() -> None:
@@ -73,7 +81,7 @@ def test_one_large_file_feeds_all_cores() -> None:
     partitions = pack(runs([large], 0, large.end, size), size)
     assert len(partitions) == 8
     assert {len(partition) for partition in partitions} == {1}
-    assert {partition[0].part.messages for partition in partitions} == {320_000}
+    assert {partition[0].messages for partition in partitions} == {320_000}
 
 
 def test_a_partition_is_an_eighth_of_what_is_read_between_a_least_and_a_most() -> None:
@@ -86,8 +94,9 @@ def test_a_partition_is_an_eighth_of_what_is_read_between_a_least_and_a_most() -
 
 
 def test_a_file_of_more_than_one_part_is_cut_in_equal_ones() -> None:
-    halves = list(runs([data_file(0, [10] * 13)], 0, 130, 64 * MIB))
-    assert [len(half.part.members) for half in halves] in ([6, 7], [7, 6])
+    file = data_file(0, [10] * 13)
+    halves = list(runs([file], 0, 130, 64 * MIB))
+    assert [len(held(file, half)) for half in halves] in ([6, 7], [7, 6])
 
 
 def test_small_files_share_a_partition_and_count_for_being_opened() -> None:
@@ -103,8 +112,11 @@ def test_nothing_selected_gives_no_partition() -> None:
     assert pack([]) == []
 
 
-def test_a_run_holds_of_the_members_table_only_what_it_reads() -> None:
+def test_a_run_holds_nothing_of_the_members_table() -> None:
     large = data_file(0, [10] * 1000)
     piece: Run = next(runs([large], 0, large.end, 16 * MIB))
-    assert len(piece.part.members) == 2
-    assert piece.part.messages == 20
+    assert len(held(large, piece)) == 2
+    assert piece.messages == 20
+    every = next(runs([large], 0, large.end, 10**6 * MIB))
+    assert every.messages == 10_000
+    assert len(msgspec.msgpack.encode(every)) < 300

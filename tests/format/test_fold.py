@@ -11,11 +11,12 @@ from singerlake.format import fold
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.hashing import full_hash, schema_hash
 from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.model import DataFile, Manifest, NewFile, Run, StreamSchema
 from singerlake.format.transactions import (
     AddFiles,
     Change,
     Close,
+    CollectFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -44,6 +45,10 @@ def new_file(file_id: str, messages: int = 3, schema: int = 0, version: str | No
         last="2026-01-01T00:00:00.000000Z",
         members=((0, messages),),
     )
+
+
+def data_file(file_id: str, messages: int, offset: int) -> DataFile:
+    return DataFile(**msgspec.structs.asdict(new_file(file_id, messages)), offset=offset)
 
 
 def add(*files: NewFile, run: Run | None = None) -> AddFiles:
@@ -173,6 +178,58 @@ def test_a_file_retired_as_an_orphan_cannot_be_added_any_more() -> None:
     assert "orphan" in refused(manifest, add(new_file("a")))
 
 
+def test_a_retired_file_is_shown_then_deleted_then_forgotten_each_once() -> None:
+    manifest = done(born(), add(new_file("a", 3)))
+    manifest = done(manifest, ReplaceFiles(old=("a",), new=(new_file("b", 3),)))
+    manifest = done(manifest, RetireFiles(files=(("o", "x/o"),)))
+
+    def stepped(manifest: Manifest, at: str, change: CollectFiles) -> Manifest:
+        after = apply(manifest, Transaction(id=at, at=at, change=change))
+        assert isinstance(after, Manifest)
+        return after
+
+    assert "not shown" in refused(manifest, CollectFiles(deleted=("a",)))
+    assert "not deleted" in refused(manifest, CollectFiles(forgotten=("a",)))
+    manifest = stepped(manifest, "1", CollectFiles(shown=("a", "unknown")))
+    manifest = stepped(manifest, "2", CollectFiles(shown=("a", "o")))
+    assert [(file.id, file.shown) for file in manifest.retired] == [("a", "1"), ("o", "2")]
+    assert "not deleted" in refused(manifest, CollectFiles(forgotten=("a",)))
+    manifest = stepped(manifest, "3", CollectFiles(deleted=("a",)))
+    manifest = stepped(manifest, "4", CollectFiles(deleted=("a", "o")))
+    assert [(file.shown, file.deleted) for file in manifest.retired] == [("1", "3"), ("2", "4")]
+    assert "orphan" in refused(manifest, add(new_file("o")))
+    manifest = stepped(manifest, "5", CollectFiles(forgotten=("a", "unknown")))
+    assert [file.id for file in manifest.retired] == ["o"]
+    assert stepped(manifest, "6", CollectFiles(forgotten=("a",))).retired == manifest.retired
+
+
+@pytest.mark.parametrize("step", ["shown", "deleted", "forgotten"])
+def test_a_listed_file_is_never_collected(step: str) -> None:
+    manifest = done(born(), add(new_file("a")))
+    assert "are listed: a" in refused(manifest, CollectFiles(**{step: ("a",)}))
+
+
+def test_no_state_of_the_lineage_lists_a_file_that_is_being_deleted() -> None:
+    first = done(born(), add(new_file("a", 3)))
+    manifest = done(done(first, ReplaceFiles(old=("a",), new=(new_file("b", 3),))), CollectFiles(shown=("a",)))
+    deleted = done(manifest, CollectFiles(deleted=("a",)))
+    assert done(manifest, Rebase(manifest=first)).files == first.files
+    assert "being deleted: a" in refused(deleted, Rebase(manifest=first))
+    anew = Rebase(manifest=msgspec.structs.replace(first, lineage="other"))
+    assert done(deleted, anew).files == first.files
+
+
+def test_a_path_that_is_listed_is_neither_retired_nor_deleted() -> None:
+    manifest = done(born(), add(new_file("a", 3)))
+    (listed,) = manifest.files
+    assert "are listed" in refused(manifest, RetireFiles(files=(("o", listed.path),)))
+    gone = done(manifest, RetireFiles(files=(("o", "x/o"),)))
+    gone = msgspec.structs.replace(
+        gone, retired=[msgspec.structs.replace(gone.retired[0], path=listed.path, shown="2026")]
+    )
+    assert "path is listed" in refused(gone, CollectFiles(deleted=("o",)))
+
+
 def test_a_closed_stream_takes_nothing_more() -> None:
     closed = done(born(), Close(successor="log"))
     outcome = apply(closed, Transaction(id="x", at="y", change=add(new_file("a"))))
@@ -215,6 +272,7 @@ CHANGES = st.lists(
         st.tuples(st.just("add"), st.lists(st.integers(0, 12), min_size=1, max_size=4), st.integers(0, 2)),
         st.tuples(st.just("replace"), st.integers(0, 11), st.integers(1, 4)),
         st.tuples(st.just("retire"), st.lists(st.integers(0, 12), min_size=1, max_size=2), st.none()),
+        st.tuples(st.just("collect"), st.integers(0, 7), st.none()),
         st.tuples(st.just("again"), st.integers(0, 30), st.none()),
     ),
     max_size=25,
@@ -243,6 +301,13 @@ def test_no_sequence_of_changes_and_retries_moves_a_message_or_leaves_a_gap(step
             )
         elif kind == "retire":
             change = RetireFiles(files=tuple((f"f{n}", f"x/f{n}") for n in first))
+        elif kind == "collect":
+            chosen = [file for place, file in enumerate(manifest.retired) if first >> place % 3 & 1]
+            change = CollectFiles(
+                shown=tuple(file.id for file in chosen if file.shown is None),
+                deleted=tuple(file.id for file in chosen if file.shown and not file.deleted),
+                forgotten=tuple(file.id for file in chosen if file.deleted),
+            )
         else:
             continue
         history.append(change)

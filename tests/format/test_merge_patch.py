@@ -18,6 +18,7 @@ from singerlake.format.transactions import (
     AddFiles,
     Change,
     Close,
+    CollectFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -142,6 +143,13 @@ def replacements(draw: st.DrawFn) -> ReplaceFiles:
     return ReplaceFiles(old=tuple(file.id for file in files[:cut]), new=files[cut:])
 
 
+@st.composite
+def steps(draw: st.DrawFn) -> CollectFiles:
+    ids = draw(st.lists(TEXT, max_size=5, unique=True))
+    one, two = sorted((draw(st.integers(0, len(ids))), draw(st.integers(0, len(ids)))))
+    return CollectFiles(shown=tuple(ids[:one]), deleted=tuple(ids[one:two]), forgotten=tuple(ids[two:]))
+
+
 def rebase(schema: Any, name: str) -> Rebase:
     manifest = done(born(), add(new_file("a"), new_file("b")))
     manifest = done(done(manifest, RetireFiles(files=((name + "o", name),))), Close(successor=name))
@@ -155,6 +163,7 @@ CHANGES: st.SearchStrategy[Change] = (
     | st.builds(
         RetireFiles, files=st.lists(st.tuples(TEXT, TEXT), max_size=3, unique_by=lambda pair: pair[0]).map(tuple)
     )
+    | steps()
     | st.builds(RecordRun, run=RUNS)
     | st.builds(Close, successor=TEXT)
     | st.builds(rebase, JSON, TEXT)
@@ -198,6 +207,10 @@ def test_a_patch_has_null_only_for_a_file_that_goes(change: Change) -> None:
     [
         (ReplaceFiles(old=("a", "b"), new=()), {"files": {"a": None, "b": None}}),
         (RetireFiles(files=(("o", "v/o"),)), {"retired": {"o": "v/o"}}),
+        (
+            CollectFiles(shown=("s",), deleted=("d",), forgotten=("f",)),
+            {"collected": {"s": "shown", "d": "deleted", "f": "forgotten"}},
+        ),
         (Close(successor="log"), {"closed": "log"}),
         (
             AddFiles(files=(), schemas={"h": StreamSchema(schema={"a": None}, key_properties=("k",))}),

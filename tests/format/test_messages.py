@@ -54,6 +54,20 @@ def test_a_block_is_read_at_once_or_not_at_all() -> None:
         assert envelopes(line + odd) is None
 
 
+@pytest.mark.parametrize("values", [1, 2, 3, 4])
+def test_several_objects_on_a_line_are_never_made_up_for_by_others(values: int) -> None:
+    one = '{"type":"RECORD","stream":"s"}'
+    for rest in (
+        "\n" * values,
+        " \n" * values,
+        '{"type":"RECORD",\n"stream":"s"}\n',
+        '{"type":\n"RECORD"\n,"stream":"s"}\n',
+    ):
+        for block in (one * values + "\n" + rest, rest + one * values + "\n"):
+            found = envelopes(block.encode())
+            assert found is None or block == f"{one}\n" * len(found)
+
+
 @pytest.mark.parametrize("rest", ['"record":{"a":1}', '"record":{"type":"SCHEMA"}', '"record":NaN', r'"x":"\ud800"'])
 def test_kinds_are_told_apart(rest: str) -> None:
     assert is_record_line(f'{{"type":"RECORD",{rest}}}'.encode())

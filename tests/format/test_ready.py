@@ -11,7 +11,11 @@ import msgspec
 
 from singerlake.format.ready import READY, ready
 
-NEVER_DECODED = {"target_singerlake.decode.Records", "target_singerlake.decode.Message"}
+NEVER_DECODED = {
+    "singerlake.maintenance.scan.Scanned",
+    "target_singerlake.decode.Records",
+    "target_singerlake.decode.Message",
+}
 ALL_OF_THEM = """
 import importlib, pkgutil
 import msgspec, singerlake, tap_singerlake, target_singerlake

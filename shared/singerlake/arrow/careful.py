@@ -11,6 +11,7 @@ import msgspec
 from singerlake.arrow.as_written import NOT_STRICT, fit_texts, text_at
 from singerlake.arrow.columns import Field, Struct, Timestamp
 from singerlake.arrow.rows import Rows
+from singerlake.arrow.typed import holds_raw
 from singerlake.arrow.values import Lost, Misfit, fit, fit_record, parse, text_of
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 
@@ -40,6 +41,7 @@ class Careful:
         self._record = record
         self._typed = typed
         self._time = time
+        self._raw = holds_raw(record)
 
     def rows(self, data: bytes, offset: int, origin: Origin) -> Rows:
         """The rows of whole lines. Raises ``BrokenFile`` for a line that is no Singer message."""
@@ -48,6 +50,8 @@ class Careful:
         next_offset = offset
         for place, line in enumerate(data.split(b"\n")[:-1]):
             try:
+                if self._raw:
+                    line.decode()
                 message = self._typed.decode(line) if self._typed else self._message(line, place, lost)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 try:
@@ -87,6 +91,8 @@ class Careful:
     def _message(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
         try:
+            if self._raw:
+                line.decode()
             return self._as_written(line, place, lost)
         except NOT_STRICT:
             message = parse(line)

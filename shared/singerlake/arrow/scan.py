@@ -33,7 +33,7 @@ def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecod
     Raises ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile``, and what the storage raises.
     """
     for run in runs:
-        yield from _together(_scan(storage, prefix + run.part.path, run, decoder))
+        yield from _together(_scan(storage, prefix + run.path, run, decoder))
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,16 +61,16 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
-    origin = Origin(run.part.path, run.part.version, run.file_offset)
-    where = {"file": key, "id": run.part.id}
-    offset, expected = run.part.offset, run.part.messages
+    origin = Origin(run.path, run.version, run.file_offset)
+    where = {"file": key, "id": run.id}
+    offset, expected = run.offset, run.messages
     try:
         with storage.open(key, run.start, run.end) as stored:
             stream = _Weighed(stored)
             for data in inflate(stream, where=where, size=CHUNK_BYTES):
                 batch, messages = decoder.batch(data, offset, origin, first=run.first, stop=run.stop)
                 offset += messages
-                if offset > run.part.end:
+                if offset > run.next_offset:
                     break
                 if batch.num_rows:
                     yield batch
@@ -80,7 +80,7 @@ def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterat
             hint="load it again; if the file is still missing then, run 'singerlake verify'",
             file=key,
         ) from error
-    check_count(offset - run.part.offset, expected, where)
+    check_count(offset - run.offset, expected, where)
     if stream.bytes != run.end - run.start or (run.sha256 and stream.digest() != run.sha256):
         raise BrokenFile(
             "its bytes are not those that were committed",

@@ -24,9 +24,15 @@ FILE_COST = 1 << 20
 """Raw bytes that opening one more file counts as."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Consecutive members of one file, described as a ``DataFile`` describes all of them: ``offset`` is that of their
-    first message."""
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Consecutive members of one file, and which of their messages are meant. A million of them may travel to tasks, so
+    there is nothing in it that a task does not need.
+
+    ``offset`` is that of the members' first message, ``messages`` are how many they hold, in about ``raw_bytes``. Their
+    stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``). ``file_offset`` is
+    the offset of the whole file's first message. ``sha256`` is that of the stored bytes where they are the whole file,
+    and empty elsewhere.
+    """
 
     id: str
     path: str
@@ -34,29 +40,17 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int
     messages: int
     raw_bytes: int
-    members: tuple[tuple[int, int], ...]
-
-    @property
-    def end(self) -> int:
-        """The offset after their last message."""
-        return self.offset + self.messages
-
-
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A part of a file, and which of its messages are meant.
-
-    The stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``).
-    ``file_offset`` is the offset of the whole file's first message. ``sha256`` is that of the stored bytes where they
-    are the whole file, and empty elsewhere.
-    """
-
-    part: Part
     start: int
     end: int
     first: int
     stop: int
     file_offset: int
     sha256: bytes = b""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the members' last message."""
+        return self.offset + self.messages
 
 
 def partition_bytes(files: Iterable[DataFile], first: int, stop: int) -> int:
@@ -66,7 +60,9 @@ def partition_bytes(files: Iterable[DataFile], first: int, stop: int) -> int:
         meant = min(stop, file.end) - max(first, file.offset)
         if meant > 0:
             total += file.raw_bytes * meant // file.messages
-    return max(LEAST_BYTES, min(MOST_BYTES, total // WANTED))
+            if total >= WANTED * MOST_BYTES:
+                return MOST_BYTES
+    return max(LEAST_BYTES, total // WANTED)
 
 
 def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Run]:
@@ -120,8 +116,11 @@ def _whole(file: DataFile) -> Run:
     offset, messages = file.offset, 0
     for _, count in file.members:
         messages += count
-    part = Part(file.id, file.path, file.version, offset, messages, file.raw_bytes, file.members)
-    return Run(part, 0, file.bytes, offset, offset + messages, offset, bytes.fromhex(file.sha256))
+    stop = offset + messages
+    digest = bytes.fromhex(file.sha256)
+    return Run(
+        file.id, file.path, file.version, offset, messages, file.raw_bytes, 0, file.bytes, offset, stop, offset, digest
+    )
 
 
 def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
@@ -131,11 +130,21 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
         offset += count
     for _, count in members:
         messages += count
-    part = Part(file.id, file.path, file.version, offset, messages, _raw_bytes(file, begin, end), members)
-    start, stored_end, meant = members[0][0], _end(file, end - 1), (max(first, offset), min(stop, offset + messages))
-    if len(members) < len(file.members):
-        return Run(part, start, stored_end, *meant, file.offset)
-    return Run(part, 0, file.bytes, *meant, file.offset, bytes.fromhex(file.sha256))
+    whole = len(members) == len(file.members)
+    return Run(
+        id=file.id,
+        path=file.path,
+        version=file.version,
+        offset=offset,
+        messages=messages,
+        raw_bytes=_raw_bytes(file, begin, end),
+        start=0 if whole else members[0][0],
+        end=file.bytes if whole else _end(file, end - 1),
+        first=max(first, offset),
+        stop=min(stop, offset + messages),
+        file_offset=file.offset,
+        sha256=bytes.fromhex(file.sha256) if whole else b"",
+    )
 
 
 def _end(file: DataFile, member: int) -> int:
@@ -154,7 +163,7 @@ def pack(pieces: Iterable[Run], target: int = MOST_BYTES) -> list[tuple[Run, ...
     current: list[Run] = []
     size = 0
     for piece in pieces:
-        cost = piece.part.raw_bytes + FILE_COST
+        cost = piece.raw_bytes + FILE_COST
         if current and size + cost > target:
             partitions.append(tuple(current))
             current, size = [], 0
@@ -165,4 +174,4 @@ def pack(pieces: Iterable[Run], target: int = MOST_BYTES) -> list[tuple[Run, ...
     return partitions
 
 
-ready(Part, Run)
+ready(Run)

@@ -40,9 +40,24 @@ def typed_decoder(record: Struct, *, with_time: bool) -> msgspec.json.Decoder[An
     return msgspec.json.Decoder(kept | no_row | no_message)
 
 
+def value_decoder(column: Column) -> msgspec.json.Decoder[Any] | None:
+    """A decoder of one column's values, each as it is in a record; None where msgspec cannot name a field."""
+    try:
+        return msgspec.json.Decoder(_python_type(column))
+    except (ValueError, UnicodeEncodeError):
+        return None
+
+
 def is_raw(column: Column) -> bool:
     """Whether the decoder leaves a value as the JSON that it is."""
     return isinstance(column, JsonText | Variant) or (isinstance(column, Decimal) and column.number)
+
+
+def holds_raw(column: Column) -> bool:
+    """Whether the decoder leaves any of its values as JSON, and so does not look whether it is UTF-8."""
+    if isinstance(column, Struct):
+        return any(holds_raw(field.type) for field in column.fields)
+    return holds_raw(column.element) if isinstance(column, Array) else is_raw(column)
 
 
 def _struct_type(struct: Struct) -> Any:

@@ -62,6 +62,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         fields = _replace(manifest, change, transaction.at)
     elif isinstance(change, tx.RetireFiles):
         fields = _retire(manifest, change, transaction.at)
+    elif isinstance(change, tx.CollectFiles):
+        fields = _collect(manifest, change, transaction.at)
     elif isinstance(change, tx.RecordRun):
         fields = {"runs": _with_run(manifest.runs, change.run)}
     elif isinstance(change, tx.Rebase):
@@ -82,6 +84,8 @@ def _names_twice(change: tx.Change) -> bool:
         ids = [*change.old, *(file.id for file in change.new)]
     elif isinstance(change, tx.RetireFiles):
         ids = [id for id, _ in change.files]
+    elif isinstance(change, tx.CollectFiles):
+        ids = [*change.shown, *change.deleted, *change.forgotten]
     return len(set(ids)) != len(ids)
 
 
@@ -171,8 +175,7 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     for file in change.new:
         outputs.append(_listed(file, file.version, offset))
         offset += file.messages
-    start = manifest.files.place_of(replaced[0].id)
-    assert start is not None
+    start = manifest.place_of(replaced[0])
     files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
     retired = manifest.retired.extended(
         Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
@@ -188,10 +191,40 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
     listed = [id for id, _ in change.files if id in manifest.by_id]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
+    paths = {file.path for file in manifest.files}
+    listed = [path for _, path in change.files if path in paths]
+    if listed:
+        return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
     fresh = tuple(
         Retired(id=id, path=path, by=None, since=at) for id, path in change.files if id not in manifest.retired_by_id
     )
     return {"retired": manifest.retired.extended(fresh)}
+
+
+def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, Any] | Conflict:
+    """Each retired file takes these steps in order, and none twice; what is not retired any more was forgotten."""
+    shown, deleted, forgotten = map(frozenset, (change.shown, change.deleted, change.forgotten))
+    listed = [id for id in shown | deleted | forgotten if id in manifest.by_id]
+    if listed:
+        return Conflict(f"files to collect are listed: {', '.join(sorted(listed)[:5])}")
+    retired: list[Retired] = []
+    paths = {file.path for file in manifest.files} if deleted else frozenset()
+    for file in manifest.retired:
+        after = file
+        if file.id in deleted and file.path in paths:
+            return Conflict(f"file {file.id} is to be deleted, and its path is listed")
+        if file.id in forgotten:
+            if file.deleted is None:
+                return Conflict(f"file {file.id} is to be forgotten and was not deleted")
+            continue
+        if file.id in deleted and file.deleted is None:
+            if file.shown is None:
+                return Conflict(f"file {file.id} is to be deleted and was not shown as retired")
+            after = msgspec.structs.replace(file, deleted=at)
+        elif file.id in shown and file.shown is None:
+            after = msgspec.structs.replace(file, shown=at)
+        retired.append(after)
+    return {} if retired == manifest.retired else {"retired": Roll(retired)}
 
 
 def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
@@ -200,6 +233,9 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
         return Conflict("the new state is of another stream")
     if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
         return Conflict("the new state keeps the lineage and takes offsets back")
+    going = [file.id for file in manifest.retired if file.deleted is not None and file.id in base.by_id]
+    if going and base.lineage == manifest.lineage:
+        return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
     return {
         "lineage": base.lineage,
         "created": base.created,

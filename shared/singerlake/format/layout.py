@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from singerlake.errors import NameTooLong, SettingError
@@ -47,6 +48,7 @@ def to_segment(name: str) -> str:
     return encoded.replace(".", "%2E") if encoded in _RESERVED else encoded
 
 
+@lru_cache(maxsize=1024)
 def from_segment(segment: str) -> str | None:
     """The name a path segment stands for; None where no name gives this segment."""
     if not _SEGMENT.match(segment):

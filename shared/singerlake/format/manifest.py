@@ -12,8 +12,12 @@ from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
+from singerlake.format.pieces import in_pieces
 from singerlake.format.ready import ready
+from singerlake.format.roll import Roll
 
+LARGE = 64 << 20
+"""Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
 _OWN_BEGINNING = b'{"format":%d,' % FORMAT
 
 
@@ -39,13 +43,16 @@ def to_json(manifest: Manifest) -> bytes:
     return encode(manifest)
 
 
-def from_json(body: bytes, *, key: str) -> Manifest:
-    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
+    """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
+    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObject``,
+    ``UnsupportedFormat``."""
     if not body.startswith(_OWN_BEGINNING):
         check_format(body, key=key)
     try:
         with collector_paused():
-            return decode(body, Manifest)
+            large = in_pieces(body, known.files if known else Roll()) if len(body) > LARGE else None
+            return large or decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObject(
             f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key

@@ -1,9 +1,9 @@
 """Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
 
 The patches are over this document: ``files`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id -> run),
-``retired`` (id -> path), ``closed``. A merge patch cannot set anything to null, since null removes; and schemas are
-any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no order; where a change
-has one, the entry says it beside the patch.
+``retired`` (id -> path), ``collected`` (id -> step), ``closed``. A merge patch cannot set anything to null, since null
+removes; and schemas are any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no
+order; where a change has one, the entry says it beside the patch.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from singerlake.format.transactions import (
     AddFiles,
     Change,
     Close,
+    CollectFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -89,6 +90,8 @@ def file_ids(change: Change) -> tuple[str, ...]:
         return (*change.old, *(file.id for file in change.new))
     if isinstance(change, RetireFiles):
         return tuple(id for id, _ in change.files)
+    if isinstance(change, CollectFiles):
+        return (*change.shown, *change.deleted, *change.forgotten)
     return ()
 
 
@@ -103,6 +106,8 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {"files": gone | {file.id: _file_out(file) for file in change.new}}, order
     if isinstance(change, RetireFiles):
         return {"retired": dict(change.files)}, order
+    if isinstance(change, CollectFiles):
+        return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}}, order
     if isinstance(change, RecordRun):
         return {"runs": {change.run.id: _fields(change.run)}}, order
     if isinstance(change, Close):
@@ -118,6 +123,11 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
     if "retired" in patch:
         paths = _object(patch, "retired")
         return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, RetireFiles)
+    if "collected" in patch:
+        steps = _ordered(_object(patch, "collected"), order)
+        if any(step not in _STEPS for _, step in steps):
+            raise msgspec.ValidationError("a step of collection that is not known")
+        return CollectFiles(**{name: tuple(id for id, step in steps if step == name) for name in _STEPS})
     if "files" in patch:
         files = _ordered(_object(patch, "files"), order)
         new = tuple(_file_in(id, file) for id, file in files if file is not None)
@@ -130,6 +140,9 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
     if "runs" in patch:
         return RecordRun(run=_run_in(patch))
     raise msgspec.ValidationError("a patch of none of the known kinds")
+
+
+_STEPS = CollectFiles.__struct_fields__
 
 
 def _ordered(items: dict[str, Any], order: tuple[str, ...]) -> list[tuple[str, Any]]:

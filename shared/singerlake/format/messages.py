@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,7 +49,47 @@ def envelopes(block: bytes) -> list[Envelope] | None:
         found = _DECODER.decode_lines(block)
     except REFUSALS:
         return None
-    return found if len(found) == block.count(b"\n") else None
+    return found if one_a_line(len(found), block) else None
+
+
+def records(block: bytes, stream: str, *, times: bool) -> Sequence[Any] | None:
+    """One object for each line of a block of whole lines, with its ``time_extracted`` where ``times`` are wanted; None
+    unless all of them are RECORD messages of ``stream`` whose times are such. Twice as fast as ``envelopes``."""
+    decoder = _records_decoder(stream, times)
+    if decoder is None:
+        return None
+    try:
+        found = decoder.decode_lines(block)
+    except REFUSALS:
+        return None
+    return found if one_a_line(len(found), block) else None
+
+
+@lru_cache(maxsize=64)
+def _records_decoder(stream: str, times: bool) -> msgspec.json.Decoder[Any] | None:
+    """None for a name that has no UTF-8. Threads that come first together each make a type of their own, which msgspec
+    has learned whole before another thread can see it (see ``ready``)."""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("type", Literal["RECORD"]),
+        ("stream", Literal[stream]),
+    ]
+    if times:
+        fields.append(("time_extracted", datetime | None, None))
+    try:
+        return msgspec.json.Decoder(msgspec.defstruct("RecordLine", fields, gc=False))
+    except UnicodeEncodeError:
+        return None
+
+
+def one_a_line(values: int, block: bytes) -> bool:
+    """Whether so many objects that msgspec read from a block of whole lines stand one on each line: it takes several on
+    one line, one on several lines, and an empty line as none. False also where white space stands around them.
+
+    No JSON value holds a closing brace, a newline and an opening one in turn, so where every newline stands between
+    two such braces it also stands between two values.
+    """
+    borders = block.count(b"}\n{")
+    return values == borders + 1 == block.count(b"\n") and block.startswith(b"{") and block.endswith(b"}\n")
 
 
 def is_schema_line(line: bytes) -> bool:

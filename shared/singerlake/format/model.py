@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -80,13 +81,17 @@ class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
     first_seen: str
 
 
-class Retired(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is no longer listed. ``by`` is the file that replaced it; None for an orphan."""
+class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that is no longer listed. ``by`` is the file that replaced it; None for an orphan. ``shown`` is by when
+    ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the file goes, both on the storage's
+    clock."""
 
     id: str
     path: str
     by: str | None
     since: str
+    shown: str | None = None
+    deleted: str | None = None
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -96,7 +101,7 @@ class Position(msgspec.Struct, frozen=True):
     id: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
     ``retired`` may be given as any sequence; they are kept as ``Roll``."""
 
@@ -133,11 +138,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
-        return self.files[bisect_right(self.files, offset, key=_end) :]
+        return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]
 
-
-def _end(file: DataFile) -> int:
-    return file.end
+    def place_of(self, file: DataFile) -> int:
+        """The index of a listed file. Raises ``ValueError`` where it is not listed."""
+        place = bisect_left(self.files, file.offset, key=attrgetter("offset"))
+        return place if self.files[place : place + 1] == (file,) else self.files.index(file)
 
 
 ready(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)

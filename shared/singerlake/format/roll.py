@@ -26,19 +26,21 @@ _growing = threading.Lock()
 
 
 class _Shared(Generic[T]):
-    """What versions share: the items, and their places by id once somebody asked for one."""
+    """What versions share: the items, and the items by id once somebody asked for one. Which versions have an item is
+    kept of those alone that were added to the first: a million numbers take as much as a third of the index."""
 
-    __slots__ = ("index", "items")
+    __slots__ = ("added", "index", "items")
 
     def __init__(self, items: list[T]) -> None:
         self.items = items
-        self.index: dict[str, int] | None = None
+        self.added: dict[str, int] = {}
+        self.index: dict[str, T] | None = None
 
-    def places(self) -> dict[str, int]:
+    def by_id(self) -> dict[str, T]:
         if self.index is None:
             with _growing:
                 if self.index is None:
-                    self.index = {item.id: place for place, item in enumerate(self.items)}
+                    self.index = {item.id: item for item in self.items}
         return self.index
 
 
@@ -60,8 +62,9 @@ class Roll(Sequence[T], Generic[T]):
             shared = self._shared
             if len(shared.items) != self._length:
                 shared = _Shared(shared.items[: self._length])
+            shared.added.update((item.id, self._length + place) for place, item in enumerate(added))
             if shared.index is not None:
-                shared.index.update((item.id, self._length + place) for place, item in enumerate(added))
+                shared.index.update((item.id, item) for item in added)
             shared.items.extend(added)
         grown: Roll[T] = Roll.__new__(Roll)
         grown._shared = shared
@@ -73,10 +76,10 @@ class Roll(Sequence[T], Generic[T]):
         """The items by id, as a view."""
         return _ById(self)
 
-    def place_of(self, id: str) -> int | None:
-        """The index of the item with this id; None where there is none."""
-        place = self._shared.places().get(id)
-        return place if place is not None and place < self._length else None
+    def find(self, id: str) -> T | None:
+        """The item with this id; None where there is none."""
+        item = self._shared.by_id().get(id)
+        return item if self._shared.added.get(id, -1) < self._length else None
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -122,13 +125,13 @@ class _ById(Mapping[str, T]):
         self._roll = roll
 
     def __getitem__(self, id: str) -> T:
-        place = self._roll.place_of(id)
-        if place is None:
+        item = self._roll.find(id)
+        if item is None:
             raise KeyError(id)
-        return self._roll[place]
+        return item
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and self._roll.place_of(id) is not None
+        return isinstance(id, str) and self._roll.find(id) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (item.id for item in self._roll)

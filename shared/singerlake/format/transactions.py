@@ -29,6 +29,15 @@ class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     files: tuple[tuple[str, str], ...]
 
 
+class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collect_files"):
+    """Stage two of collection, in ids of retired files: those that ``manifest.json`` was seen to call retired, those
+    that are now deleted, and those deleted long enough to be forgotten. The transaction's time is the storage's."""
+
+    shown: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+
+
 class RecordRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_run"):
     """How a run stands; keyed by its id."""
 
@@ -47,7 +56,7 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
     successor: str
 
 
-Change = AddFiles | ReplaceFiles | RetireFiles | RecordRun | Rebase | Close
+Change = AddFiles | ReplaceFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,4 +67,4 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
-ready(AddFiles, ReplaceFiles, RetireFiles, RecordRun, Rebase, Close, Transaction)
+ready(AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)
