@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -196,6 +197,51 @@ def test_a_link_that_leads_out_of_the_lake_is_refused(storage: LocalStorage, tmp
     with pytest.raises(errors.AccessDenied, match="link"):
         calls[operation]()
     assert os.listdir(tmp_path / "outside") == ["secret"]
+
+
+@pytest.mark.parametrize("name", ["raw", "raw/tap", "raw/tap/v", "raw/tap/v/x"])
+def test_a_place_that_becomes_a_link_is_refused_from_then_on(storage: LocalStorage, tmp_path: Path, name: str) -> None:
+    storage.put("raw/tap/v/x", b"1")
+    assert storage.open("raw/tap/v/x").read() == b"1"
+    place = Path(storage.url) / name
+    place.rename(tmp_path / "was")
+    shutil.copytree(tmp_path / "was", tmp_path / "other") if name != "raw/tap/v/x" else (tmp_path / "other").touch()
+    place.symlink_to(tmp_path / "other")
+    for _ in range(2):
+        with pytest.raises(errors.AccessDenied, match="link"):
+            storage.open("raw/tap/v/x")
+    place.unlink()
+    (tmp_path / "was").rename(place)
+    assert storage.open("raw/tap/v/x").read() == b"1"
+
+
+@pytest.mark.parametrize("operation", ["put", "delete", "delete_all", "compose"])
+def test_nothing_is_written_through_a_link_to_the_folder_that_was_there(
+    storage: LocalStorage, tmp_path: Path, operation: str
+) -> None:
+    storage.put("raw/tap/x", b"1")
+    assert storage.open("raw/tap/x").read() == b"1"
+    (Path(storage.url) / "raw").rename(tmp_path / "outside")
+    (Path(storage.url) / "raw").symlink_to(tmp_path / "outside")
+    calls: dict[str, Callable[[], object]] = {
+        "put": lambda: storage.put("raw/tap/new", b"1"),
+        "delete": lambda: storage.delete("raw/tap/x"),
+        "delete_all": lambda: storage.delete_all(["raw/tap/x"]),
+        "compose": lambda: storage.compose("raw/tap/new", [b"1"]),
+    }
+    with pytest.raises(errors.AccessDenied, match="link"):
+        calls[operation]()
+    assert os.listdir(tmp_path / "outside" / "tap") == ["x"]
+
+
+def test_a_folder_that_is_made_again_is_read(storage: LocalStorage) -> None:
+    storage.put("raw/tap/x", b"1")
+    assert storage.open("raw/tap/x").read() == b"1"
+    shutil.rmtree(Path(storage.url) / "raw")
+    with pytest.raises(errors.MissingFile):
+        storage.open("raw/tap/x")
+    storage.put("raw/tap/x", b"2")
+    assert storage.open("raw/tap/x").read() == b"2"
 
 
 def test_a_dangling_link_is_no_object(storage: LocalStorage) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from singerlake import errors
-from singerlake.storage.port import Capabilities, Refused, Written
+from singerlake.storage.port import Beginning, Capabilities, Refused, Written
 from singerlake.storage.s3 import S3Storage
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
@@ -82,6 +82,32 @@ class TestLostReplies:
         s3.drop_reply("PUT")
         assert storage.upload("data", tmp_path / "spool").size == 4
 
+    def test_many_are_removed_in_one_request(self, s3: S3Server, storage: S3Storage) -> None:
+        for name in "abc":
+            storage.put(name, b"1")
+        s3.requests()
+        storage.delete_all(["a", "b", "absent"])
+        assert [request.method for request in s3.requests()] == ["POST"]
+        assert [entry.key for entry in storage.list("")] == ["c"]
+
+    @pytest.mark.parametrize(("status", "code"), [(501, "NotImplemented"), (400, "InvalidRequest")])
+    def test_a_store_that_removes_one_at_a_time_is_asked_so(
+        self, s3: S3Server, storage: S3Storage, status: int, code: str
+    ) -> None:
+        for name in "abc":
+            storage.put(name, b"1")
+        s3.fail("POST", status=status, code=code, times=ALWAYS)
+        s3.requests()
+        storage.delete_all(["a", "b"])
+        assert [request.method for request in s3.requests()] == ["POST", "DELETE", "DELETE"]
+        assert [entry.key for entry in storage.list("")] == ["c"]
+
+    def test_what_may_not_be_removed_is_an_error_that_says_so(self, s3: S3Server, storage: S3Storage) -> None:
+        storage.put("a", b"1")
+        s3.fail("POST,DELETE", status=403, code="AccessDenied", times=ALWAYS)
+        with pytest.raises(errors.AccessDenied, match="s3:DeleteObject"):
+            storage.delete_all(["a"])
+
     def test_a_body_that_breaks_off_is_read_again(self, s3: S3Server, storage: S3Storage) -> None:
         data = bytes(range(256)) * 2000
         storage.put("a", data)
@@ -89,6 +115,8 @@ class TestLostReplies:
         assert body(storage, "a") == data
         s3.truncate()
         assert storage.read_range("a", 1000, 400_000) == data[1000:401_000]
+        s3.truncate()
+        assert storage.beginning("a", 400_000) == Beginning(data[:400_000], len(data))
         s3.truncate()
         with storage.open("a", 100) as stream:
             assert stream.read() == data[100:]

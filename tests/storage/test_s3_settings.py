@@ -182,6 +182,7 @@ CALLS: dict[str, Callable[[Storage], object]] = {
     "replace": lambda storage: storage.put("a", b"1", if_match="x"),
     "upload": lambda storage: storage.upload("a", Path(__file__)),
     "read_range": lambda storage: storage.read_range("a", 0, 1),
+    "beginning": lambda storage: storage.beginning("a", 1),
     "open": lambda storage: storage.open("a"),
     "list": lambda storage: list(storage.list("")),
     "list_folder": lambda storage: storage.list_folder(""),

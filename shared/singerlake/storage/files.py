@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +46,14 @@ def write_durably(path: Path, body: bytes) -> None:
     """Fill a file and flush it to disk."""
     with path.open("wb") as file:
         file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def fill_durably(path: Path, data: Iterable[bytes]) -> None:
+    """Fill a file with what comes and flush it to disk."""
+    with path.open("wb") as file:
+        file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from singerlake.errors import CorruptObject
+import re
+
+from singerlake.errors import CorruptObject, MissingFile
+from singerlake.storage.port import Part
 
 TEMPORARY_PREFIX = ".tmp-"
 """Begins the names that the local adapter gives to files that are not whole yet."""
 FLOCK_NAME = ".singerlake.flock"
 """The file under whose ``flock`` the local adapter checks conditions."""
+
+
+_NO_KEY = re.compile(rf"(?:\A|/)(?:\.{{0,2}}|{re.escape(FLOCK_NAME)}|{re.escape(TEMPORARY_PREFIX)}[^/]*)(?:/|\Z)|\0")
 
 
 def is_hidden(name: str) -> bool:
@@ -18,8 +24,7 @@ def is_hidden(name: str) -> bool:
 def check_key(key: str) -> str:
     """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment or a NUL,
     or takes a name that an adapter keeps for itself."""
-    segments = key.split("/")
-    if any(segment in ("", ".", "..") or "\0" in segment or is_hidden(segment) for segment in segments):
+    if _NO_KEY.search(key):
         raise CorruptObject(
             "no object can have this key", hint="look where this name comes from and correct it there", key=key
         )
@@ -40,3 +45,8 @@ def check_conditions(if_absent: bool, if_match: str | None) -> None:
     """``ValueError`` where a write asks for both conditions, which no storage can grant."""
     if if_absent and if_match is not None:
         raise ValueError("if_absent and if_match exclude each other")
+
+
+def ends_early(part: Part) -> MissingFile:
+    """The error for an object that does not reach to the end of a part that was asked for."""
+    return MissingFile("an object ends before the part of it that is wanted", key=part.key, end=part.end)

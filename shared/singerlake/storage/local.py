@@ -8,7 +8,6 @@ a lock that nobody else can see. Symbolic links below the root are refused, so t
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import zlib
@@ -21,28 +20,26 @@ from typing import BinaryIO
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
     AccessDenied,
-    CorruptObject,
     MissingFile,
-    NameTooLong,
-    SingerlakeError,
-    StorageFull,
     StorageUnavailable,
-    UnknownOutcome,
 )
-from singerlake.storage.files import adopt, copy_durably, exclusive, sync_folder, write_durably
+from singerlake.storage.files import adopt, copy_durably, exclusive, fill_durably, sync_folder, write_durably
 from singerlake.storage.keys import (
     FLOCK_NAME,
     TEMPORARY_PREFIX,
     check_conditions,
     check_key,
     check_prefix,
+    ends_early,
     is_hidden,
 )
-from singerlake.storage.port import Capabilities, Entry, Folder, Refused, Stored, Written
+from singerlake.storage.local_errors import settle, translate
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.window import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
+_COPIED = 1 << 18
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 """Nanoseconds: the resolutions that file systems keep modification times in."""
 
@@ -60,10 +57,16 @@ class LocalStorage:
         self._clock = clock
         self._ids = ids
         self._durable: set[Path] = set()
+        self._top = str(self._root).rstrip("/")
+        self._plain_folders: dict[str, tuple[str, tuple[int, int]]] = {}
 
     @property
     def url(self) -> str:
         return str(self._root)
+
+    @property
+    def near(self) -> bool:
+        return True
 
     def capabilities(self) -> Capabilities:
         return Capabilities(conditional_put=True, conditional_delete=True)
@@ -108,23 +111,55 @@ class LocalStorage:
                     status = self._replace(temporary, target, _status(target))
         return _entry(key, status)
 
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        with self._writing(key):
+            target = self._path(key)
+            with self._temporary(target.parent) as temporary:
+                fill_durably(temporary, (data for piece in pieces for data in self._data(piece)))
+                with exclusive(self._root / FLOCK_NAME):
+                    status = self._replace(temporary, target, _status(target))
+        return _entry(key, status)
+
+    def _data(self, piece: bytes | Part) -> Iterator[bytes]:
+        if isinstance(piece, bytes):
+            yield piece
+            return
+        with self._reading(piece.key), self._path(piece.key).open("rb") as file:
+            file.seek(piece.start)
+            left = piece.size
+            while left:
+                data = file.read(min(left, _COPIED))
+                if not data:
+                    raise ends_early(piece)
+                left -= len(data)
+                yield data
+
     def read_range(self, key: str, start: int, length: int) -> bytes:
         with self._reading(key), self._path(key).open("rb") as file:
             file.seek(start)
             return file.read(length)
 
+    def beginning(self, key: str, length: int) -> Beginning:
+        with self._reading(key), self._path(key).open("rb") as file:
+            return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
+
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
-        with self._reading(key):
-            file = self._path(key).open("rb")
-            file.seek(start)
+        # Without a context around what is done a million times.
+        try:
+            file = open(self._place(key), "rb")  # noqa: SIM115  # the caller closes it
+            if start:
+                file.seek(start)
+        except OSError:
+            with self._reading(key):
+                raise
         return file if end is None else window(file, end - start)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
         check_prefix(prefix)
         folder, slash, _ = prefix.rpartition("/")
         after = os.fsencode(start_after)
-        for key, item in self._walk(folder + slash, os.fsencode(prefix), after):
-            entry = self._listed(key, item)
+        for key in self._walk(folder + slash, os.fsencode(prefix), after):
+            entry = self._listed(key)
             if entry is not None:
                 yield entry
 
@@ -132,11 +167,11 @@ class LocalStorage:
         check_prefix(prefix)
         entries: list[Entry] = []
         folders: list[str] = []
-        for name, item in self._scan(prefix):
+        for name in self._scan(prefix):
             if name.endswith("/"):
                 if self._holds_objects(prefix + name):
                     folders.append(name)
-            elif (entry := self._listed(prefix + name, item)) is not None:
+            elif (entry := self._listed(prefix + name)) is not None:
                 entries.append(entry)
         return Folder(entries=tuple(entries), folders=tuple(folders))
 
@@ -152,36 +187,78 @@ class LocalStorage:
                 if if_match is not None and _etag(present) != if_match:
                     return False
                 path.unlink()
-                _settle(path)
+                settle(path)
                 return True
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        removed: dict[Path, Path] = {}
+        try:
+            for key in keys:
+                with self._writing(key):
+                    path = self._path(key)
+                    if _status(path) is None:
+                        continue
+                    with exclusive(self._root / FLOCK_NAME):
+                        path.unlink(missing_ok=True)
+                    removed[path.parent] = path
+        finally:
+            for path in removed.values():
+                settle(path)
 
     def _path(self, key: str) -> Path:
         """Where the object is kept; refuses symbolic links on the way below the root."""
-        path = os.path.join(self._root, check_key(key))
-        root = os.path.realpath(self._root)
-        if os.path.realpath(path) != os.path.join(root, key):
-            raise AccessDenied(
-                "a symbolic link lies inside the lake, and links are not followed there",
-                hint="move what it points at into the lake, or make that place the lake_root",
-                key=key,
-                lake_root=self.url,
-            )
+        path = f"{self._top}/{check_key(key)}"
+        self._refuse_links(key, key)
         return Path(path)
 
-    def _walk(self, folder: str, prefix: bytes, after: bytes) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Keys and entries below a folder, in key order, without visiting folders that hold nothing asked for."""
-        for name, item in self._scan(folder):
+    def _place(self, key: str) -> str:
+        """As ``_path``, for reading, which is done a million times: a folder that is the one it was when no link led to
+        it needs one look, however deep it lies."""
+        folder, _, name = check_key(key).rpartition("/")
+        try:
+            place, was = self._plain_folders[folder]
+            plain = was == _identity(place)
+        except (KeyError, OSError):
+            place, plain = f"{self._top}/{folder}".rstrip("/"), False
+        if not plain:
+            self._refuse_links(key, folder)
+            with suppress(OSError):
+                self._plain_folders[folder] = place, _identity(place)
+        path = f"{place}/{name}"
+        if os.path.islink(path):
+            raise self._link(key)
+        return path
+
+    def _refuse_links(self, key: str, below: str) -> None:
+        path = self._top
+        for part in below.split("/") if below else ():
+            path = f"{path}/{part}"
+            if os.path.islink(path):
+                raise self._link(key)
+
+    def _link(self, key: str) -> AccessDenied:
+        return AccessDenied(
+            "a symbolic link lies inside the lake, and links are not followed there",
+            hint="move what it points at into the lake, or make that place the lake_root",
+            key=key,
+            lake_root=self.url,
+        )
+
+    def _walk(self, folder: str, prefix: bytes, after: bytes) -> Iterator[str]:
+        """Keys of files below a folder, in key order, without visiting folders that hold nothing asked for."""
+        for name in self._scan(folder):
             key = os.fsencode(folder + name)
             if name.endswith("/"):
                 wanted = key.startswith(prefix) or prefix.startswith(key)
                 if wanted and (key > after or after.startswith(key)):
                     yield from self._walk(folder + name, prefix, after)
             elif key.startswith(prefix) and key > after:
-                yield folder + name, item
+                yield folder + name
 
-    def _scan(self, folder: str) -> Sequence[tuple[str, os.DirEntry[str]]]:
-        """Names directly in a folder, subfolders ending in ``/``, in the byte order of the keys they lead to."""
-        found: list[tuple[str, os.DirEntry[str]]] = []
+    def _scan(self, folder: str) -> Sequence[str]:
+        """Names directly in a folder, subfolders ending in ``/``, in the byte order of the keys they lead to. Of a
+        million files, what ``os.scandir`` says of each would take a gigabyte: nothing but their names is kept."""
+        found: list[str] = []
         with suppress(MissingFile), self._reading(folder):
             path = self._path(folder[:-1]) if folder else self._root
             with os.scandir(path) as items:
@@ -191,22 +268,24 @@ class LocalStorage:
                     if item.is_symlink():
                         self._path(folder + item.name)
                     if item.is_dir():
-                        found.append((item.name + "/", item))
+                        found.append(item.name + "/")
                     elif item.is_file():
-                        found.append((item.name, item))
-        return sorted(found, key=lambda pair: os.fsencode(pair[0]))
+                        found.append(item.name)
+        found.sort(key=None if all(map(str.isascii, found)) else os.fsencode)
+        return found
 
-    def _listed(self, key: str, item: os.DirEntry[str]) -> Entry | None:
+    def _listed(self, key: str) -> Entry | None:
         """The entry of a file found by a scan; None where it is gone by now."""
         try:
-            with self._reading(key):
-                return _entry(key, item.stat())
-        except MissingFile:
+            return _entry(key, os.stat(f"{self._root}/{key}"))
+        except OSError:
+            with suppress(MissingFile), self._reading(key):
+                raise
             return None
 
     def _holds_objects(self, folder: str) -> bool:
         """Whether any object lies below; emptied folders stay on disk, but object storage would not show them."""
-        names = [name for name, _ in self._scan(folder)]
+        names = self._scan(folder)
         return any(not name.endswith("/") for name in names) or any(self._holds_objects(folder + n) for n in names)
 
     @contextmanager
@@ -251,7 +330,7 @@ class LocalStorage:
         """Give a finished temporary file its name, under the flock. From the rename on, readers may have seen it."""
         status = self._stamp(temporary, present)
         os.replace(temporary, path)
-        _settle(path)
+        settle(path)
         return status
 
     def _stamp(self, temporary: Path, present: os.stat_result | None) -> os.stat_result:
@@ -279,7 +358,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise MissingFile("no such object", key=key, lake_root=self.url) from error
         except OSError as error:
-            raise _translate(error, key, self.url) from error
+            raise translate(error, key, self.url) from error
 
     @contextmanager
     def _writing(self, key: str) -> Iterator[None]:
@@ -287,37 +366,7 @@ class LocalStorage:
         try:
             yield
         except OSError as error:
-            raise _translate(error, key, self.url) from error
-
-
-def _translate(error: OSError, key: str, root: str) -> SingerlakeError:
-    kind: type[SingerlakeError] = StorageUnavailable
-    message, hint = "the file system failed", "check the disk, then run again"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        kind, message, hint = StorageFull, "no space is left for the lake", "free space or raise the quota"
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        kind, message = AccessDenied, "the lake's folder does not permit this"
-        hint = "check its owner and mode, or change lake_root"
-    elif error.errno == errno.ENAMETOOLONG:
-        kind, message = NameTooLong, "a name is too long for the lake's file system"
-        hint = "shorten the tap id or the stream name"
-    elif isinstance(error, (NotADirectoryError, IsADirectoryError, FileExistsError)):
-        kind, message = CorruptObject, "a file stands where a folder belongs, or a folder where a file belongs"
-        hint = "move it out of the lake"
-    return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
-
-
-def _settle(path: Path) -> None:
-    """Make a rename or an unlink durable; where that fails, a crash may still undo what readers have seen."""
-    try:
-        sync_folder(path.parent)
-    except OSError as error:
-        raise UnknownOutcome(
-            "a file was changed, but its folder could not be flushed to disk",
-            hint="check the disk, then read the object back",
-            path=str(path),
-            reason=error.strerror or str(error),
-        ) from error
+            raise translate(error, key, self.url) from error
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -327,6 +376,11 @@ def _status(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _identity(folder: str) -> tuple[int, int]:
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
 
 
 def _etag(status: os.stat_result) -> str:

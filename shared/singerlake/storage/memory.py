@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import MissingFile
-from singerlake.storage.keys import check_conditions, check_key, check_prefix
-from singerlake.storage.port import Capabilities, Entry, Folder, Refused, Stored, Written
+from singerlake.storage.keys import check_conditions, check_key, check_prefix, ends_early
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class MemoryStorage:
     def url(self) -> str:
         return self._url
 
+    @property
+    def near(self) -> bool:
+        return True
+
     def capabilities(self) -> Capabilities:
         return Capabilities(conditional_put=self._conditional_put, conditional_delete=self._conditional_delete)
 
@@ -109,12 +113,28 @@ class MemoryStorage:
         self.hook(Step("upload", key, True))
         return _entry(key, stored)
 
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        check_key(key)
+        self.hook(Step("compose", key, False))
+        body = b"".join(piece if isinstance(piece, bytes) else self._part(piece) for piece in pieces)
+        with self._lock:
+            stored = self._store(key, body)
+        self.hook(Step("compose", key, True))
+        return _entry(key, stored)
+
     def read_range(self, key: str, start: int, length: int) -> bytes:
         check_key(key)
         self.hook(Step("read_range", key, False))
         body = self._existing(key)[start : start + length]
         self.hook(Step("read_range", key, True))
         return body
+
+    def beginning(self, key: str, length: int) -> Beginning:
+        check_key(key)
+        self.hook(Step("beginning", key, False))
+        body = self._existing(key)
+        self.hook(Step("beginning", key, True))
+        return Beginning(body[:length], len(body))
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         check_key(key)
@@ -165,10 +185,20 @@ class MemoryStorage:
         self.hook(Step("delete", key, True))
         return gone
 
+    def delete_all(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.delete(key)
+
     def _store(self, key: str, body: bytes) -> Stored:
         stored = Stored(body=bytes(body), etag=self._ids(), last_modified=self._clock.now())
         self._objects[key] = stored
         return stored
+
+    def _part(self, part: Part) -> bytes:
+        data = self._existing(part.key)[part.start : part.end]
+        if len(data) != part.size:
+            raise ends_early(part)
+        return data
 
     def _existing(self, key: str) -> bytes:
         with self._lock:

@@ -7,11 +7,11 @@ the UTF-8 keys. Every method may raise ``AccessDenied``, ``NoSuchBucket``, ``Sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,10 @@ class Entry:
     size: int
     last_modified: datetime
     etag: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Millions go to other processes, and what a dataclass with slots does by itself is slow.
+        return Entry, (self.key, self.size, self.last_modified, self.etag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,38 @@ class Capabilities:
     conditional_delete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first bytes of an object, and how many it has in all."""
+
+    data: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The bytes [start, end) of the object at ``key``."""
+
+    key: str
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
 class Storage(Protocol):
     """A place for objects."""
 
     @property
     def url(self) -> str:
         """The lake root as a person would write it, without credentials."""
+        ...
+
+    @property
+    def near(self) -> bool:
+        """Whether objects come from this machine, as far as can be told: a folder may be another machine's."""
         ...
 
     def capabilities(self) -> Capabilities:
@@ -95,8 +125,21 @@ class Storage(Protocol):
         storage reports. Unconditional: data file names never clash. May take the file at ``path`` away."""
         ...
 
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        """Make an object at a key that nobody else writes, of given bytes and of parts of other objects, in their
+        order, whole or not at all, in bounded memory; check the size that storage reports. The storage copies by itself
+        what it can. Unconditional, as ``upload``. ``MissingFile`` where an object is not there or ends too early.
+
+        What was composed is to be read back where it matters: a part is whatever its object holds meanwhile."""
+        ...
+
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``start``; ``MissingFile`` where there is no object."""
+        ...
+
+    def beginning(self, key: str, length: int) -> Beginning:
+        """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFile`` where
+        there is no object."""
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
@@ -113,4 +156,9 @@ class Storage(Protocol):
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""
+        ...
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        """Remove many objects, in few requests where the storage takes that; absent ones are none the less gone. Raises
+        where one is not, and others may be by then: run it again."""
         ...

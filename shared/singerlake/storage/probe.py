@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from singerlake.clock import IdSource, random_id
-from singerlake.errors import AccessDenied, ConditionNotSupported
+from singerlake.errors import AccessDenied, ConditionNotSupported, StorageUnavailable
 from singerlake.storage.port import Capabilities, Refused, Storage, Written
 
 PROBE_PREFIX = "_singerlake_probe/"
@@ -31,9 +31,23 @@ def probe(storage: Storage, *, ids: IdSource = random_id) -> Capabilities:
     return _measure(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), winners=1)
 
 
+def storage_time(storage: Storage, *, ids: IdSource = random_id) -> datetime:
+    """What time it is on the storage's clock, by an object that is written to find out and removed again."""
+    key = f"{PROBE_PREFIX}{ids()}"
+    storage.put(key, ids().encode())
+    try:
+        entry = storage.head(key)
+    finally:
+        _remove(storage, key)
+    if entry is None:
+        raise StorageUnavailable("an object that was just written is not there", hint="run again", key=key)
+    return entry.last_modified
+
+
 def _left_behind(storage: Storage) -> str | None:
     """The oldest objects of a probe that ended long before the newest one, both on the storage's clock."""
-    found = sorted(storage.list(PROBE_PREFIX), key=lambda entry: entry.last_modified)
+    entries = (entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :])
+    found = sorted(entries, key=lambda entry: entry.last_modified)
     if len(found) > 1 and found[-1].last_modified - found[0].last_modified > _LEFT_BEHIND:
         return found[0].key.rpartition("/")[0]
     return None

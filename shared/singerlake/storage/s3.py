@@ -8,17 +8,18 @@ clients would then unpack the gzip that is the file format.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import MissingFile, NoSuchBucket, SettingError, SingerlakeError, StorageUnavailable
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
-from singerlake.storage.port import Capabilities, Entry, Folder, Refused, Stored, Written
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.probe import probe
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
+from singerlake.storage.s3_compose import Composer
 from singerlake.storage.s3_errors import Meaning, is_absent, is_past_end, meaning, translate
 from singerlake.storage.s3_stream import open_stream
 from singerlake.storage.window import window
@@ -31,6 +32,7 @@ MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
 PART_SIZE = 16 << 20
 _MOST_PARTS = 10_000
+_DELETED_AT_ONCE = 1000
 _READS = 4
 
 
@@ -71,6 +73,10 @@ class S3Storage:
     @property
     def url(self) -> str:
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def near(self) -> bool:
+        return False
 
     def capabilities(self) -> Capabilities:
         with self._known.lock:
@@ -134,28 +140,25 @@ class S3Storage:
         """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object nobody lists."""
         full = self._prefix + check_key(key)
         size = path.stat().st_size
-        try:
+
+        def send() -> None:
             if size < MULTIPART_THRESHOLD:
                 with path.open("rb") as file:
                     self._clients.patient.put_object(Bucket=self._bucket, Key=full, Body=file, **self._encryption())
             else:
                 self._upload_parts(full, path, size)
-        except Exception as error:
-            cause = _client_error(error)
-            entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
-            if entry is None or entry.size != size:
-                raise self._translate(key)(cause) from error
-            return entry
-        entry = self.head(key)
-        if entry is None or entry.size != size:
-            raise StorageUnavailable(
-                "storage reports another size than was uploaded",
-                hint="run again",
-                key=key,
-                sent=size,
-                stored=entry.size if entry else None,
-            )
-        return entry
+
+        return self._sent(key, size, send)
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        """As the port says, in a multipart upload where the server copies. One that a killed process began is for the
+        bucket's lifecycle rules to remove."""
+        full = self._prefix + check_key(key)
+        size = sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
+        composer = Composer(
+            self._clients.patient, self._bucket, self._prefix, self._encryption(), self.read_range, self._translate
+        )
+        return self._sent(key, size, lambda: composer.compose(full, pieces))
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         full = self._prefix + check_key(key)
@@ -171,6 +174,19 @@ class S3Storage:
                 return b""
             raise self._translate(key)(error) from error
         return body if "ContentRange" in reply else body[start : start + length]
+
+    def beginning(self, key: str, length: int) -> Beginning:
+        full = self._prefix + check_key(key)
+
+        try:
+            reply, body = self._fetch(Key=full, Range=f"bytes=0-{max(length, 1) - 1}")
+        except Exception as error:
+            if is_past_end(error):
+                return Beginning(b"", 0)
+            raise self._translate(key)(error) from error
+        # A server may give the whole where a range was asked for.
+        size = int(reply["ContentRange"].rpartition("/")[2]) if "ContentRange" in reply else len(body)
+        return Beginning(body[: max(length, 0)], size)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         full = self._prefix + check_key(key)
@@ -217,6 +233,26 @@ class S3Storage:
         write = Write[bool](send, look, refused=False, conditional=if_match is not None)
         return settle(write, clock=self._clock, translate=self._translate(key), key=key)
 
+    def delete_all(self, keys: Sequence[str]) -> None:
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            page = keys[start : start + _DELETED_AT_ONCE]
+            # What a request for many did not do, for whatever reason, is done one by one, with all that this knows of
+            # replies that were lost; some stores know no other way.
+            for key in self._left_of(page):
+                self.delete(key)
+
+    def _left_of(self, keys: Sequence[str]) -> Sequence[str]:
+        """The keys that one request did not remove."""
+        full = {self._prefix + check_key(key): key for key in keys}
+        try:
+            reply = self._clients.single.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": [{"Key": name} for name in full], "Quiet": True}
+            )
+        except Exception:
+            # Whatever it means, one of the keys alone meets it again, and its error is explained there.
+            return keys
+        return [full[error["Key"]] for error in reply.get("Errors", ()) if error.get("Key") in full]
+
     @property
     def _clients(self) -> Clients:
         with self._lock:
@@ -243,6 +279,30 @@ class S3Storage:
             return result
         self._known.etag_form = '"{}"'
         return result
+
+    def _sent(self, key: str, size: int, send: Callable[[], None]) -> Entry:
+        """The entry of an object of ``size`` bytes that nobody else writes, once it is sent, also where only the reply
+        was lost."""
+        try:
+            send()
+        except SingerlakeError:
+            raise
+        except Exception as error:
+            cause = _client_error(error)
+            entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
+            if entry is None or entry.size != size:
+                raise self._translate(key)(cause) from error
+            return entry
+        entry = self.head(key)
+        if entry is None or entry.size != size:
+            raise StorageUnavailable(
+                "storage reports another size than was uploaded",
+                hint="run again",
+                key=key,
+                sent=size,
+                stored=entry.size if entry else None,
+            )
+        return entry
 
     def _fetch(self, **arguments: str) -> tuple[dict[str, Any], bytes]:
         """Reply and body of a GET. A body that breaks off is fetched again, which botocore does not do by itself."""

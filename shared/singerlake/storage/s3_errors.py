@@ -124,6 +124,13 @@ def is_past_end(error: Exception) -> bool:
     return isinstance(error, ClientError) and _code(error) in ("InvalidRange", "416")
 
 
+def is_unknown_request(error: Exception) -> bool:
+    """Whether storage does not know this kind of request at all."""
+    from botocore.exceptions import ClientError
+
+    return isinstance(error, ClientError) and _code(error) in ("NotImplemented", "501", "MethodNotAllowed")
+
+
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
     """This package's error for one of botocore's, with the store's own words but without secrets. What is not
     botocore's is raised as it is."""

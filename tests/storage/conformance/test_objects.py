@@ -1,67 +1,20 @@
-"""The storage contract, held by every adapter alike. A factory that cannot start fails; it is never skipped."""
+"""Objects and conditions on them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock
-from singerlake.errors import CorruptObject, MissingFile
+from singerlake.errors import CorruptObject
 from singerlake.storage.port import Refused, Storage, Written
-from tests.storage.adapters import FACTORIES, Opener
-
-ODD_KEYS = (
-    "odd/percent%3B",
-    "odd/plus+plus",
-    "odd/hash#hash",
-    "odd/space space",
-    "odd/question?mark=1&b",
-    "odd/quote\"'quote",
-    "odd/back\\slash",
-    "odd/brace{}[]*",
-    "odd/tilde~",
-    "odd/colon:colon",
-    "odd/Überschrift-日本-😀",
-    "odd/tab\there",
-    "odd/%2F",
-    "odd/-dash",
-    "odd/.dot",
-    "odd/" + "n" * 200,
-)
-
-
-@pytest.fixture(scope="module", params=sorted(FACTORIES))
-def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
-    factory: Callable[[Path], AbstractContextManager[Opener]] = FACTORIES[request.param]
-    with factory(tmp_path_factory.mktemp("conformance")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def storage(opener: Opener) -> Storage:
-    return opener.fresh()
-
-
-def written(outcome: Written | Refused) -> str:
-    assert isinstance(outcome, Written)
-    return outcome.etag
-
-
-def keys(storage: Storage, prefix: str = "", start_after: str = "") -> list[str]:
-    return [entry.key for entry in storage.list(prefix, start_after=start_after)]
-
-
-def body(storage: Storage, key: str) -> bytes | None:
-    stored = storage.get(key)
-    return stored.body if stored else None
+from tests.storage.adapters import Opener
+from tests.storage.conformance.objects import ODD_KEYS, body, keys, written
 
 
 class TestReadingAndWriting:
@@ -112,7 +65,10 @@ class TestReadingAndWriting:
             lambda: storage.head(key),
             lambda: storage.put(key, b""),
             lambda: storage.upload(key, Path(__file__)),
+            lambda: storage.compose(key, [b"data"]),
+            lambda: storage.delete_all([key]),
             lambda: storage.read_range(key, 0, 1),
+            lambda: storage.beginning(key, 1),
             lambda: storage.open(key),
             lambda: storage.delete(key),
         ]
@@ -186,6 +142,14 @@ class TestConditions:
     def test_delete_of_an_absent_key_is_done(self, storage: Storage) -> None:
         assert storage.delete("absent") is True
 
+    def test_many_are_removed_whether_or_not_they_are_there(self, storage: Storage) -> None:
+        keys = [f"folder {number}/ü+%20&'{number}" for number in range(3)]
+        for key in (*keys, "kept"):
+            storage.put(key, b"1")
+        storage.delete_all([*keys[:2], "absent/a", keys[2]])
+        storage.delete_all([])
+        assert [entry.key for entry in storage.list("")] == ["kept"]
+
     def test_a_conditional_delete_leaves_what_another_wrote(self, opener: Opener, storage: Storage) -> None:
         old = written(storage.put("a", b"1"))
         new = written(storage.put("a", b"2"))
@@ -220,105 +184,6 @@ class TestConditions:
     def test_processes_racing_to_create_have_one_winner_for_each_key(self, opener: Opener, storage: Storage) -> None:
         won = opener.race_to_create(storage, [f"new/{number}" for number in range(10)], workers=4)
         assert sorted(won) == [f"new/{number}" for number in range(10)]
-
-
-class TestListing:
-    def test_keys_come_in_the_byte_order_of_their_utf8(self, storage: Storage) -> None:
-        names = ["a", "a-b", "a.b", "a0", "aa", "b", "é", "日", "😀", "\ufb01", "Z", "_", "~", "%41"]
-        for folder in ("l/", "l/x/", "l/x-/", "l/x./", "l/x0/"):
-            for name in names:
-                storage.put(folder + name, b"")
-        expected = sorted(
-            (f + n for f in ("l/", "l/x/", "l/x-/", "l/x./", "l/x0/") for n in names), key=lambda key: key.encode()
-        )
-        assert keys(storage, "l/") == expected
-
-    def test_a_prefix_may_end_in_the_middle_of_a_name(self, storage: Storage) -> None:
-        for key in ("ab/1", "abc/1", "abc/2", "b"):
-            storage.put(key, b"")
-        assert keys(storage, "ab") == ["ab/1", "abc/1", "abc/2"]
-        assert keys(storage, "abc/1") == ["abc/1"]
-        assert keys(storage, "nothing/here") == []
-
-    def test_start_after_is_exclusive_and_need_not_exist(self, storage: Storage) -> None:
-        for key in ("p/a", "p/b/1", "p/b/2", "p/c"):
-            storage.put(key, b"")
-        assert keys(storage, "p/", "p/a") == ["p/b/1", "p/b/2", "p/c"]
-        assert keys(storage, "p/", "p/b/1") == ["p/b/2", "p/c"]
-        assert keys(storage, "p/", "p/b") == ["p/b/1", "p/b/2", "p/c"]
-        assert keys(storage, "p/", "p/bb") == ["p/c"]
-        assert keys(storage, "p/", "z") == []
-
-    def test_one_level_shows_objects_and_folders(self, storage: Storage) -> None:
-        for key in ("t/a", "t/z", "t/f/1", "t/f/2", "t/g/h/i", "t-/x"):
-            storage.put(key, b"12")
-        folder = storage.list_folder("t/")
-        assert [(entry.key, entry.size) for entry in folder.entries] == [("t/a", 2), ("t/z", 2)]
-        assert folder.folders == ("f/", "g/")
-        assert storage.list_folder("").folders == ("t-/", "t/")
-        assert storage.list_folder("t/none/") == storage.list_folder("none/")
-
-    def test_more_than_a_page_of_keys_is_listed_whole(self, opener: Opener, storage: Storage) -> None:
-        expected = [f"many/{number:05d}" for number in range(1050)]
-        opener.fill(storage, expected)
-        assert keys(storage, "many/") == expected
-        assert len(storage.list_folder("many/").entries) == 1050
-        assert keys(storage, "many/", "many/01047") == ["many/01048", "many/01049"]
-
-    @settings(max_examples=15, deadline=None)
-    @given(
-        names=st.sets(
-            st.lists(st.sampled_from(["a", "b", "a-", "a.b", "A"]), min_size=1, max_size=3).map("/".join), max_size=6
-        ),
-        prefix=st.sampled_from(["", "a", "a/", "a/b", "A/a"]),
-        after=st.sampled_from(["", "a", "a/b", "a-/a", "b"]),
-    )
-    def test_listing_is_filtering_and_sorting(self, opener: Opener, names: set[str], prefix: str, after: str) -> None:
-        storage = opener.fresh()
-        kept = {name for name in names if not any(other.startswith(name + "/") for other in names)}
-        for name in kept:
-            storage.put(name, b"")
-        wanted = sorted(name for name in kept if name.startswith(prefix) and name > after)
-        assert keys(storage, prefix, after) == wanted
-
-
-class TestPartsAndUploads:
-    BODY = bytes(range(256)) * 40
-
-    @pytest.mark.parametrize(("start", "length"), [(0, 1), (5, 0), (100, 256), (10_200, 100), (10_240, 5), (99_999, 5)])
-    def test_a_range_is_a_slice(self, storage: Storage, start: int, length: int) -> None:
-        storage.put("a", self.BODY)
-        assert storage.read_range("a", start, length) == self.BODY[start : start + length]
-
-    @pytest.mark.parametrize(
-        ("start", "end"),
-        [(0, None), (3, None), (10_239, None), (10_240, None), (0, 10), (5, 10_000), (7, 7), (9, 99_999)],
-    )
-    def test_a_stream_is_a_slice_too(self, storage: Storage, start: int, end: int | None) -> None:
-        storage.put("a", self.BODY)
-        with storage.open("a", start, end) as stream:
-            first = stream.read(7)
-            assert first + stream.read() == self.BODY[start:end]
-            assert stream.read(1) == b""
-
-    def test_parts_of_an_absent_object_are_a_missing_file(self, storage: Storage) -> None:
-        with pytest.raises(MissingFile, match="absent"):
-            storage.read_range("absent", 0, 1)
-        with pytest.raises(MissingFile, match="absent"):
-            storage.open("absent")
-
-    def test_an_uploaded_file_is_an_object(self, storage: Storage, tmp_path: Path) -> None:
-        path = tmp_path / "spool"
-        path.write_bytes(self.BODY)
-        entry = storage.upload("data/file.singer.gz", path)
-        assert (entry.key, entry.size) == ("data/file.singer.gz", len(self.BODY))
-        assert storage.head("data/file.singer.gz") == entry
-        assert body(storage, "data/file.singer.gz") == self.BODY
-
-    def test_an_empty_file_uploads(self, storage: Storage, tmp_path: Path) -> None:
-        path = tmp_path / "spool"
-        path.write_bytes(b"")
-        assert storage.upload("data/empty", path).size == 0
 
 
 def _race(calls: list[Callable[[], Written | Refused]]) -> list[Written | Refused]:
