@@ -9,7 +9,9 @@ import secrets
 import time
 from collections.abc import Callable, Hashable
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+Answer = TypeVar("Answer")
 
 IdSource = Callable[[], str]
 """Gives a fresh identity at each call: 16 characters of lower-case base32hex, 80 random bits."""
@@ -49,6 +51,15 @@ class SystemClock:
 
     def jitter(self) -> float:
         return random.random()
+
+
+def attended(work: Callable[[], Answer]) -> tuple[Answer, float]:
+    """What ``work`` gives, and for which share of its time this thread ran: the rest it waited, for a disk, a network
+    or another thread."""
+    began, ran = time.perf_counter(), time.thread_time()
+    answer = work()
+    ran, took = time.thread_time() - ran, time.perf_counter() - began
+    return answer, min(1.0, ran / took) if took else 1.0
 
 
 def random_id() -> str:

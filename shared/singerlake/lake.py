@@ -332,10 +332,14 @@ class LakeStream:
                 provenance = self.provenance(file)
             except MissingFile:
                 continue
+            if provenance is None:
+                continue
             offset = file.offset
-            for original, messages in provenance.replaces if provenance else ():
+            for original, messages in provenance.replaces:
                 yield original, offset, file.id
                 offset += messages
+            for between, before in provenance.through:
+                yield between, file.offset + before, file.id
 
     def provenance(self, file: DataFile) -> Provenance | None:
         """Which files a vacuumed file replaced; None for a file that a target wrote. Raises ``MissingFile``."""

@@ -107,12 +107,13 @@ class Lock:
         self.acquire()
         done = threading.Event()
         heart = threading.Thread(target=self._beat, args=(done,), name="singerlake-lock", daemon=True)
-        heart.start()
         try:
+            heart.start()
             yield self
         finally:
             done.set()
-            heart.join()
+            if heart.ident is not None:
+                heart.join()
             self.release()
 
     def acquire(self) -> None:

@@ -26,6 +26,9 @@ IN_A_DATABASE = ("dynamodb", "postgres")
 KINDS = (*ON_THE_LAKE, *IN_A_DATABASE)
 
 
+BORN = "2026-01-01T00:00:00.000000Z"
+
+
 @dataclass
 class Place:
     """One lake in memory with one stream ``s`` of the tap ``t``. Every ``store()`` is another writer's or reader's."""
@@ -46,7 +49,12 @@ class Place:
 
     def first(self, stream: str = "s") -> Manifest:
         return fold.empty(
-            tap="t", stream=stream, store=self.kind, lineage=self.ids(), created="2026", transaction_id=self.ids()
+            tap="t",
+            stream=stream,
+            store=self.kind,
+            lineage=self.ids(),
+            created=BORN,
+            transaction_id=self.ids(),
         )
 
     def born(self, stream: str = "s") -> Loaded:

@@ -19,6 +19,7 @@ from singerlake.format.transactions import (
     AddFiles,
     Change,
     Close,
+    CollectFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -63,7 +64,7 @@ def test_a_birth_an_addition_a_replacement_and_a_retirement_are_in_the_tables(pl
 @st.composite
 def changes(draw: st.DrawFn, state: Manifest, fresh: Any) -> Change:
     """A change that fits ``state``, or nearly."""
-    kinds = ["add", "add", "add", "retire", "run", "rebase", "again"]
+    kinds = ["add", "add", "add", "retire", "run", "rebase", "again", "collect"]
     if len(state.files):
         kinds += ["replace", "replace", "rebase"]
     kind = draw(st.sampled_from(kinds))
@@ -78,6 +79,13 @@ def changes(draw: st.DrawFn, state: Manifest, fresh: Any) -> Change:
         return add(new_file(draw(st.sampled_from([*known, "x"])), 3), new_file(fresh(), 1))
     if kind == "retire":
         return RetireFiles(files=tuple((fresh(), "x/y") for _ in range(draw(st.integers(1, 3)))))
+    if kind == "collect":
+        chosen = [file for file in state.retired if draw(st.booleans())]
+        return CollectFiles(
+            shown=tuple(file.id for file in chosen if file.shown is None),
+            deleted=tuple(file.id for file in chosen if file.shown and not file.deleted),
+            forgotten=(*(file.id for file in chosen if file.deleted), *draw(st.sampled_from([(), ("unknown",)]))),
+        )
     if kind == "run":
         return RecordRun(run=Run(id="r1", writer="w", started="2026", status=draw(st.sampled_from(["done", "failed"]))))
     if kind == "replace":

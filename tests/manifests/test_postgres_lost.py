@@ -10,7 +10,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import StorageUnavailable, UnknownOutcome
 from singerlake.format.model import Run
-from singerlake.format.transactions import Close, RecordRun, RetireFiles
+from singerlake.format.transactions import Close, CollectFiles, RecordRun, RetireFiles
 from singerlake.manifests import postgres_session
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres_schema import create_schema
@@ -74,12 +74,12 @@ def test_a_birth_whose_reply_is_lost_is_one(
     assert place.state() == born.manifest
 
 
-def test_what_was_forgotten_when_the_reply_was_lost_is_counted(
+def test_a_step_of_collection_whose_reply_was_lost_is_taken_once(
     by_proxy: PostgresPlace, place: PostgresPlace, proxy: FaultProxy
 ) -> None:
-    by_proxy.committed(by_proxy.born(), RetireFiles(files=(("o", "x/o"),)))
+    base = by_proxy.committed(by_proxy.born(), RetireFiles(files=(("o", "x/o"),)))
     fault = proxy.drop("^COMMIT", after=True)
-    assert by_proxy.store().forget(["o"]) == 1
+    by_proxy.committed(base, CollectFiles(shown=("o",)))
     assert fault.hits == 1
     assert consistent(place).transaction.number == 2
 

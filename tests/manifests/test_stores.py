@@ -13,7 +13,7 @@ from singerlake.format import fold, layout
 from singerlake.format.fold import Conflict
 from singerlake.format.manifest import from_json, to_json
 from singerlake.format.model import Manifest, Retired, Run, StreamSchema
-from singerlake.format.transactions import AddFiles, Close, Rebase, RecordRun, ReplaceFiles, RetireFiles
+from singerlake.format.transactions import AddFiles, Close, CollectFiles, Rebase, RecordRun, ReplaceFiles, RetireFiles
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Outdated, Pending
 from tests.format.test_fold import add, check_log, new_file
@@ -197,6 +197,39 @@ def test_an_orphan_that_was_retired_cannot_be_added_and_one_that_was_replaced_is
     place.committed(base, add(new_file("a", 3)))
     assert place.listed() == ["a2"]
     assert [(gone.id, gone.by) for gone in place.state().retired] == [("orphan", None), ("a", "a2")]
+
+
+def test_what_is_retired_is_shown_then_deleted_then_forgotten(place: Place) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3), new_file("b", 2)))
+    base = place.committed(base, ReplaceFiles(old=("a", "b"), new=(new_file("ab", 5),)))
+    base = place.committed(base, RetireFiles(files=(("o", "v/o"),)), CollectFiles(shown=("a", "b")))
+    assert [file.shown is not None for file in place.state().retired] == [True, True, False]
+    base = place.committed(base, CollectFiles(shown=("o",), deleted=("a",)))
+    assert place.state() == base.manifest
+    assert [file.deleted is not None for file in base.manifest.retired] == [True, False, False]
+    old = base
+    base = place.committed(base, CollectFiles(deleted=("b", "o"), forgotten=("a",)))
+    assert [file.id for file in place.state().retired] == ["b", "o"]
+    place.committed(old, add(new_file("c")))
+    assert [file.id for file in place.state().retired] == ["b", "o"]
+    assert place.listed() == ["ab", "c"]
+
+
+@pytest.mark.parametrize(
+    "change", [CollectFiles(shown=("c",)), CollectFiles(deleted=("a",)), CollectFiles(shown=("a",), forgotten=("a",))]
+)
+def test_a_step_of_collection_that_does_not_fit_is_a_conflict(place: Place, change: CollectFiles) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3), new_file("c")))
+    base = place.committed(base, ReplaceFiles(old=("a",), new=(new_file("b", 3),)))
+    assert isinstance(place.commit(base, change), Conflict)
+    assert place.state().retired == base.manifest.retired
+
+
+def test_a_step_of_collection_that_was_taken_is_not_committed_again(place: Place) -> None:
+    base = place.committed(place.born(), RetireFiles(files=(("o", "v/o"),)))
+    first = place.committed(base, CollectFiles(shown=("o",)))
+    again = place.committed(base, CollectFiles(shown=("o",)))
+    assert again.manifest.retired == first.manifest.retired
 
 
 def test_runs_are_kept_by_their_id(place: Place) -> None:

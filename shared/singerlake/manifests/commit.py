@@ -6,7 +6,7 @@ from singerlake.clock import Clock
 from singerlake.errors import StorageUnavailable, TooManyConflicts, UnknownOutcome
 from singerlake.format.fold import Conflict
 from singerlake.format.model import Manifest, NewFile
-from singerlake.format.transactions import AddFiles, Change, ReplaceFiles, Transaction
+from singerlake.format.transactions import AddFiles, Change, CollectFiles, ReplaceFiles, Transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100
@@ -84,14 +84,27 @@ def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock
 
 
 def is_done(manifest: Manifest, change: Change) -> bool:
-    """Whether the files a change adds are all in the state already, so that it must not be committed again."""
+    """Whether all that a change is to do to files is in the state already, so that it must not be committed again."""
     if isinstance(change, AddFiles):
         files = change.files
     elif isinstance(change, ReplaceFiles):
         files = change.new
+    elif isinstance(change, CollectFiles):
+        return _collected(manifest, change)
     else:
         return False
     return bool(files) and all(_known(manifest, file) for file in files)
+
+
+def _collected(manifest: Manifest, change: CollectFiles) -> bool:
+    if any(id in manifest.by_id for id in (*change.shown, *change.deleted, *change.forgotten)):
+        return False
+    steps = ((change.shown, "shown"), (change.deleted, "deleted"), (change.forgotten, "id"))
+    for ids, mark in steps:
+        there = [manifest.retired_by_id[id] for id in ids if id in manifest.retired_by_id]
+        if any(mark == "id" or getattr(file, mark) is None for file in there):
+            return False
+    return True
 
 
 def _known(manifest: Manifest, file: NewFile) -> bool:

@@ -10,9 +10,10 @@ import msgspec
 from singerlake.errors import UnknownOutcome
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import check_own, from_json, to_json
+from singerlake.format.manifest import check_own, to_json
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Transaction
+from singerlake.manifests.at_hand import note, read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
 from singerlake.storage.port import Refused, Storage
@@ -50,23 +51,24 @@ class LockfileStore:
         stored = self._storage.get(self._key)
         if stored is None:
             return None
-        manifest = from_json(stored.body, key=self._key)
+        return self._own(read_manifest(stored.body, key=self._key), stored.etag)
+
+    def _own(self, manifest: Manifest, etag: str) -> Loaded | None:
         if manifest.closed == self.kind:
             return None
-        return Loaded(
-            check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key), stored.etag
-        )
+        return Loaded(check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key), etag)
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
-        stored = self._storage.get(self._key)
+        note(manifest)
+        there = self._storage.head(self._key)
         if self.exclusive:
             self._storage.put(self._key, to_json(manifest))
-        elif stored is None:
+        elif there is None:
             self._storage.put(self._key, to_json(manifest), if_absent=True)
         elif self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
-            self._storage.put(self._key, to_json(manifest), if_match=stored.etag)
+            self._storage.put(self._key, to_json(manifest), if_match=there.etag)
         loaded = self.load()
         if loaded is None:
             raise UnknownOutcome(
@@ -78,9 +80,11 @@ class LockfileStore:
         """The state in ``manifest.json``: there is nothing less to read. Where the stream has gone on in another store,
         ``base``, closed in favour of that one."""
         stored = self._storage.get(self._key)
-        found = from_json(stored.body, key=self._key) if stored else None
-        if stored is None or found is None or found.store == self.kind:
-            return self.load()
+        if stored is None:
+            return None
+        found = read_manifest(stored.body, key=self._key)
+        if found.store == self.kind:
+            return self._own(found, stored.etag)
         check_own(found, tap=self._tap, stream=self._stream, store=None, key=self._key)
         return Loaded(msgspec.structs.replace(base.manifest, closed=found.store), stored.etag)
 

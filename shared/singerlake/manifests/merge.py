@@ -25,6 +25,7 @@ from singerlake.format.transactions import (
     AddFiles,
     Change,
     Close,
+    CollectFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -239,7 +240,7 @@ class MergeStore:
                 settled = self._records.may_hold(state, each.name, each.time)
                 if _took_effect(state, each.change) or (settled and isinstance(each.change, RecordRun)):
                     self._records.outcomes[id] = None
-                elif settled and isinstance(each.change, AddFiles | ReplaceFiles | RetireFiles):
+                elif settled and isinstance(each.change, AddFiles | ReplaceFiles | RetireFiles | CollectFiles):
                     self._records.outcomes[id] = Conflict("it was void for a reason that was trimmed since")
                 else:
                     self._gone.add(id)

@@ -18,10 +18,11 @@ from singerlake.errors import CorruptObject, ForeignManifest
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import check_own, from_json
+from singerlake.format.manifest import check_own
 from singerlake.format.model import Manifest
 from singerlake.format.ready import ready
 from singerlake.format.transactions import Rebase, Transaction
+from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
 from singerlake.storage.port import Storage
@@ -223,7 +224,7 @@ class NumberedStore:
         stored = self._storage.get(self._key)
         if found is None or stored is None:
             return None
-        manifest = from_json(stored.body, key=self._key)
+        manifest = read_manifest(stored.body, key=self._key)
         try:
             record = decode(found[1], Record)
         except msgspec.DecodeError:

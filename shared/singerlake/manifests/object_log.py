@@ -12,9 +12,10 @@ from singerlake.clock import IdSource
 from singerlake.errors import ConditionNotSupported, CorruptObject
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.manifest import check_own, from_json, to_json
+from singerlake.format.manifest import check_own, to_json
 from singerlake.format.model import Manifest
 from singerlake.format.ready import ready
+from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage, Stored, Written
@@ -75,8 +76,7 @@ class ObjectLog:
         """``manifest.json``; where it is gone, was put back to an older state or still is that of a store which was
         closed in favour of this one, the snapshot that the floor names. A state that was closed is this store's last
         one: the floor may be its successor's by now, which lies in the same place."""
-        stored = self._storage.get(self._manifest_key)
-        manifest = from_json(stored.body, key=self._manifest_key) if stored else None
+        manifest = self._read(self._manifest_key)
         if manifest is not None and manifest.closed == self._kind:
             manifest = None
         if manifest is not None and manifest.closed is not None:
@@ -87,11 +87,9 @@ class ObjectLog:
             if manifest is not None and manifest.transaction.number >= floor.floor:
                 break
             key = self._prefix + floor.snapshot
-            snapshot = self._storage.get(key)
+            snapshot = self._read(key)
             if snapshot is not None:
-                return check_own(
-                    from_json(snapshot.body, key=key), tap=self._tap, stream=self._stream, store=None, key=key
-                )
+                return check_own(snapshot, tap=self._tap, stream=self._stream, store=None, key=key)
             if floor == before:
                 raise CorruptObject(
                     "the snapshot that the log's floor names is gone",
@@ -104,12 +102,11 @@ class ObjectLog:
 
     def snapshot(self, manifest: Manifest) -> None:
         key = self._log + layout.log_snapshot_name(manifest.transaction.number)
-        body = to_json(manifest)
-        self._storage.put(key, body, if_absent=True)
-        stored = self._storage.get(key)
-        if stored is None and self._superseded(manifest.transaction.number):
+        self._storage.put(key, to_json(manifest), if_absent=True)
+        there = self._read(key)
+        if there is None and self._superseded(manifest.transaction.number):
             return
-        if stored is None or from_json(stored.body, key=key).transaction != manifest.transaction:
+        if there is None or there.transaction != manifest.transaction:
             raise CorruptObject("a snapshot does not read back as written", hint="nothing was removed", key=key)
 
     def floor(self) -> int:
@@ -179,6 +176,10 @@ class ObjectLog:
             raise CorruptObject(
                 f"not a log's floor: {error}", hint="restore it; nothing was changed", key=key
             ) from error
+
+    def _read(self, key: str) -> Manifest | None:
+        stored = self._storage.get(key)
+        return read_manifest(stored.body, key=key) if stored else None
 
     def _key(self, number: int) -> str:
         return self._log + layout.log_name(number)

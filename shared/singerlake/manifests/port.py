@@ -8,6 +8,7 @@ from typing import Protocol
 from singerlake.format.fold import Conflict
 from singerlake.format.model import Manifest
 from singerlake.format.transactions import Transaction
+from singerlake.manifests.at_hand import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,9 @@ class Loaded:
 
     manifest: Manifest
     mark: str
+
+    def __post_init__(self) -> None:
+        note(self.manifest)
 
 
 @dataclass(frozen=True, slots=True)

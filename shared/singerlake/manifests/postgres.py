@@ -8,18 +8,23 @@ than race.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Clock, IdSource
 from singerlake.errors import CorruptObject
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.manifest import check_own
-from singerlake.format.model import Manifest, Position, Retired
-from singerlake.format.transactions import AddFiles, Rebase, RecordRun, ReplaceFiles, RetireFiles, Transaction
-from singerlake.manifests import postgres_collection as collection
+from singerlake.format.model import Manifest, Position
+from singerlake.format.transactions import (
+    AddFiles,
+    CollectFiles,
+    Rebase,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
@@ -195,24 +200,6 @@ class PostgresStore:
                 self._trim_to(up_to)
         return Trimmed(floor=floor if count or oldest is None else oldest - 1, transactions=count, keys=count)
 
-    def unreferenced(self, older_than: timedelta) -> Iterator[Retired]:
-        """The files that lost their last reference at least so long ago, on the database's clock: what the second
-        stage of collection may remove. Goes on rightly while what it gave is forgotten."""
-        return collection.unreferenced(self._session, self._table_id, older_than)
-
-    def forget(self, ids: Sequence[str]) -> int | Conflict:
-        """Take retired files out of the state once they are deleted for good; how many there were. A Conflict, and
-        nothing done, where one of them is listed. Counts as a transaction of the stream."""
-        id, at = self._ids(), timestamp(self._clock.now())
-        aim: list[Position] = []
-
-        def work(connection: Connection) -> Done[int | Conflict]:
-            done, position = collection.forget(connection, self._table_id, ids, transaction=id, at=at)
-            aim[:] = [position] if position is not None else []
-            return done
-
-        return self._session.write(work, lambda connection: self._has(connection, aim[0]))
-
     def close(self) -> None:
         """Close the connections that this process holds idle; the store can still be used."""
         self._session.close()
@@ -224,7 +211,7 @@ class PostgresStore:
         if base.transaction == head.position:
             return self._checked(base, head)
         # What replaces the whole state, or ends it, was meant for the state its author saw.
-        fits_any = isinstance(transaction.change, (AddFiles, ReplaceFiles, RetireFiles, RecordRun))
+        fits_any = isinstance(transaction.change, (AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun))
         if not fits_any or head.number - base.transaction.number > _LONGEST_TAIL:
             return None
         tail = read_tail(connection, self._table_id, base, head)

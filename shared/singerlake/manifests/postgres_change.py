@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.format.exact_json import encode
 from singerlake.format.model import DataFile, Manifest, Retired
-from singerlake.format.transactions import AddFiles, Change, Close, RecordRun, ReplaceFiles, RetireFiles, Transaction
+from singerlake.format.transactions import (
+    AddFiles,
+    Change,
+    Close,
+    CollectFiles,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.postgres_connection import driver
 from singerlake.manifests.postgres_errors import not_the_state
@@ -33,12 +42,13 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delta:
     """Rows that change, in the order of their change: files that lose their reference, retired ones that are forgotten
-    (ids), files that get a reference, files that are without one from now on."""
+    (ids), files that get a reference, files that are without one from now on, retired ones that took a step."""
 
     unlisted: Sequence[DataFile] = ()
     forgotten: Sequence[str] = ()
     listed: Sequence[DataFile] = ()
     retired: Sequence[Retired] = ()
+    marked: Sequence[Retired] = ()
 
 
 def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
@@ -49,11 +59,16 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
         return Delta(listed=after.files[len(before.files) :])
     if isinstance(change, RetireFiles):
         return Delta(retired=after.retired[len(before.retired) :])
+    if isinstance(change, CollectFiles):
+        before_by_id = before.retired_by_id
+        return Delta(
+            forgotten=[id for id in change.forgotten if id in before_by_id],
+            marked=[file for file in after.retired if file != before_by_id[file.id]],
+        )
     if isinstance(change, ReplaceFiles):
         if after.files is before.files:
             return Delta()
-        start = before.files.place_of(change.old[0])
-        assert start is not None
+        start = before.place_of(before.by_id[change.old[0]])
         return Delta(
             unlisted=before.files[start : start + len(change.old)],
             listed=after.files[start : start + len(change.new)],
@@ -117,12 +132,19 @@ _LIST = """
     SELECT %s, new.* FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS new
 """
 _RETIRE = """
-    INSERT INTO files AS old (table_id, number, file_id, path, "by", since, place, updated)
-    SELECT %s, %s, new.*, now() FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[]) AS new
+    INSERT INTO files AS old (table_id, number, file_id, path, "by", since, shown, deleted, place, updated)
+    SELECT %s, %s, new.*, now() FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::bigint[]) AS new
     ON CONFLICT (table_id, file_id) WHERE updated <> 'infinity' DO UPDATE SET
-        path = excluded.path, "by" = excluded."by", since = excluded.since, number = excluded.number,
-        place = excluded.place
+        path = excluded.path, "by" = excluded."by", since = excluded.since, shown = excluded.shown,
+        deleted = excluded.deleted, number = excluded.number, place = excluded.place
 """
+_MARK = """
+    UPDATE files AS old SET shown = new.shown, deleted = new.deleted
+    FROM unnest(%s::text[], %s::text[], %s::text[]) AS new(file_id, shown, deleted)
+    WHERE table_id = %s AND updated <> 'infinity' AND old.file_id = new.file_id
+"""
+_RETIRED = ("id", "path", "by", "since", "shown", "deleted")
 _LOG = "INSERT INTO transactions (table_id, number, id, at, kind, body) VALUES (%s, %s, %s, %s, %s, %s)"
 _MOVE_HEAD = """
     UPDATE streams SET number = %(number)s, transaction_id = %(id)s, lineage = %(lineage)s, created = %(created)s,
@@ -169,9 +191,12 @@ def write_change(
             run(_REFER, (table_id, *places, [file.path for file in files]))
             run(_LIST, (table_id, *places, [ascii_json(file) for file in files]))
         for start, page in enumerate(_pages(changed.retired)):
-            columns = [[getattr(file, name) for file in page] for name in ("id", "path", "by", "since")]
+            columns = [[getattr(file, name) for file in page] for name in _RETIRED]
             numbers = range(start * _PAGE, start * _PAGE + len(page))
             run(_RETIRE, (table_id, number, *columns, list(numbers)))
+        for marked in _pages(changed.marked):
+            marks = [[getattr(file, name) for file in marked] for name in ("id", "shown", "deleted")]
+            expected.append((run(_MARK, (*marks, table_id)), len(marked)))
         run(_LOG, (table_id, number, entry.id, entry.at, entry.kind, entry.body))
         expected.append((run(_NEW_HEAD if before is None else _MOVE_HEAD, _head(table_id, before, after)), 1))
     if any(cursor.rowcount != rows for cursor, rows in expected):

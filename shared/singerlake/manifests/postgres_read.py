@@ -45,7 +45,7 @@ _FILES = """
     ) AS page
 """
 _RETIRED = """
-    SELECT file_id, path, "by", since, number, place FROM files
+    SELECT file_id, path, "by", since, shown, deleted, number, place FROM files
     WHERE table_id = %s AND updated <> 'infinity' AND (number, place) > (%s, %s)
     ORDER BY number, place LIMIT %s
 """
@@ -152,8 +152,11 @@ def _retired(connection: Connection, table_id: str) -> list[Retired]:
     retired: list[Retired] = []
     after = (-1, -1)
     while rows := connection.execute(_RETIRED, (table_id, *after, _PAGE)).fetchall():
-        retired.extend(Retired(id=id, path=path, by=by, since=since) for id, path, by, since, _, _ in rows)
-        after = rows[-1][4:]
+        retired.extend(
+            Retired(id=id, path=path, by=by, since=since, shown=shown, deleted=deleted)
+            for id, path, by, since, shown, deleted, _, _ in rows
+        )
+        after = rows[-1][-2:]
     return retired
 
 

@@ -50,13 +50,14 @@ CREATE TABLE files (
     "offset" bigint,
     "by" text,
     since text,
+    shown text,
+    deleted text,
     number bigint,
     place bigint
 );
 CREATE UNIQUE INDEX files_referenced ON files (table_id, "offset", file_id) WHERE updated = 'infinity';
 CREATE UNIQUE INDEX files_retired ON files (table_id, file_id) WHERE updated <> 'infinity';
 CREATE INDEX files_retired_in_order ON files (table_id, number, place) WHERE updated <> 'infinity';
-CREATE INDEX files_unreferenced ON files (table_id, updated, file_id) WHERE updated <> 'infinity';
 
 CREATE TABLE transactions (
     table_id text COLLATE "C" NOT NULL,

@@ -6,9 +6,14 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
+
 from singerlake.errors import MissingFile, TooManyConflicts
-from singerlake.format.manifest import check_own, from_json, to_json
-from singerlake.format.model import Manifest
+from singerlake.format.exact_json import decode
+from singerlake.format.manifest import check_own, to_json
+from singerlake.format.model import Manifest, Position
+from singerlake.format.ready import ready
+from singerlake.manifests.at_hand import read_manifest
 from singerlake.storage.port import Storage, Written
 
 BEHIND = timedelta(hours=1)
@@ -21,6 +26,8 @@ _BEGINNING = re.compile(
     rb'\{"format":1,.*?"store":"([a-z0-9_]+)".*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}', re.DOTALL
 )
 _ATTEMPTS = 20
+_LARGE = 1 << 15
+"""Files of a manifest from which on memory matters more than a request."""
 
 
 def is_due(
@@ -57,27 +64,59 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
     Raises ``ForeignManifest`` where another tap's, stream's or store's manifest is there, ``CorruptObject``,
     ``UnsupportedFormat``, ``TooManyConflicts``.
     """
-    body = to_json(manifest)
     conditional = storage.capabilities().conditional_put
+    large = len(manifest.files) + len(manifest.retired) >= _LARGE
     for _ in range(_ATTEMPTS):
-        stored = storage.get(key)
-        if (
-            stored is not None
-            and _number(from_json(stored.body, key=key), manifest, key) >= manifest.transaction.number
-        ):
+        there = _there(storage, key, manifest, large=large)
+        if there is not None and there.number >= manifest.transaction.number:
             return
         if not conditional:
-            storage.put(key, body)
+            storage.put(key, to_json(manifest))
             return
-        if stored is None:
-            outcome = storage.put(key, body, if_absent=True)
+        if there is None:
+            outcome = storage.put(key, to_json(manifest), if_absent=True)
         else:
-            outcome = storage.put(key, body, if_match=stored.etag)
+            outcome = storage.put(key, to_json(manifest), if_match=there.etag)
         if isinstance(outcome, Written):
             return
     raise TooManyConflicts(
         "other writers kept publishing this stream's manifest", hint="run again; nothing is lost", key=key
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    number: int
+    etag: str
+
+
+class _Beginning(msgspec.Struct, frozen=True):
+    tap: str
+    stream: str
+    store: str
+    transaction: Position
+
+
+def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There | None:
+    """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
+    without holding another state beside this one."""
+    entry = storage.head(key) if large else None
+    beginning = _beginning(storage, key) if entry else None
+    own = (like.tap, like.stream, like.store)
+    if entry and beginning and (beginning.tap, beginning.stream, beginning.store) == own:
+        return _There(beginning.transaction.number, entry.etag)
+    stored = storage.get(key)
+    if stored is None:
+        return None
+    return _There(_number(read_manifest(stored.body, key=key), like, key), stored.etag)
+
+
+def _beginning(storage: Storage, key: str) -> _Beginning | None:
+    try:
+        found = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
+    except MissingFile:
+        return None
+    return decode(found.group(0) + b"}", _Beginning) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +141,7 @@ def published(storage: Storage, key: str) -> Published | None:
     stored = storage.get(key)
     if stored is None:
         return None
-    manifest = from_json(stored.body, key=key)
+    manifest = read_manifest(stored.body, key=key)
     return Published(manifest.store, manifest.transaction.number)
 
 
@@ -110,7 +149,7 @@ def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
     """Before a birth: raise ``ForeignManifest`` where ``key`` holds what ``manifest`` must not follow."""
     stored = storage.get(key)
     if stored is not None:
-        _number(from_json(stored.body, key=key), manifest, key)
+        _number(read_manifest(stored.body, key=key), manifest, key)
 
 
 def _number(found: Manifest, like: Manifest, key: str) -> int:
@@ -118,3 +157,6 @@ def _number(found: Manifest, like: Manifest, key: str) -> int:
     handed_over = found.closed == like.store and found.lineage == like.lineage
     check_own(found, tap=like.tap, stream=like.stream, store=None if handed_over else like.store, key=key)
     return found.transaction.number
+
+
+ready(_Beginning)

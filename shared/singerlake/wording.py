@@ -1,0 +1,32 @@
+"""Names, sizes and counts as people read them, on a terminal and on a page. Pure."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def shown(text: str) -> str:
+    """``text`` with everything that is not printable, and so could move the cursor, colour or reorder the line,
+    as a Python escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def size(count: int) -> str:
+    """Bytes for the eye, in powers of 1,000."""
+    amount, unit = float(count), 0
+    while amount >= 999.5 and unit < len(_UNITS) - 1:
+        amount /= 1000
+        unit += 1
+    return f"{amount:.1f} {_UNITS[unit]}" if unit and amount < 99.95 else f"{amount:.0f} {_UNITS[unit]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 file``, ``1,234 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def cut(text: str, most: int) -> str:
+    """``text`` with at most ``most`` characters, the last of them an ellipsis where some are left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,86 @@
+"""Publishing, of large manifests too, of which only the beginning is read: forward only, and never over another's."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from singerlake.errors import ForeignManifest
+from singerlake.format.manifest import from_json
+from singerlake.format.model import Manifest
+from singerlake.manifests import publish
+from singerlake.manifests.publish import publish_manifest
+from singerlake.storage.memory import MemoryStorage, Step
+from tests.fakes import FakeClock, counting_ids
+from tests.format.test_fold import add, born, done, new_file
+
+KEY = "raw/t/s/manifest.json"
+
+
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
+    if request.param:
+        monkeypatch.setattr(publish, "_LARGE", 0)
+    return MemoryStorage(clock=FakeClock(), ids=counting_ids())
+
+
+def there(storage: MemoryStorage) -> Manifest:
+    stored = storage.get(KEY)
+    assert stored is not None
+    return from_json(stored.body, key=KEY)
+
+
+def states(name: str = 'q"\\\u2028') -> list[Manifest]:
+    """Three states of a stream, one after the other, whose names need escapes."""
+    first = msgspec.structs.replace(born(), tap=name, stream=name)
+    second = done(first, add(new_file("a")))
+    return [first, second, done(second, add(new_file("b")))]
+
+
+def test_it_goes_forward_only(storage: MemoryStorage) -> None:
+    one, two, three = states()
+    for state, expected in ((one, one), (three, three), (two, three), (three, three)):
+        publish_manifest(storage, KEY, state)
+        assert there(storage) == expected
+
+
+def test_a_newer_state_that_comes_meanwhile_stays(storage: MemoryStorage) -> None:
+    one, two, three = states()
+    publish_manifest(storage, KEY, one)
+    waiting = [three]
+
+    def other(step: Step) -> None:
+        if step.operation == "put" and not step.done and waiting:
+            publish_manifest(storage, KEY, waiting.pop())
+
+    storage.hook = other
+    publish_manifest(storage, KEY, two)
+    assert there(storage) == three
+
+
+@pytest.mark.parametrize("change", [{"tap": "other"}, {"stream": "other"}, {"store": "other"}])
+def test_what_is_another_s_is_not_replaced(storage: MemoryStorage, change: dict[str, str]) -> None:
+    one, two, _ = states()
+    publish_manifest(storage, KEY, msgspec.structs.replace(one, **change))
+    before = there(storage)
+    with pytest.raises(ForeignManifest):
+        publish_manifest(storage, KEY, two)
+    assert there(storage) == before
+
+
+def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> None:
+    one, two, _ = states()
+    publish_manifest(storage, KEY, msgspec.structs.replace(one, store="before", closed=two.store))
+    publish_manifest(storage, KEY, two)
+    assert there(storage) == two
+
+
+def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "_LARGE", 0)
+    storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
+    one, two, _ = states()
+    publish_manifest(storage, KEY, one)
+    asked: list[str] = []
+    storage.hook = lambda step: asked.append(step.operation)
+    publish_manifest(storage, KEY, two)
+    assert "get" not in asked
