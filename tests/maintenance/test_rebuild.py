@@ -19,9 +19,13 @@ from singerlake.format.model import Manifest, NewFile
 from singerlake.format.selection import select
 from singerlake.format.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.choose import content_id
-from singerlake.maintenance.rebuild import data_files, in_parallel
+from singerlake.maintenance import choose
+from singerlake.maintenance.engine import Threads
+from singerlake.maintenance.found import content_id
+from singerlake.maintenance.parallel import in_parallel
 from singerlake.maintenance.scan import scan
+from singerlake.maintenance.survey import data_files
+from singerlake.singer_file import FileHeader
 from singerlake.storage.memory import Step
 from tests.fakes import START
 from tests.lakes import build_stream
@@ -99,7 +103,7 @@ def test_files_are_in_the_order_of_their_headers_whatever_else_they_are(order: l
     shelf = Shelf()
     for number in order:
         shelf.original(number)
-    assert shelf.numbers(shelf.rebuild(threads=threads).manifest) == [1, 2, 3, 4]
+    assert shelf.numbers(shelf.rebuild(engine=Threads(shelf.storage, threads)).manifest) == [1, 2, 3, 4]
 
 
 def test_the_order_is_created_then_run_then_seq(shelf: Shelf) -> None:
@@ -234,6 +238,27 @@ def test_other_content_under_the_same_id_is_kept_under_an_id_of_its_own(shelf: S
         file_id(1),
         content_id(scan(shelf.storage.open(PREFIX + "a/x.singer.gz"), key="k").sha256),
     }
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_the_order_is_the_same_however_many_files_are_sorted_at_once(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    for number, created in enumerate((5, 3, 3, 9, 1, 3, 7), 1):
+        shelf.original(number, created=created)
+    shelf.put(8, gzip.compress(schema_line() + record(8)), path="x/by-hand.singer.gz")
+    all_at_once = shelf.rebuild().manifest.files
+    monkeypatch.setattr(choose, "_SORTED", at_once)
+    assert shelf.rebuild().manifest.files == all_at_once
+    assert [file.id for file in all_at_once[1:]] == [file_id(number) for number in (5, 2, 3, 6, 1, 7, 4)]
+
+
+@pytest.mark.parametrize("created", ["2026-01-01T00:00:00.000000+05:00Z", "2026-01-01T00:00:00.00000Z0", "", "Z"])
+def test_a_header_whose_time_is_none_counts_from_when_the_file_was_stored(shelf: Shelf, created: str) -> None:
+    head = FileHeader(id=file_id(1), created=created, run="r", seq=1)
+    shelf.put(1, file_bytes([numbered(1, 1)], extra=msgspec.json.encode(head)))
+    (file,) = shelf.rebuild().manifest.files
+    assert (file.first, file.last) == (timestamp(START),) * 2
 
 
 def test_foreign_files_are_taken_in_by_their_name_or_their_content(shelf: Shelf) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObject, StreamClosed
 from singerlake.format import layout
+from singerlake.format.transactions import Close, Transaction
 from singerlake.maintenance.repair import Repair
 from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.manifests.commit import await_settled
+from singerlake.manifests.port import Loaded, Pending
 from tests.manifests.stores import IN_A_DATABASE, KINDS, Place, make_place
 from tests.manifests.test_any_writer import upload, writer
 
@@ -94,3 +97,29 @@ def test_a_database_that_lost_its_history_is_given_a_new_one(
     assert after.transaction.number > number
     goes_on(place, tmp_path)
     assert place.lake.stream("t", "s").snapshot() == place.state()
+
+
+def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: Place, tmp_path: Path) -> None:
+    begun(place, tmp_path)
+
+    def moved(_: Repair) -> None:
+        store = place.store()
+        base = store.load()
+        assert base is not None
+        outcome = store.commit(base, Transaction(id="close", at="2026-01-01T00:00:00Z", change=Close(successor="log")))
+        if isinstance(outcome, Pending):
+            outcome = await_settled(store, base, outcome, clock=place.clock)
+        assert isinstance(outcome, Loaded)
+
+    with pytest.raises(StreamClosed, match="'log'") as raised:
+        repair_stream(
+            place.storage,
+            place.store(),
+            "t",
+            "s",
+            Wish(adopt=True),
+            clock=place.clock,
+            ids=place.ids,
+            planned=moved,
+        )
+    assert "store migrate" in str(raised.value)

@@ -128,6 +128,13 @@ def test_keys_that_differ_are_told() -> None:
 def test_what_looks_renamed_has_the_same_type_and_a_like_name(before: Any, after: Any, renamed: list[Renamed]) -> None:
     found = compare(schema(**before), schema(**after))
     assert list(found.renamed) == renamed
+
+
+@pytest.mark.parametrize(("count", "told"), [(200, 200), (300, 0)])
+def test_of_schemas_that_share_little_none_is_said_to_look_renamed(count: int, told: int) -> None:
+    before, after = ({f"property_{name}_{n:04}": INTEGER for n in range(count)} for name in ("old", "new"))
+    found = compare(schema(**before), schema(**after))
+    assert (len(found.removed), len(found.added), len(found.renamed)) == (count, count, told)
     assert len(found.removed) == len([name for name in before if name not in after])
 
 

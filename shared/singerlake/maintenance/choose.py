@@ -6,43 +6,22 @@ covered exactly once; where no choice does that, so that each is covered at leas
 
 from __future__ import annotations
 
-import base64
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from heapq import merge
+from operator import attrgetter
 
-from singerlake.clock import parse_timestamp, timestamp
+import msgspec
+
 from singerlake.format import layout
+from singerlake.format.model import DataFile
 from singerlake.maintenance.cover import cover
 from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.scan import Scanned
+from singerlake.maintenance.found import Found, content_id
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A sound data file of one stream. ``path`` is relative to the stream's folder, ``sources`` are the files whose
-    messages it holds, ``(id, messages)``: itself alone unless it was vacuumed."""
-
-    id: str
-    path: str
-    modified: datetime
-    scanned: Scanned
-    sources: tuple[tuple[str, int], ...]
-
-    @property
-    def created(self) -> str:
-        """When its writer began it, RFC 3339 UTC; for a file without header, when it was stored."""
-        header = self.scanned.header
-        moment = parse_timestamp(header.created) if header else None
-        return timestamp(moment or self.modified)
-
-    @property
-    def order(self) -> tuple[str, str, int, str, str]:
-        """Its place among the files of a stream: the writers' clocks, then the run and the number in it."""
-        header = self.scanned.header
-        run, seq = (header.run, header.seq) if header else ("", 0)
-        return self.created, run, seq, self.id, self.path
+_SORTED = 1 << 14
+"""Files that are sorted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +29,30 @@ class Choice:
     """The files of a stream in order; those whose messages all lie in them, each with the id of the chosen file that
     holds its first ones; and what was odd."""
 
-    files: tuple[Found, ...]
+    files: list[Found]
     covered: tuple[tuple[Found, str], ...]
     findings: tuple[Finding, ...]
 
 
-def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
-    """A scanned file with its identity: its own header's, else its name's, else one derived from its content."""
-    provenance, header = scanned.provenance, scanned.header
-    if provenance is not None:
-        return Found(provenance.id, path, modified, scanned, provenance.replaces)
-    own = header.id if header else layout.file_id_in(path) or content_id(scanned.sha256)
-    return Found(own, path, modified, scanned, ((own, scanned.messages),))
-
-
-def content_id(sha256: str) -> str:
-    """A file identity derived from content, the same for every copy: 16 characters of lower-case base32hex."""
-    return base64.b32hexencode(bytes.fromhex(sha256)[:10]).decode("ascii").lower()
-
-
 def distinct(
-    found: Iterable[Found], *, prefix: str, listed: Mapping[str, str] | None = None
+    found: Sequence[Found], *, prefix: str, listed: Mapping[str, DataFile] | None = None
 ) -> tuple[list[Found], list[Finding]]:
     """``found`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
     under an id of its own, since one of the two would be lost otherwise.
 
-    ``listed`` says which content a manifest means by an id (id -> sha256); without that, it is the fullest.
+    ``listed`` are the files of a manifest by id, which say the content that it means by one; without that, it is the
+    fullest.
     """
     known = listed or {}
+    repeated = _repeated(file.id for file in found)
     groups: dict[str, list[Found]] = defaultdict(list)
-    for file in found:
-        groups[file.id].append(file)
     kept: list[Found] = []
+    for file in found:
+        (groups[file.id] if file.id in repeated else kept).append(file)
     findings: list[Finding] = []
     for own, group in groups.items():
-        group.sort(key=lambda file: (known.get(own) != file.scanned.sha256, *_fullest(file)))
+        meant = known[own].sha256 if own in known else None
+        group.sort(key=lambda file: (meant != file.said.sha256, *_fullest(file)))
         kept += _without_copies(group, prefix, findings)
     return kept, findings
 
@@ -96,20 +64,45 @@ def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozen
     The answer depends on the set of files only, never on the order in which they are given.
     """
     ranked = sorted(files, key=lambda file: (file.id, file.path))
-    chosen, overlapping = cover([_held(file) for file in ranked], done)
+    dropped, overlapping = _covered(ranked, done)
     findings = [
         Finding("repeated", prefix + ranked[at].path, "holds messages that another file holds too; both are needed")
         for at in overlapping
     ]
-    ordered = sorted((ranked[at] for at in chosen), key=lambda file: file.order)
-    holder = {source: file.id for file in reversed(ordered) for source, _ in file.sources}
-    taken = set(chosen)
-    covered = tuple(
-        (file, holder[file.sources[0][0]])
-        for at, file in enumerate(ranked)
-        if at not in taken and file.sources[0][0] in holder
-    )
-    return Choice(tuple(ordered), covered, tuple(findings))
+    ordered = _in_order([file for at, file in enumerate(ranked) if at not in dropped])
+    left = [ranked[at] for at in sorted(dropped)]
+    asked = {file.sources[0][0] for file in left}
+    holder = {source: file.id for file in reversed(ordered) for source, _ in file.sources if source in asked}
+    covered = tuple((file, holder[file.sources[0][0]]) for file in left if file.sources[0][0] in holder)
+    return Choice(ordered, covered, tuple(findings))
+
+
+def _in_order(files: Sequence[Found]) -> list[Found]:
+    """In the order of a rebuild, by a few thousand of their keys at a time: those of a million take as much as half of
+    what is sorted."""
+    runs = [sorted(files[at : at + _SORTED], key=attrgetter("order")) for at in range(0, len(files), _SORTED)]
+    return list(merge(*runs, key=attrgetter("order")))
+
+
+def _covered(files: Sequence[Found], done: frozenset[str]) -> tuple[set[int], list[int]]:
+    """Those that ``cover`` leaves out, and those that hold what others hold, by index. It is asked only about files
+    that have a source in common with others or with ``done``: of a million there are few."""
+    common = _repeated(source for file in files for source, _ in file.sources)
+    tied = [
+        at for at, file in enumerate(files) if any(source in common or source in done for source, _ in file.sources)
+    ]
+    chosen, overlapping = cover([_held(files[at]) for at in tied], done)
+    dropped = set(tied).difference(tied[at] for at in chosen)
+    return dropped, [tied[at] for at in overlapping]
+
+
+def _repeated(texts: Iterable[str]) -> set[str]:
+    """Those that come more than once."""
+    seen: set[str] = set()
+    again: set[str] = set()
+    for text in texts:
+        (again if text in seen else seen).add(text)
+    return again
 
 
 def _held(file: Found) -> dict[str, int]:
@@ -121,25 +114,21 @@ def _held(file: Found) -> dict[str, int]:
 
 def _fullest(file: Found) -> tuple[int, bool, str]:
     """The fullest first, then one that is called by its id, then the one whose path comes first."""
-    return -file.scanned.messages, layout.file_id_in(file.path) != file.id, file.path
+    return -file.messages, layout.file_id_in(file.path) != file.id, file.path
 
 
 def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding]) -> list[Found]:
     kept: list[Found] = []
     for file in group:
-        twin = next((known for known in kept if _has_all_of(known.scanned, file.scanned)), None)
+        twin = next((known for known in kept if known.has_all_of(file)), None)
         if twin is not None:
             findings.append(Finding("duplicate", prefix + file.path, f"a copy of {twin.path}; left out"))
         elif not kept:
             kept.append(file)
         else:
-            own = content_id(file.scanned.sha256)
-            kept.append(replace(file, id=own, sources=((own, file.scanned.messages),)))
+            own = content_id(file.said.sha256)
+            kept.append(msgspec.structs.replace(file, id=own, replaces=()))
             findings.append(
                 Finding("clash", prefix + file.path, f"other content than {kept[0].path} under its id; taken as {own}")
             )
     return kept
-
-
-def _has_all_of(whole: Scanned, part: Scanned) -> bool:
-    return whole.content == part.content or part.content in whole.cuts

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from singerlake.arrow.json_schema import columns_of
 from singerlake.format.model import Manifest
 
 
@@ -41,8 +41,13 @@ def versions_of(manifest: Manifest) -> list[Version]:
                 files=len(files),
                 records=sum(file.records for file in files),
                 bytes=sum(file.bytes for file in files),
-                properties=len(columns_of([schema.schema]).fields),
+                properties=_count(schema.schema),
                 key_properties=tuple(schema.key_properties),
             )
         )
     return sorted(found, key=lambda each: each.first_offset)
+
+
+def _count(schema: Any) -> int:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return len(properties) if isinstance(properties, dict) else 0

@@ -34,7 +34,7 @@ from singerlake.format import layout
 from singerlake.format.model import Manifest, Position
 from singerlake.format.transactions import Close, Transaction
 from singerlake.lock import Lock, LockSettings
-from singerlake.maintenance.rebuild import data_files
+from singerlake.maintenance.survey import data_files
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published

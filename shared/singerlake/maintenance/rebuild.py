@@ -1,35 +1,29 @@
 """A stream's manifest from its data files alone.
 
 Nothing but the files' own bytes decides: identity, version, counts and order come from their headers and messages,
-never from where they lie or what they are called. ``survey`` reads, ``rebuilt`` is pure.
+never from where they lie or what they are called. ``rebuilt`` is pure.
 """
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from singerlake.errors import BrokenFile, MissingFile
 from singerlake.format import layout
 from singerlake.format.fold import empty
 from singerlake.format.hashing import hash_among
 from singerlake.format.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
-from singerlake.maintenance.choose import Found, choose, distinct, identify
+from singerlake.maintenance.batches import consumed
+from singerlake.maintenance.choose import choose, distinct
+from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.scan import Scanned, scan
-from singerlake.storage.port import Entry, Storage
-
-THREADS = 8
-"""Files read at once unless told otherwise; each holds a few MiB."""
-
-Progress = Callable[[int], None]
-"""Called on the caller's thread with the stored bytes of each file once it has been read."""
+from singerlake.maintenance.found import Found
+from singerlake.maintenance.parallel import Progress
+from singerlake.maintenance.survey import Survey, data_files, survey
+from singerlake.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +31,6 @@ class Rebuilt:
     """A stream's state made anew, and what was odd on the way."""
 
     manifest: Manifest
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What a stream's folder holds: the sound data files, and findings about the others."""
-
-    found: tuple[Found, ...]
     findings: tuple[Finding, ...]
 
 
@@ -57,97 +43,55 @@ def rebuild_manifest(
     lineage: str | None,
     created: str,
     transaction_id: str,
-    threads: int = THREADS,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Rebuilt:
     """The state of a stream from all of its data files, under a new ``lineage`` (None: in memory, for a reader).
 
     Broken files are left out and reported; files are chosen so that every source is covered, exactly once where that
-    can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). Raises what storage raises.
+    can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
+    process by default. Raises what storage raises.
     """
-    surveyed = survey(storage, tap, stream, data_files(storage, tap, stream), threads=threads, progress=progress)
+    surveyed = survey(
+        storage, tap, stream, consumed(data_files(storage, tap, stream)), engine=engine, progress=progress
+    )
     birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
     return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
 
 
-def data_files(storage: Storage, tap: str, stream: str) -> list[Entry]:
-    """Every object that lies where the data files of a stream lie."""
-    prefix = layout.stream_prefix(tap, stream)
-    return [entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :])]
+def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | None = None) -> Rebuilt:
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
 
-
-def survey(
-    storage: Storage,
-    tap: str,
-    stream: str,
-    entries: Iterable[Entry],
-    *,
-    threads: int = THREADS,
-    progress: Progress | None = None,
-) -> Survey:
-    """Read data files of one stream in parallel. Raises what storage raises."""
-    prefix = layout.stream_prefix(tap, stream)
-    found: list[Found] = []
-    findings: list[Finding] = []
-
-    def read(entry: Entry) -> tuple[Entry, Scanned | Finding]:
-        return entry, read_file(storage, entry.key, stream)
-
-    schemas: dict[bytes, StreamSchema] = {}
-    for entry, outcome in in_parallel(read, entries, threads=threads):
-        if isinstance(outcome, Finding):
-            findings.append(outcome)
-        else:
-            schema = schemas.setdefault(_text(outcome.schema), outcome.schema)
-            found.append(identify(entry.key[len(prefix) :], entry.last_modified, replace(outcome, schema=schema)))
-        if progress is not None:
-            progress(entry.size)
-    return Survey(tuple(found), tuple(findings))
-
-
-def _text(schema: StreamSchema) -> bytes:
-    return json.dumps(msgspec.structs.asdict(schema)).encode("utf-8", "surrogatepass")
-
-
-def read_file(storage: Storage, key: str, stream: str) -> Scanned | Finding:
-    """What one data file says, or why it cannot be a file of ``stream``."""
-    try:
-        with storage.open(key) as body:
-            scanned = scan(body, key=key)
-    except BrokenFile as error:
-        return Finding("broken", key, f"{error.message}; left out")
-    except MissingFile:
-        return Finding("vanished", key, "was there when the folder was listed, and is not any more")
-    if scanned.stream != stream:
-        return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
-    if not scanned.messages:
-        return Finding("empty", key, "holds no message but its schema; left out", problem=False)
-    return scanned
-
-
-def rebuilt(surveyed: Survey, birth: Manifest) -> Rebuilt:
-    """What the stream would be had its files been committed to ``birth``, a state without files, one by one."""
+    Takes what was found out of ``surveyed``, file by file: a million of them and the state of them must not stand
+    beside each other. Nor are files kept twice that are as they are in ``former``, files by id.
+    """
     prefix = layout.stream_prefix(birth.tap, birth.stream)
-    files, copies = distinct(surveyed.found, prefix=prefix)
+    files, copies = distinct(list(consumed(surveyed.found)), prefix=prefix)
     choice = choose(files, prefix=prefix)
+    files.clear()
     versions: dict[str, str] = {}
     schemas: dict[str, SchemaVersion] = {}
+    latest: dict[str, StreamSchema] = {}
     listed: list[DataFile] = []
     offset = 0
     hashes = Hashes({})
-    for file in choice.files:
-        new = describe(file, hashes.of(file.scanned.schema))
-        versions.setdefault(new.version, f"v{len(versions) + 1}")
-        before = schemas.get(new.version)
-        schemas[new.version] = SchemaVersion(
-            schema=file.scanned.schema.schema,
-            key_properties=file.scanned.schema.key_properties,
-            bookmark_properties=file.scanned.schema.bookmark_properties,
-            first_offset=before.first_offset if before else offset,
-            first_seen=before.first_seen if before else file.created,
-        )
-        listed.append(place(new, offset))
-        offset += new.messages
+    for file in consumed(choice.files):
+        version = hashes.of(file.schema)
+        if file.schema is not latest.get(version):
+            latest[version] = file.schema
+            versions.setdefault(version, f"v{len(versions) + 1}")
+            before = schemas.get(version)
+            schemas[version] = SchemaVersion(
+                schema=file.schema.schema,
+                key_properties=file.schema.key_properties,
+                bookmark_properties=file.schema.bookmark_properties,
+                first_offset=before.first_offset if before else offset,
+                first_seen=before.first_seen if before else file.said.created,
+            )
+        placed = place(file, version, offset)
+        known = former.get(file.id) if former else None
+        listed.append(known if known is not None and known == placed else placed)
+        offset += file.messages
     manifest = msgspec.structs.replace(
         birth,
         next_offset=offset,
@@ -180,43 +124,28 @@ class Hashes:
 
 def describe(file: Found, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
-    scanned = file.scanned
-    return NewFile(
-        id=file.id,
-        path=file.path,
-        version=version,
-        messages=scanned.messages,
-        records=scanned.records,
-        bytes=scanned.bytes,
-        raw_bytes=scanned.raw_bytes,
-        sha256=scanned.sha256,
-        first=scanned.first or file.created,
-        last=scanned.last or file.created,
-        members=scanned.members,
-    )
+    return NewFile(**_facts(file, version))
 
 
-def place(file: NewFile, offset: int) -> DataFile:
-    """``file`` at an offset of the log."""
-    return DataFile(**{name: getattr(file, name) for name in file.__struct_fields__}, offset=offset)
+def place(file: Found, version: str, offset: int) -> DataFile:
+    """A file at an offset of the log."""
+    return DataFile(**_facts(file, version), offset=offset)
 
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-
-
-def in_parallel(work: Callable[[Item], Answer], items: Iterable[Item], *, threads: int) -> Iterator[Answer]:
-    """``work`` done on each item by up to ``threads`` threads; answers in the order of the items, few of them waiting
-    at any time. The first exception ends it."""
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="singerlake-read") as pool:
-        waiting: deque[Future[Answer]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) >= 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+def _facts(file: Found, version: str) -> dict[str, Any]:
+    said = file.said
+    first, last = said.first or said.created, said.last or said.created
+    return {
+        "id": file.id,
+        "path": file.path,
+        "version": version,
+        "messages": file.messages,
+        "records": said.records,
+        "bytes": said.bytes,
+        "raw_bytes": said.raw_bytes,
+        "sha256": said.sha256,
+        "first": first,
+        # Of a million files with one record each, a second text of the same time would take 80 MB.
+        "last": first if last == first else last,
+        "members": said.members,
+    }

@@ -14,9 +14,12 @@ from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.model import DataFile, Manifest
 from singerlake.format.transactions import AddFiles, Rebase, Transaction
-from singerlake.maintenance.choose import Found, choose, distinct
+from singerlake.maintenance.choose import choose, distinct
 from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.rebuild import Hashes, Survey, describe, place, rebuilt
+from singerlake.maintenance.found import Found
+from singerlake.maintenance.rebuild import Hashes, describe, place, rebuilt
+from singerlake.maintenance.survey import Survey
+from singerlake.maintenance.tally import NONE, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,15 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Repair:
     """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
-    commit: the state is as it should be, or (``before`` None) is to be created."""
+    commit: the state is as it should be, or (``before`` None) is to be created. ``read`` is what was read of the data
+    files, ``noted`` what a journal says was read before."""
 
     before: Manifest | None
     after: Manifest
     change: Rebase | AddFiles | None
     findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
 
     @property
     def difference(self) -> Difference:
@@ -67,16 +73,17 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
     ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may
     never have been committed, so that their messages come twice.
     """
-    made = rebuilt(surveyed, birth)
+    made = rebuilt(surveyed, birth, before.by_id if before else None)
     if before is None:
-        return Repair(None, made.manifest, None, made.findings)
+        return Repair(None, made.manifest, None, made.findings, surveyed.read, surveyed.noted)
     prefix = layout.stream_prefix(birth.tap, birth.stream)
     unknown = tuple(
         Finding("uncommitted", prefix + file.path, "was not listed before; its messages may come twice", problem=False)
         for file in made.manifest.files
         if file.id not in before.by_id and file.id not in before.retired_by_id
     )
-    return Repair(before, made.manifest, Rebase(manifest=made.manifest), made.findings + unknown)
+    change = Rebase(manifest=made.manifest)
+    return Repair(before, made.manifest, change, made.findings + unknown, surveyed.read, surveyed.noted)
 
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
@@ -87,13 +94,15 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     """
     prefix = layout.stream_prefix(before.tap, before.stream)
     hashes = Hashes({version: held.schema for version, held in before.schemas.items()})
-    files, copies = distinct(surveyed.found, prefix=prefix, listed={file.id: file.sha256 for file in before.files})
+    files, copies = distinct(surveyed.found, prefix=prefix, listed=before.by_id)
     by_id = {file.id: file for file in files}
     findings = [*surveyed.findings, *copies]
     mended = msgspec.structs.replace(
         before, files=tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
     )
-    change: Rebase | AddFiles | None = Rebase(manifest=mended) if mended.files != before.files else None
+    if mended.files == before.files:
+        mended = before
+    change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)
     after = mended
     fresh = _unlisted(before, files, prefix, findings)
     if not adopt:
@@ -108,26 +117,28 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
         else:
             after = outcome
             change = adding if change is None else Rebase(manifest=after)
-    return Repair(before, after, change, tuple(findings))
+    return Repair(before, after, change, tuple(findings), surveyed.read, surveyed.noted)
 
 
 def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, findings: list[Finding]) -> DataFile:
     if found is None:
         findings.append(Finding("missing", prefix + listed.path, "is listed and not among the sound files"))
         return listed
-    version = hashes.of(found.scanned.schema)
-    if (found.scanned.messages, version) == (listed.messages, listed.version):
-        scanned = found.scanned
-        return msgspec.structs.replace(
-            place(describe(found, version), listed.offset),
-            first=scanned.first or listed.first,
-            last=scanned.last or listed.last,
+    version = hashes.of(found.schema)
+    if (found.messages, version) == (listed.messages, listed.version):
+        said = found.said
+        mended = msgspec.structs.replace(
+            place(found, version, listed.offset),
+            first=said.first or listed.first,
+            last=said.last or listed.last,
         )
+        # Of a million that are as they are listed, no second one is kept.
+        return listed if mended == listed else mended
     findings.append(
         Finding(
             "differs",
             prefix + found.path,
-            f"holds {found.scanned.messages} messages of version {version}, listed are {listed.messages} of "
+            f"holds {found.messages} messages of version {version}, listed are {listed.messages} of "
             f"{listed.version}; restore it, or run again with --discard-manifest",
         )
     )
@@ -136,16 +147,18 @@ def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, 
 
 def _unlisted(before: Manifest, files: list[Found], prefix: str, findings: list[Finding]) -> tuple[Found, ...]:
     """Files whose messages nothing listed holds, in the order of a rebuild."""
+    rest = [file for file in files if file.id not in before.by_id and file.id not in before.retired_by_id]
+    if not rest:
+        return ()
     held = {source for file in files if file.id in before.by_id for source, _ in file.sources}
     known = before.by_id.keys() | before.retired_by_id.keys()
-    rest = [file for file in files if file.id not in known]
     choice = choose(rest, prefix=prefix, done=frozenset(held | known))
     findings += choice.findings
-    return choice.files
+    return tuple(choice.files)
 
 
 def _adding(mended: Manifest, fresh: tuple[Found, ...]) -> AddFiles:
     hashes = Hashes({version: held.schema for version, held in mended.schemas.items()})
-    described = tuple(describe(file, hashes.of(file.scanned.schema)) for file in fresh)
-    schemas = {new.version: file.scanned.schema for new, file in zip(described, fresh, strict=True)}
+    described = tuple(describe(file, hashes.of(file.schema)) for file in fresh)
+    schemas = {new.version: file.schema for new, file in zip(described, fresh, strict=True)}
     return AddFiles(files=described, schemas=schemas)

@@ -20,8 +20,13 @@ from singerlake.format.manifest import from_json
 from singerlake.format.model import Position
 from singerlake.format.transactions import Transaction
 from singerlake.lock import Lock, LockSettings
-from singerlake.maintenance.rebuild import THREADS, Progress, data_files, survey
+from singerlake.maintenance.batches import consumed
+from singerlake.maintenance.commit_change import stream_closed
+from singerlake.maintenance.engine import Engine
+from singerlake.maintenance.parallel import Progress
 from singerlake.maintenance.repair import Repair, plan_anew, plan_repair
+from singerlake.maintenance.survey import data_files, survey
+from singerlake.maintenance.survey_journal import SurveyJournal
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.publish import published
@@ -49,22 +54,29 @@ def repair_stream(
     *,
     clock: Clock,
     ids: IdSource,
-    threads: int = THREADS,
+    engine: Engine | None = None,
+    journal: SurveyJournal | None = None,
     sized: Callable[[int], None] = lambda _: None,
     progress: Progress | None = None,
+    planned: Callable[[Repair], None] = lambda _: None,
 ) -> Repair:
-    """What was done to a stream, or with ``dry_run`` would be. ``sized`` is told the stored bytes to read.
+    """What was done to a stream, or with ``dry_run`` would be. ``engine`` is what reads, threads of this
+    process by default; files that ``journal`` says are as they were when they were found sound are not read again.
+    ``sized`` is told the stored bytes of all. ``planned`` is shown what is about to be written, before it is; again
+    where a writer came first and it was planned anew.
 
     Raises ``CorruptObject`` and ``ForeignManifest`` where a state is there that is not this stream's, unless it is to
-    be discarded; ``UnsupportedFormat`` always; ``TooManyConflicts`` where writers kept coming first;
-    ``CommitRefused``; what storage raises.
+    be discarded; ``UnsupportedFormat`` always; ``StreamClosed`` where the stream is on its way to another manifest
+    store; ``TooManyConflicts`` where writers kept coming first; ``CommitRefused``; what storage raises.
     """
     for _ in range(_ATTEMPTS):
         base, unreadable = _load(storage, store, tap, stream, wish)
+        if base is not None and base.manifest.closed is not None:
+            raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
         entries = data_files(storage, tap, stream)
         sized(sum(entry.size for entry in entries))
-        surveyed = survey(storage, tap, stream, entries, threads=threads, progress=progress)
+        surveyed = survey(storage, tap, stream, consumed(entries), engine=engine, journal=journal, progress=progress)
         now = timestamp(clock.now())
         if base is None or wish.discard:
             birth = fold.empty(
@@ -74,6 +86,10 @@ def repair_stream(
             plan = plan_anew(base.manifest if base else None, surveyed, birth)
         else:
             plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)
+        # Of a million files it takes half a gigabyte: what is written must not stand beside it.
+        del surveyed
+        if plan.needed:
+            planned(plan)
         if wish.dry_run or not plan.needed:
             return plan
         with ExitStack() as held:
@@ -137,5 +153,7 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
         # A plan that another writer's commit came before is void there, and made again.
         return isinstance(await_settled(store, base, outcome, clock=clock), Loaded)
     if isinstance(outcome, Conflict):
+        if outcome.successor is not None:
+            raise stream_closed(plan.after.tap, plan.after.stream, outcome.successor)
         raise CommitRefused(f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again")
     return not isinstance(outcome, Outdated)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO
 
 import msgspec
 from isal import igzip_lib, isal_zlib
 
 from singerlake.clock import timestamp
-from singerlake.errors import BrokenFile
-from singerlake.format.messages import Envelope, envelope, envelopes
 from singerlake.format.model import StreamSchema
-from singerlake.format.times import Span, joined, span
+from singerlake.maintenance.scan_lines import Lines, broken
 from singerlake.singer_file import FileHeader, Provenance, member_extra
 
-_READ = 1 << 20
-_PIECE = 1 << 20
+_READ = 1 << 17
+_PIECE = 1 << 17
 _LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
-_HINT = "restore the file from a backup; a rebuild leaves it out"
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``.
 
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
@@ -51,217 +44,131 @@ class Scanned:
     cuts: frozenset[tuple[int, int]]
 
 
-def scan(stream: BinaryIO, *, key: str) -> Scanned:
-    """Read a whole data file from its stored bytes.
+def scan(stream: BinaryIO, *, key: str, times: bool = True) -> Scanned:
+    """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
+    otherwise.
 
     Raises ``BrokenFile`` where the gzip is damaged or cut, where a line is no Singer message or of another stream
     than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
     """
-    reader = _Reader(key)
-    stored = _Stored()
-    for item in _walk(stream, stored, key):
-        if isinstance(item, _Member):
-            reader.member(item)
-        else:
-            reader.feed(item)
-    return reader.finish(stored)
+    reader = _Reader(key, times)
+    _walk(stream, reader)
+    return reader.finish()
 
 
-@dataclass(slots=True)
-class _Stored:
-    """The stored bytes that were walked over."""
-
-    bytes: int = 0
-    digest: Any = field(default_factory=hashlib.sha256)
-
-    def passed(self, data: memoryview) -> None:
-        self.bytes += len(data)
-        self.digest.update(data)
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
-
-    start: int
-    extra: bytes | None
-
-
-def _walk(stream: BinaryIO, stored: _Stored, key: str) -> Iterator[_Member | bytes]:
-    """The members of a gzip file and the text in them, in order. Checksums are checked by the decompressor."""
-    buffer = b""
+def _walk(stream: BinaryIO, reader: _Reader) -> None:
+    """Have ``reader`` see the members of a gzip file and the text in them, in order. Checksums are checked by the
+    decompressor."""
+    buffer, more = b"", True
     while True:
-        while len(buffer) < _LONGEST_HEADER and (data := stream.read(_READ)):
-            buffer += data
+        while more and len(buffer) < _LONGEST_HEADER:
+            data = stream.read(_READ)
+            reader.stored(data)
+            buffer, more = buffer + data, bool(data)
         if not buffer:
             return
         found = member_extra(buffer)
+        begin = reader.bytes - len(buffer)
         if found is None:
-            _broken(key, f"no gzip member at byte {stored.bytes}" if stored.bytes else "not a gzip file")
-        yield _Member(stored.bytes, found[0])
+            broken(reader.key, f"no gzip member at byte {begin}" if begin else "not a gzip file")
+        reader.member(begin, found[0])
         inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+        # What may come out is allocated before it does.
+        most = min(_PIECE, 16 * len(buffer))
         while not inflater.eof:
-            if not buffer and not (buffer := stream.read(_READ)):
-                _broken(key, "cut short: the last gzip member is not complete")
+            if not buffer:
+                buffer = stream.read(_READ)
+                if not buffer:
+                    broken(reader.key, "cut short: the last gzip member is not complete")
+                reader.stored(buffer)
             try:
-                yield inflater.decompress(buffer, _PIECE)
+                reader.text(inflater.decompress(buffer, most))
                 while not inflater.eof and not inflater.needs_input:
-                    yield inflater.decompress(b"", _PIECE)
+                    reader.text(inflater.decompress(b"", _PIECE))
             except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]  # isal's stub has an instance here
-                _broken(key, f"damaged gzip: {error}", error)
-            rest = inflater.unused_data if inflater.eof else b""
-            stored.passed(memoryview(buffer)[: len(buffer) - len(rest)])
-            buffer = rest
+                broken(reader.key, f"damaged gzip: {error}", error)
+            buffer, most = inflater.unused_data if inflater.eof else b"", _PIECE
 
 
-@dataclass(slots=True)
 class _Reader:
-    """Counts lines as they pass. ``_open`` is the stored byte of the last member that began on a line's border:
+    """Puts together what a file says. ``_open`` is the stored byte of the last member that began on a line's border:
     only such a member can be read on its own, so only such members go into the table."""
 
-    key: str
-    header: FileHeader | None = None
-    schema_message: dict[str, Any] | None = None
-    messages: int = 0
-    records: int = 0
-    extracted: Span | None = None
-    table: list[tuple[int, int]] = field(default_factory=list)
-    cuts: list[tuple[int, int]] = field(default_factory=list)
-    _origins: list[Provenance] = field(default_factory=list)
-    _tail: list[bytes] = field(default_factory=list)
-    _open: int = 0
-    _counted: int = 0
-    _end: int = 0
-    _raw_bytes: int = 0
-    _crc: int = 0
+    def __init__(self, key: str, times: bool) -> None:
+        self.key = key
+        self.bytes = 0
+        self._digest = hashlib.sha256()
+        self._lines = Lines(key, times=times)
+        self._header: FileHeader | None = None
+        self._origins: list[Provenance] = []
+        self._table: list[tuple[int, int]] = []
+        self._cuts: list[tuple[int, int]] = []
+        self._open = self._counted = self._raw_bytes = self._crc = 0
 
-    def member(self, member: _Member) -> None:
-        if member.extra is not None:
-            self._note(member.extra)
-        self.cuts.append((self._raw_bytes, self._crc))
-        if not self._tail:
+    def stored(self, data: bytes) -> None:
+        """The next stored bytes."""
+        self.bytes += len(data)
+        self._digest.update(data)
+
+    def member(self, start: int, extra: bytes | None) -> None:
+        """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
+        if extra is not None:
+            self._note(extra)
+        self._cuts.append((self._raw_bytes, self._crc))
+        if self._lines.between:
             self._close_member()
-            self._open = member.start
+            self._open = start
 
     def _note(self, extra: bytes) -> None:
         """A field that is neither is somebody else's, or damaged: gzip has no checksum over it, and the messages do
         not depend on it."""
         found = _extra(extra)
-        if isinstance(found, Provenance) and self.schema_message is None:
+        if isinstance(found, Provenance) and self._lines.stream is None:
             self._origins.append(found)
-        elif isinstance(found, FileHeader) and self.header is None:
-            self.header = found
+        elif isinstance(found, FileHeader) and self._header is None:
+            self._header = found
 
     def _close_member(self) -> None:
-        if self.messages > self._counted:
-            self.table.append((self._open, self.messages - self._counted))
-            self._counted = self.messages
+        messages = self._lines.messages
+        if messages > self._counted:
+            self._table.append((self._open, messages - self._counted))
+            self._counted = messages
 
-    def feed(self, piece: bytes) -> None:
+    def text(self, piece: bytes) -> None:
+        """The next decompressed bytes."""
         self._raw_bytes += len(piece)
         self._crc = isal_zlib.crc32(piece, self._crc)
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            self._lines(b"".join((*self._tail, piece[:cut])))
-            self._tail.clear()
-        if cut < len(piece):
-            self._tail.append(piece[cut:])
+        self._lines.feed(piece)
 
-    def _lines(self, block: bytes) -> None:
-        if not block.isascii():
-            try:
-                block.decode()
-            except UnicodeDecodeError as error:
-                _broken(self.key, f"holds what is not UTF-8 after {self.messages} messages", error)
-        if self.schema_message is None:
-            end = block.index(b"\n") + 1
-            self._schema(block[:end])
-            block = block[end:]
-        times = []
-        for message in self._envelopes(block):
-            kind = message.type
-            if kind == "SCHEMA":
-                continue
-            if kind not in ("RECORD", "ACTIVATE_VERSION"):
-                _broken(self.key, f"holds a message of type {kind!r:.60}")
-            self.messages += 1
-            if kind == "RECORD":
-                times.append(message.time_extracted)
-                self.records += 1
-        self.extracted = joined(self.extracted, span(times))
-
-    def _envelopes(self, block: bytes) -> list[Envelope]:
-        found = envelopes(block)
-        if found is None:
-            found = [self._envelope(line) for line in block.split(b"\n")[:-1]]
-        stream = self.schema_message["stream"] if self.schema_message else None
-        for message in found:
-            if message.stream != stream:
-                _broken(self.key, f"holds a message of stream {message.stream!r:.80} beside {stream!r:.80}")
-        return found
-
-    def _envelope(self, line: bytes) -> Envelope:
-        found = envelope(line)
-        if found is None:
-            # Says which of the two it is not: JSON, or an object.
-            self._object(line)
-            self._not_a_message("not a JSON object")
-        return found
-
-    def _object(self, line: bytes) -> dict[str, Any]:
-        try:
-            message = decode(line)
-        except (ValueError, RecursionError) as error:
-            self._not_a_message("not JSON", error)
-        if not isinstance(message, dict):
-            self._not_a_message("not a JSON object")
-        return message
-
-    def _not_a_message(self, why: str, cause: Exception | None = None) -> NoReturn:
-        _broken(self.key, f"line {self.messages + 2} is not a Singer message: {why}", cause)
-
-    def _schema(self, line: bytes) -> None:
-        message = self._object(line)
-        if message.get("type") != "SCHEMA" or not isinstance(message.get("stream"), str) or "schema" not in message:
-            _broken(self.key, "does not begin with a SCHEMA message")
-        self.schema_message = message
-
-    def finish(self, stored: _Stored) -> Scanned:
-        if self._tail:
-            _broken(self.key, "ends in the middle of a line")
-        if self.schema_message is None:
-            _broken(self.key, "holds no message")
+    def finish(self) -> Scanned:
+        lines = self._lines
+        stream, schema = lines.finish()
         self._close_member()
-        message = self.schema_message
         return Scanned(
-            header=self.header,
+            header=self._header,
             provenance=self._provenance(),
-            stream=message["stream"],
-            schema=StreamSchema(
-                schema=message["schema"],
-                key_properties=_names(message.get("key_properties")),
-                bookmark_properties=_names(message.get("bookmark_properties")),
-            ),
-            messages=self.messages,
-            records=self.records,
-            bytes=stored.bytes,
+            stream=stream,
+            schema=schema,
+            messages=lines.messages,
+            records=lines.records,
+            bytes=self.bytes,
             raw_bytes=self._raw_bytes,
-            sha256=stored.digest.hexdigest(),
-            first=timestamp(self.extracted[0]) if self.extracted else None,
-            last=timestamp(self.extracted[1]) if self.extracted else None,
-            members=tuple(self.table),
+            sha256=self._digest.hexdigest(),
+            first=timestamp(lines.extracted[0]) if lines.extracted else None,
+            last=timestamp(lines.extracted[1]) if lines.extracted else None,
+            members=tuple(self._table),
             content=(self._raw_bytes, self._crc),
-            cuts=frozenset(self.cuts),
+            cuts=frozenset(self._cuts),
         )
 
     def _provenance(self) -> Provenance | None:
         if not self._origins:
             return None
-        replaces = tuple(source for part in self._origins for source in part.replaces)
-        expected = sum(messages for _, messages in replaces)
-        if expected != self.messages:
-            _broken(self.key, f"holds {self.messages} messages, its header says {expected}")
-        return msgspec.structs.replace(self._origins[0], replaces=replaces)
+        provenance = Provenance.joined(self._origins)
+        expected = sum(messages for _, messages in provenance.replaces)
+        if expected != self._lines.messages:
+            broken(self.key, f"holds {self._lines.messages} messages, its header says {expected}")
+        return provenance
 
 
 def _extra(extra: bytes) -> FileHeader | Provenance | None:
@@ -273,20 +180,3 @@ def _extra(extra: bytes) -> FileHeader | Provenance | None:
         return msgspec.json.decode(extra, type=Provenance)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def decode(line: bytes) -> Any:
-    """Any JSON that either of two readers takes: a writer keeps lines that only the standard library accepts.
-    Raises ``ValueError``."""
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(line)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
-
-
-def _broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
-    raise BrokenFile(message, hint=_HINT, key=key) from cause

@@ -8,9 +8,10 @@ does not look at, are no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Any
 
 from singerlake.arrow.columns import (
@@ -31,6 +32,9 @@ from singerlake.format.model import StreamSchema
 
 ALIKE = 0.7
 """How like each other two names have to be for one to look like the other's new name; 1 is the same."""
+PAIRS = 50_000
+"""Of a property that is gone and one that came whose names are compared, about a second's work. Where there are more,
+the schema is another one, and none is said to look renamed."""
 _TYPES = frozenset(
     ("type", "format", "multipleOf", "precision", "scale", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "items")
 )
@@ -46,6 +50,11 @@ class Property:
     type: str
     nullable: bool
     optional: bool
+
+    @property
+    def full_type(self) -> str:
+        """The type in words, null among them."""
+        return f"{self.type} or null" if self.nullable and self.type != "anything" else self.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,22 @@ class _Known:
 
 def compare(before: StreamSchema, after: StreamSchema) -> SchemaDiff:
     """How ``after`` differs from ``before``, in the order of the schemas."""
-    old, new = ({each.property.path: each for each in _properties(schema.schema)} for schema in (before, after))
+    return _compared(before, _by_path(before), after, _by_path(after))
+
+
+def compare_each(schemas: Sequence[StreamSchema]) -> Iterator[SchemaDiff]:
+    """How each but the first differs from the one before it; every schema is looked through once."""
+    known = ((schema, _by_path(schema)) for schema in schemas)
+    return (_compared(*before, *after) for before, after in pairwise(known))
+
+
+def _by_path(schema: StreamSchema) -> dict[str, _Known]:
+    return {each.property.path: each for each in _properties(schema.schema)}
+
+
+def _compared(
+    before: StreamSchema, old: Mapping[str, _Known], after: StreamSchema, new: Mapping[str, _Known]
+) -> SchemaDiff:
     added = [each for path, each in new.items() if path not in old and not _parent_is_new(path, old, new)]
     removed = [each for path, each in old.items() if path not in new and not _parent_is_new(path, new, old)]
     changes = (_change(old[path], new[path]) for path in old if path in new)
@@ -219,6 +243,8 @@ def _outer(column: Column) -> Column:
 
 def _renamed(removed: list[_Known], added: list[_Known]) -> Iterator[Renamed]:
     """The pairs that are most like each other first, each property in one."""
+    if len(removed) * len(added) > PAIRS:
+        return
     pairs = [
         (_likeness(old.property.path, new.property.path), old.property.path, new.property.path)
         for old in removed

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from singerlake.errors import LookAtTheLake, MissingFile
+from singerlake.errors import LookAtTheLake
 from singerlake.format import catalogue, layout, root
-from singerlake.format.hashing import full_hash
-from singerlake.format.model import DataFile, Manifest
+from singerlake.format.model import Manifest
+from singerlake.maintenance.check_file import Check, missing
+from singerlake.maintenance.engine import Engine, Threads
 from singerlake.maintenance.findings import Finding, Kind
-from singerlake.maintenance.rebuild import THREADS, Progress, data_files, in_parallel
-from singerlake.maintenance.scan import Scanned, scan
+from singerlake.maintenance.journal import Journal
+from singerlake.maintenance.journal_file import stamp
+from singerlake.maintenance.parallel import Progress
+from singerlake.maintenance.sample import Sample
+from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.storage.port import Entry, Storage
-
-_FACTS = ("messages", "records", "bytes", "raw_bytes", "sha256")
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was checked of one stream, and what is wrong with it."""
+    """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before."""
 
     files: int
     messages: int
     bytes: int
     findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
 
 
 def verify_stream(
@@ -35,45 +41,105 @@ def verify_stream(
     stream: str,
     state: Callable[[], Manifest | None],
     *,
-    threads: int = THREADS,
+    engine: Engine | None = None,
+    sample: Sample | None = None,
+    journal: Journal | None = None,
     sized: Callable[[int], None] = lambda _: None,
     progress: Progress | None = None,
 ) -> Verified:
     """Read every listed file of a stream whole and hold it against its newest state, which ``state`` gives at each
-    call. ``sized`` is told the stored bytes to read. Raises what storage raises; what is wrong with the stream is a
-    finding."""
-    entries = data_files(storage, tap, stream)
+    call. ``engine`` is what reads, threads of this process by default; with a ``sample`` it reads those files
+    alone, and of the others presence and size are looked up. Files that ``journal`` says are as they were when they
+    were found sound are not read again. ``sized`` is told the stored bytes to read. Raises what storage raises; what is
+    wrong with the stream is a finding."""
     key = layout.manifest_key(tap, stream)
+    prefix = layout.stream_prefix(tap, stream)
     try:
         manifest = state()
     except LookAtTheLake as error:
         return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
     if manifest is None:
-        missing = Finding("manifest", key, f"is missing beside {len(entries)} data files; run 'singerlake rebuild'")
-        return Verified(0, 0, 0, (missing,) if entries else ())
-    sized(sum(file.bytes for file in manifest.files))
-    findings = list(_log(manifest, key))
-    prefix = layout.stream_prefix(tap, stream)
-
-    def read(file: DataFile) -> tuple[DataFile, list[Finding]]:
-        return file, list(_file(storage, manifest, file, prefix + file.path))
-
-    for file, found in in_parallel(read, manifest.files, threads=threads):
+        beside = len(data_files(storage, tap, stream))
+        missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
+        return Verified(0, 0, 0, (missing,) if beside else ())
+    log = tuple(_log(manifest, key))
+    listing = _listing(storage, manifest, prefix, sizes=sample is not None, stamps=journal is not None)
+    chosen = manifest.files if sample is None else sample.of(manifest.files)
+    apart = frozenset(file.path for file in chosen) if sample is not None else frozenset[str]()
+    findings = [finding for path, finding in listing.findings if path not in apart]
+    rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
+    read = tally(file.bytes for file in rest)
+    sized(read.bytes)
+    for file, found in (engine or Threads(storage))(Check(stream, prefix), rest):
         findings += found
+        if journal is not None:
+            journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), found)
         if progress is not None:
             progress(file.bytes)
-    known = _known(manifest)
-    strays = [entry for entry in entries if entry.key[len(prefix) :] not in known]
-    if strays or any(finding.kind == "missing" for finding in findings):
-        fresh = state() or manifest
-        findings = [finding for finding in findings if finding.kind != "missing" or _lists(fresh, finding.key, prefix)]
-        findings += _unlisted(strays, fresh, prefix)
-    return Verified(
+    drawn = tally(file.bytes for file in chosen)
+    verified = Verified(
         files=len(manifest.files),
         messages=sum(file.messages for file in manifest.files),
         bytes=sum(file.bytes for file in manifest.files),
-        findings=tuple(findings),
+        findings=log,
+        read=read,
+        noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
     )
+    # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
+    del manifest, chosen, rest
+    return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
+    files by path, and stamps of listed files by path."""
+
+    strays: list[Entry]
+    findings: list[tuple[str, Finding]]
+    stamps: dict[str, bytes]
+
+
+def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, stamps: bool) -> _Listing:
+    """Holds no more of the entries than is asked for: there may be a million."""
+    listed = {file.path: file for file in manifest.files}
+    retired = {file.path for file in manifest.retired}
+    seen = _Listing([], [], {})
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if not layout.is_data_file(path):
+            continue
+        file = listed.pop(path, None) if sizes else listed.get(path)
+        if file is None:
+            if path not in retired:
+                seen.strays.append(entry)
+            continue
+        if sizes and entry.size != file.bytes:
+            said = f"bytes {entry.size}, listed {file.bytes}"
+            seen.findings.append((path, Finding("differs", entry.key, said)))
+        if stamps:
+            seen.stamps[path] = stamp(entry, file)
+    if sizes:
+        seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
+    return seen
+
+
+def _still(
+    findings: list[Finding], strays: list[Entry], state: Callable[[], Manifest | None], prefix: str
+) -> Iterator[Finding]:
+    """The findings that hold of the newest state, too: what a live writer has committed meanwhile is no stray, and a
+    file that is gone may have been vacuumed and collected."""
+    lacking = {finding.key for finding in findings if finding.kind == "missing"}
+    fresh = state() if strays or lacking else None
+    if fresh is not None:
+        known = _known(fresh)
+        strays = [entry for entry in strays if entry.key[len(prefix) :] not in known]
+        lacking.difference_update(prefix + file.path for file in fresh.files)
+        findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
+    yield from findings
+    for entry in strays:
+        said = f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
+        yield Finding("unlisted", entry.key, said)
 
 
 def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, ...]:
@@ -132,57 +198,9 @@ def _log(manifest: Manifest, key: str) -> Iterator[Finding]:
         yield Finding("offsets", key, f"the next offset is {manifest.next_offset}, the files end at {offset}")
 
 
-def _file(storage: Storage, manifest: Manifest, file: DataFile, key: str) -> Iterator[Finding]:
-    try:
-        with storage.open(key) as body:
-            scanned = scan(body, key=key)
-    except MissingFile:
-        yield Finding("missing", key, f"is listed and not there, messages: {file.messages}")
-        return
-    except LookAtTheLake as error:
-        yield Finding("broken", key, error.message)
-        return
-    wrong = [
-        f"{fact} {getattr(scanned, fact)!r}, listed {getattr(file, fact)!r}"
-        for fact in _FACTS
-        if getattr(scanned, fact) != getattr(file, fact)
-    ]
-    if wrong:
-        yield Finding("differs", key, "; ".join(wrong))
-    elif scanned.members != file.members:
-        yield Finding("differs", key, "its gzip members do not begin where the manifest says")
-    yield from _identity(manifest, file, scanned, key)
-
-
-def _identity(manifest: Manifest, file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
-    if scanned.stream != manifest.stream:
-        yield Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}")
-    if not full_hash(scanned.schema.schema).startswith(file.version):
-        yield Finding("version", key, f"its SCHEMA line is not of version {file.version}")
-    own = scanned.provenance.id if scanned.provenance else scanned.header.id if scanned.header else file.id
-    if own != file.id:
-        yield Finding("identity", key, f"says that it is file {own}, listed as {file.id}")
-
-
 def _known(manifest: Manifest) -> frozenset[str]:
     """The paths of listed and retired files."""
     return frozenset(file.path for files in (manifest.files, manifest.retired) for file in files)
-
-
-def _lists(manifest: Manifest, key: str, prefix: str) -> bool:
-    """Whether a file is still listed: one that is gone may have been vacuumed and collected meanwhile."""
-    return any(prefix + file.path == key for file in manifest.files)
-
-
-def _unlisted(strays: Iterable[Entry], fresh: Manifest, prefix: str) -> Iterator[Finding]:
-    """Data files that no manifest lists. They were seen before the manifest was read; what a live writer has committed
-    since is in the fresh one."""
-    known = _known(fresh)
-    for entry in strays:
-        if entry.key[len(prefix) :] not in known:
-            yield Finding(
-                "unlisted", entry.key, f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
-            )
 
 
 def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:

@@ -1,0 +1,69 @@
+"""A change of maintenance put through a stream's manifest store, as a writer would."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import datetime
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import SingerlakeError, StreamClosed
+from singerlake.format import layout
+from singerlake.format.fold import Conflict
+from singerlake.format.transactions import Change, Transaction
+from singerlake.lock import Lock, LockSettings
+from singerlake.manifests.commit import await_settled, commit_transaction
+from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.storage.port import Storage
+
+
+def commit_change(
+    storage: Storage,
+    store: ManifestStore,
+    base: Loaded,
+    change: Change,
+    *,
+    who: str,
+    clock: Clock,
+    ids: IdSource,
+    at: datetime | None = None,
+) -> Loaded | Conflict:
+    """The state with ``change`` in it, settled, or why it does not fit. ``who`` takes the stream's lock where a store
+    needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises as ``commit_transaction``
+    and ``await_settled``."""
+    outcome = submit_change(storage, store, base, change, who=who, clock=clock, ids=ids, at=at)
+    return await_settled(store, base, outcome, clock=clock) if isinstance(outcome, Pending) else outcome
+
+
+def submit_change(
+    storage: Storage,
+    store: ManifestStore,
+    base: Loaded,
+    change: Change,
+    *,
+    who: str,
+    clock: Clock,
+    ids: IdSource,
+    at: datetime | None = None,
+) -> Loaded | Conflict | Pending:
+    """As ``commit_change``, but for a receipt where the store settles later, unless others have to be kept away until
+    then."""
+    transaction = Transaction(id=ids(), at=timestamp(at or clock.now()), change=change)
+    manifest = base.manifest
+    with ExitStack() as held:
+        if store.exclusive:
+            key = layout.stream_lock_key(manifest.tap, manifest.stream)
+            held.enter_context(Lock(storage, key, f"{who} {ids()}", LockSettings(), clock, ids).held())
+        outcome = commit_transaction(store, base, transaction, clock=clock)
+        if isinstance(outcome, Pending) and store.exclusive:
+            return await_settled(store, base, outcome, clock=clock)
+        return outcome
+
+
+def stream_closed(tap: str, stream: str, successor: str) -> SingerlakeError:
+    """The error that a stream which is on its way to another store gives to maintenance."""
+    return StreamClosed(
+        f"this stream is on its way to the manifest store {successor!r}",
+        hint="run 'singerlake store migrate' to its end, then run again",
+        tap=tap,
+        stream=stream,
+    )

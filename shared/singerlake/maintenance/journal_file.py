@@ -1,0 +1,149 @@
+"""A journal: a file on the local disk that says what was read so far, so that the next run can go on where one ended.
+
+JSON lines: one that says whose journal it is, then those of whoever keeps it. A line is written when its file was read
+whole, and never changed. The last one may be cut, as a killed process leaves it; it counts for nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import msgspec
+
+from singerlake.errors import SettingError
+from singerlake.format.ready import ready
+from singerlake.storage.port import Entry
+
+_STAMP_BYTES = 16
+
+Take = Callable[[bytes, int], None]
+"""Called with a whole line and where it begins, in bytes. Raises ``ValueError`` or
+msgspec's ``DecodeError`` where the journal cannot have it."""
+
+
+class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose journal it is: which command's, and of which lake."""
+
+    lake: str
+    journal: str
+    version: Literal[1] = 1
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+class JournalFile:
+    """An open journal. Made by ``open_file``."""
+
+    def __init__(self, path: Path, file: BinaryIO, end: int) -> None:
+        self._path = path
+        self._file = file
+        self._end = end
+
+    def append(self, line: msgspec.Struct) -> int:
+        """Write a line, and say where it begins. Raises ``SettingError`` where the journal cannot be written."""
+        text = msgspec.json.encode(line) + b"\n"
+        begin, self._end = self._end, self._end + len(text)
+        with _local(self._path):
+            self._file.write(text)
+            self._file.flush()
+        return begin
+
+    def line(self, begin: int) -> bytes:
+        """The line that begins there. Raises ``SettingError`` where the journal cannot be read."""
+        with _local(self._path):
+            self._file.seek(begin)
+            return self._file.readline()
+
+
+def stamp(entry: Entry, *more: object) -> bytes:
+    """A digest of all that would be different had a file on storage changed since: key, size, ETag and time of
+    modification, and what else is given."""
+    shown = (entry.key, entry.size, entry.etag, entry.last_modified.isoformat(), *more)
+    return blake2b(msgspec.msgpack.encode(shown), digest_size=_STAMP_BYTES).digest()
+
+
+@contextmanager
+def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[JournalFile]:
+    """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made where there is none, held
+    as long as the block runs; ``take`` is given its lines first. Raises ``SettingError`` where it is another command's
+    or lake's, no journal, in use, or cannot be read and written."""
+    with _local(path):
+        file = path.open("a+b")
+    head = _Head(lake, command)
+    try:
+        with _local(path):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            whole = _read(file, path, head, take)
+            # A cut line would run into the next one.
+            file.truncate(whole)
+        journal = JournalFile(path, file, whole)
+        if not whole:
+            journal.append(head)
+        yield journal
+    finally:
+        # What could not be written was told of when it was; closing would try it again.
+        with suppress(OSError):
+            file.close()
+
+
+def _read(file: BinaryIO, path: Path, head: _Head, take: Take) -> int:
+    """How many bytes are whole lines."""
+    whole = 0
+    file.seek(0)
+    for line in file:
+        if not line.endswith(b"\n"):
+            # What a killed process was about to write begins like a journal, or it is somebody else's file.
+            if not whole and not msgspec.json.encode(head).startswith(line):
+                raise _foreign(path, head)
+            break
+        try:
+            if whole:
+                take(line, whole)
+            else:
+                _check(_HEAD.decode(line), path, head)
+        except (msgspec.DecodeError, ValueError):
+            raise _foreign(path, head) from None
+        whole += len(line)
+    return whole
+
+
+def _check(found: _Head, path: Path, head: _Head) -> None:
+    if found.journal != head.journal:
+        raise SettingError(
+            f"not a journal of {head.journal!r}, but of {found.journal!r}", hint="give another file", journal=str(path)
+        )
+    if found.lake != head.lake:
+        raise SettingError(
+            "the journal is another lake's",
+            hint="give the journal of this lake, or a new file",
+            journal=str(path),
+            its_lake=found.lake,
+            lake=head.lake,
+        )
+
+
+def _foreign(path: Path, head: _Head) -> SettingError:
+    return SettingError(f"not a journal of {head.journal!r}", hint="give another file", journal=str(path))
+
+
+@contextmanager
+def _local(path: Path) -> Iterator[None]:
+    """Translate the operating system's errors."""
+    try:
+        yield
+    except BlockingIOError as error:
+        raise SettingError("the journal is in use", hint="wait for the other run", journal=str(path)) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SettingError(
+            f"the journal cannot be read and written: {reason}", hint="give another file", journal=str(path)
+        ) from error
+
+
+ready(_Head)
