@@ -1,0 +1,58 @@
+"""What changed from one version of a schema to the next, as lines with a mark and words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from singerlake.maintenance.schema_diff import SchemaDiff
+from singerlake.wording import cut
+
+Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]
+
+_PATH, _TEXT = 300, 300
+"""Characters that are shown of a property's path, and of what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line. ``breaking`` is a change that readers of the version before notice."""
+
+    kind: Kind
+    path: str
+    says: str
+
+    @property
+    def mark(self) -> str:
+        """As ``singerlake diff`` writes it."""
+        return {"added": "+", "removed": "-", "changed": "~", "breaking": "!", "renamed": "?", "keys": "!"}[self.kind]
+
+
+def changes_of(found: SchemaDiff) -> tuple[Change, ...]:
+    """What readers notice first, then the rest in the order of the schemas."""
+    return tuple(Change(kind, cut(path, _PATH), cut(says, _TEXT)) for kind, path, says in _lines(found))
+
+
+def _lines(found: SchemaDiff) -> Iterator[tuple[Kind, str, str]]:
+    if found.keys is not None:
+        before, after = (", ".join(keys) or "none" for keys in found.keys)
+        yield "keys", "keys", f"{before} → {after}"
+    for each in found.removed:
+        yield "removed", each.path, each.full_type
+    for compatible in (False, True):
+        for change in found.changed:
+            if change.compatible == compatible:
+                types = " → ".join(dict.fromkeys((change.before.full_type, change.after.full_type)))
+                yield "changed" if compatible else "breaking", change.before.path, f"{types}: {', '.join(change.how)}"
+    for each in found.added:
+        yield "added", each.path, each.full_type
+    for pair in found.renamed:
+        yield "renamed", f"{cut(pair.before, _PATH // 2)} → {cut(pair.after, _PATH // 2)}", "looks renamed"
+
+
+def in_short(found: SchemaDiff) -> str:
+    """``2 added, 1 removed``."""
+    counts = ((len(found.added), "added"), (len(found.removed), "removed"), (len(found.changed), "changed"))
+    told = [f"{count:,} {what}" for count, what in counts if count] + (["other keys"] if found.keys else [])
+    return ", ".join(told) or "no property differs"

@@ -1,0 +1,151 @@
+"""What pages tell of a lake, taken from its manifests: everything that grows with the number of files is a sum here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from singerlake.format.model import Manifest, StreamSchema
+from singerlake.format.root import TapNotes
+from singerlake.maintenance.census import Census
+from singerlake.maintenance.history import Version, versions_of
+from singerlake.maintenance.locks import Held
+from singerlake.maintenance.runs import Tracked, last_signs, track
+from singerlake.maintenance.schema_diff import SchemaDiff, compare_each
+from singerlake.site.samples import Samples
+from singerlake.site.tally import Tally, tally, together
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    """One version with its schema, and how it differs from the one that came before it; None for the first."""
+
+    version: Version
+    schema: StreamSchema
+    diff: SchemaDiff | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """One stream. ``state`` is its manifest without the files, None where ``trouble`` says why there is none; so may
+    there be trouble with its samples alone. ``versions`` are in the order in which they came, ``current`` is the one of
+    the newest file. ``locks`` are read only where a run has not said how it ended."""
+
+    tap: str
+    stream: str
+    census: Census
+    state: Manifest | None = None
+    locks: tuple[Held, ...] = ()
+    versions: tuple[VersionFacts, ...] = ()
+    current: VersionFacts | None = None
+    tally: Tally = field(default_factory=Tally)
+    samples: Samples | None = None
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TapFacts:
+    """One tap: what people say of it, and its streams by name. ``trouble`` says why they cannot be listed."""
+
+    tap: str
+    notes: TapNotes
+    streams: tuple[StreamFacts, ...]
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFacts:
+    """All that is told. ``now`` is when the lake was looked at, UTC."""
+
+    title: str
+    url: str
+    lake_id: str | None
+    now: datetime
+    taps: tuple[TapFacts, ...]
+    signs: Mapping[str, datetime]
+
+    @property
+    def streams(self) -> list[StreamFacts]:
+        return [stream for tap in self.taps for stream in tap.streams]
+
+    def runs(self, stream: StreamFacts, last: int) -> tuple[Tracked, ...]:
+        """Its last runs, the newest first."""
+        return track(stream.state, stream.locks, self.signs, now=self.now, last=last) if stream.state else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over streams; ``bytes`` are as stored. ``last_write`` is the newest of theirs."""
+
+    streams: int
+    versions: int
+    files: int
+    records: int
+    bytes: int
+    raw_bytes: int
+    last_write: datetime | None
+    troubles: int
+
+
+def stream_facts(
+    manifest: Manifest, census: Census, locks: Sequence[Held], samples: Samples | None, trouble: str | None
+) -> StreamFacts:
+    """What a manifest tells; ``trouble`` is that with the samples."""
+    versions = _versions(manifest)
+    newest = manifest.files[-1].version if manifest.files else None
+    return StreamFacts(
+        tap=manifest.tap,
+        stream=manifest.stream,
+        census=census,
+        state=msgspec.structs.replace(manifest, files=(), retired=()),
+        locks=tuple(locks),
+        versions=versions,
+        current=next((each for each in versions if each.version.hash == newest), versions[-1] if versions else None),
+        tally=tally(manifest.files),
+        samples=samples,
+        trouble=trouble,
+    )
+
+
+def _versions(manifest: Manifest) -> tuple[VersionFacts, ...]:
+    found = versions_of(manifest)
+    schemas = [manifest.schemas[version.hash] for version in found]
+    diffs = [None, *compare_each(schemas)]
+    return tuple(map(VersionFacts, found, schemas, diffs))
+
+
+def lake_facts(*, title: str, url: str, lake_id: str | None, now: datetime, taps: Sequence[TapFacts]) -> LakeFacts:
+    """The lake as a whole; whether a run still lives is told by all streams together."""
+    states = (stream.state for tap in taps for stream in tap.streams)
+    signs = last_signs(state for state in states if state is not None)
+    return LakeFacts(title=title, url=url, lake_id=lake_id, now=now, taps=tuple(taps), signs=signs)
+
+
+def totals(streams: Sequence[StreamFacts]) -> Totals:
+    """The figures of several streams together."""
+    counts = [stream.census for stream in streams]
+    return Totals(
+        streams=len(streams),
+        versions=sum(len(count.versions) for count in counts),
+        files=sum(count.files for count in counts),
+        records=sum(count.records for count in counts),
+        bytes=sum(count.bytes for count in counts),
+        raw_bytes=sum(count.raw_bytes for count in counts),
+        last_write=max((count.last_write for count in counts if count.last_write), default=None),
+        troubles=sum(stream.trouble is not None for stream in streams),
+    )
+
+
+def tally_of(streams: Sequence[StreamFacts]) -> Tally:
+    """When the data of several streams came."""
+    return together(stream.tally for stream in streams)
+
+
+def outcomes(lake: LakeFacts, streams: Sequence[StreamFacts]) -> Counter[str]:
+    """How the newest run of each stream stands: outcome -> streams."""
+    newest = (lake.runs(stream, 1) for stream in streams)
+    return Counter(runs[0].outcome for runs in newest if runs)

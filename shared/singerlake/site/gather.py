@@ -1,0 +1,101 @@
+"""Reads a lake into facts: its manifests, and of its data files nothing but samples that somebody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from singerlake.errors import SingerlakeError
+from singerlake.format.model import Manifest
+from singerlake.format.root import TapNotes
+from singerlake.lake import Lake
+from singerlake.maintenance.census import Census, take_census
+from singerlake.maintenance.locks import locks_of
+from singerlake.maintenance.parallel import THREADS, in_parallel
+from singerlake.site.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
+from singerlake.site.samples import Samples, take_samples
+
+Progress = Callable[[int], None]
+"""Called on the caller's thread with the number of streams that were read since."""
+
+
+def gather(
+    lake: Lake,
+    *,
+    title: str | None = None,
+    samples: int = 0,
+    threads: int = THREADS,
+    sized: Progress | None = None,
+    progress: Progress | None = None,
+) -> LakeFacts:
+    """What is known of the lake. ``sized`` is told how many streams there are before any is read.
+
+    What is wrong with one stream is told of it and keeps none of the others back. Raises ``UnsupportedFormat`` and
+    ``CorruptObject`` for the root metadata, and what storage raises where the taps cannot be listed.
+    """
+    metadata = lake.root_metadata()
+    listed = [(tap, *_listed(lake, tap)) for tap in lake.taps()]
+    pairs = [(tap, name) for tap, names, _ in listed for name in names]
+    if sized is not None:
+        sized(len(pairs))
+    found: dict[tuple[str, str], StreamFacts] = {}
+    for facts in in_parallel(lambda pair: _stream(lake, *pair, samples), pairs, threads=threads):
+        found[facts.tap, facts.stream] = facts
+        if progress is not None:
+            progress(1)
+    notes = metadata.taps if metadata else {}
+    url = lake.storage.url
+    return lake_facts(
+        title=title or url.rstrip("/").rpartition("/")[2] or url,
+        url=url,
+        lake_id=metadata.lake_id if metadata else None,
+        now=lake.clock.now(),
+        taps=[
+            TapFacts(tap, notes.get(tap, TapNotes()), tuple(found[tap, name] for name in names), trouble)
+            for tap, names, trouble in listed
+        ],
+    )
+
+
+def _listed(lake: Lake, tap: str) -> tuple[list[str], str | None]:
+    try:
+        return lake.streams(tap), None
+    except SingerlakeError as error:
+        return [], _said(error)
+
+
+def _stream(lake: Lake, tap: str, name: str, samples: int) -> StreamFacts:
+    try:
+        stream = lake.stream(tap, name)
+        # Never from the data files: nothing but a state remembers runs, and there may be a million files.
+        manifest = stream.state()
+        if manifest is None:
+            return _troubled(tap, name, "no manifest; run 'singerlake rebuild'")
+        if not manifest.schemas.keys() >= manifest.versions.keys():
+            return _troubled(tap, name, "a version has no schema; run 'singerlake verify'")
+        census = take_census(lake.storage, tap, name, lambda: manifest)
+        taken, trouble = _samples(lake, manifest, samples)
+        # A lock tells whether such a run is lost; a page of runs that ended takes no request more.
+        unsaid = any(run.status == "running" for run in manifest.runs)
+        locks = tuple(locks_of(lake.storage, tap, name)) if unsaid else ()
+        return stream_facts(manifest, census, locks, taken, trouble)
+    except SingerlakeError as error:
+        return _troubled(tap, name, _said(error))
+    except RecursionError:
+        return _troubled(tap, name, "a schema lies deeper than it can be read; look at its manifest.json")
+
+
+def _samples(lake: Lake, manifest: Manifest, count: int) -> tuple[Samples | None, str | None]:
+    if not count:
+        return None, None
+    try:
+        return take_samples(lake.stream(manifest.tap, manifest.stream), manifest, count), None
+    except SingerlakeError as error:
+        return None, f"no sample of values: {_said(error)}"
+
+
+def _troubled(tap: str, name: str, trouble: str) -> StreamFacts:
+    return StreamFacts(tap, name, Census(tap, name, trouble=trouble), trouble=trouble)
+
+
+def _said(error: SingerlakeError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
