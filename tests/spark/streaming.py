@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pyspark.sql.types import FloatType, LongType, StringType, StructField, StructType
 
 from singerlake.clock import timestamp
-from singerlake.format import layout
 from singerlake.format.model import DataFile, Manifest, NewFile
 from singerlake.format.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
+from singerlake.maintenance.collect import collect_stream
+from singerlake.maintenance.join import checked, join, read_head
 from singerlake.maintenance.repair_stream import Wish, repair_stream
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.singer_file import Provenance, empty_member, member_extra
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream import SingerlakeStreamReader
 from tests.lakes import build_stream
@@ -48,54 +47,25 @@ def snapshot(lake: Lake) -> Manifest:
 
 
 def vacuum(lake: Lake, begin: int = 0, end: int | None = None) -> DataFile:
-    """Join the listed files [begin, end) into one, commit that, and remove them as gc does in the end."""
+    """Join the listed files [begin, end) into one, commit that, and have them collected."""
     stream, before = lake.stream(TAP, STREAM), snapshot(lake)
     old = before.files[begin:end]
-    new_id, now = lake.ids(), timestamp(lake.clock.now())
-    sources = [(file, stream.provenance(file)) for file in old]
-    replaces = tuple(
-        part for file, known in sources for part in (known.replaces if known else ((file.id, file.messages),))
-    )
     assert before.lineage is not None
-    told = Provenance(id=new_id, lineage=before.lineage, offset=old[0].offset, replaces=replaces)
-    body = empty_member(msgspec.json.encode(told))
-    members: list[tuple[int, int]] = []
-    for file in old:
-        stored = lake.storage.get(stream.prefix + file.path)
-        assert stored is not None
-        own = stored.body[_front(stored.body) :]
-        shift = len(body) + len(own) - file.bytes
-        members += [(start + shift, messages) for start, messages in file.members]
-        body += own
-    path = layout.file_path(STREAM, old[0].version, lake.clock.now(), lake.clock.now(), new_id)
-    lake.storage.put(stream.prefix + path, body)
-    new = NewFile(
-        id=new_id,
-        path=path,
-        version=old[0].version,
-        messages=sum(file.messages for file in old),
-        records=sum(file.records for file in old),
-        bytes=len(body),
-        raw_bytes=sum(file.raw_bytes for file in old),
-        sha256=hashlib.sha256(body).hexdigest(),
-        first=now,
-        last=now,
-        members=tuple(members),
-    )
+    heads = [read_head(file, lake.storage.read_range(stream.prefix + file.path, 0, file.members[0][0])) for file in old]
+    made = join(heads, id=lake.ids(), lineage=before.lineage, stream=STREAM, now=lake.clock.now())
+    key = stream.prefix + made.file.path
+    lake.storage.compose(key, made.pieces(stream.prefix))
+    with lake.storage.open(key) as body:
+        new = checked(body, made)
+    assert isinstance(new, NewFile)
     commit(lake, ReplaceFiles(old=tuple(file.id for file in old), new=(new,)))
-    for file in old:
-        lake.storage.delete(stream.prefix + file.path)
-    return snapshot(lake).by_id[new_id]
-
-
-def _front(body: bytes) -> int:
-    """Where a file's own members begin, behind what a vacuum put before them."""
-    start = 0
-    while (found := member_extra(body[start:])) is not None and found[0] is not None:
-        if b'"replaces"' not in found[0]:
-            break
-        start += len(empty_member(found[0]))
-    return start
+    for _ in range(2):
+        store = lake.stream(TAP, STREAM).store()
+        collect_stream(
+            lake.storage, store, TAP, STREAM, grace=timedelta(0), delete=True, clock=lake.clock, ids=lake.ids
+        )
+    assert not any(lake.storage.head(stream.prefix + file.path) for file in old)
+    return snapshot(lake).by_id[new.id]
 
 
 def commit(lake: Lake, change: Change) -> None:

@@ -39,6 +39,7 @@ def test_a_local_path_no_longer_depends_on_the_working_folder(monkeypatch: pytes
     assert read_options({**NEEDED, "path": "lake"}).path == str(tmp_path / "lake")
     assert read_options({**NEEDED, "path": "~/lake"}).path == "/home/someone/lake"
     assert read_options({**NEEDED, "path": "file:///lake"}).path == "file:///lake"
+    assert read_options({**NEEDED, "path": "file:/lake"}).path == "file:///lake"
 
 
 @pytest.mark.parametrize("name", REQUIRED)

@@ -123,7 +123,7 @@ def test_polling_reads_nothing_while_nothing_is_new(lake: Lake, monkeypatch: pyt
     made = reader(lake)
     end = through_json(made.latestOffset(made.initialOffset(), ALL))
     asked: list[str] = []
-    for name in ("get", "head", "list", "list_folder", "open", "read_range"):
+    for name in ("get", "head", "list", "list_folder", "open", "beginning", "read_range"):
         own = getattr(LocalStorage, name)
 
         def counted(self: Any, *given: Any, name: str = name, own: Any = own, **more: Any) -> Any:

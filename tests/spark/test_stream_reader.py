@@ -168,6 +168,8 @@ def test_a_limit_on_a_batch_read_is_refused(lake: Lake) -> None:
 def test_a_stream_has_no_end_to_give(lake: Lake) -> None:
     with pytest.raises(SettingError, match="'to_offset' is not for streams"):
         reader(lake, to_offset=5)
+    with pytest.raises(SettingError, match="'pushdown' is not for streams"):
+        reader(lake, pushdown="true", metadata="true")
 
 
 @pytest.mark.parametrize("limit", ["maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"])

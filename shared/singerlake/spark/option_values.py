@@ -44,8 +44,11 @@ def storage(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def absolute(path: str) -> str:
-    """A local path independent of the working folder, which tasks do not share with the driver."""
+    """A local path independent of the working folder, which tasks do not share with the driver. ``file:/lake``, as Java
+    and so Spark writes it, is one too."""
     path = path.strip()
+    if path.startswith("file:/") and not path.startswith("file://"):
+        return "file://" + path.removeprefix("file:")
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 

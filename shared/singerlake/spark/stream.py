@@ -78,6 +78,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 "option 'to_offset' is not for streams, which have no end",
                 hint="leave it out; Trigger.AvailableNow stops at what there is",
             )
+        if options.pushdown:
+            raise SettingError(
+                "option 'pushdown' is not for streams, to which Spark pushes no filter",
+                hint="leave it out; from_offset or from_version say where a stream begins",
+            )
         check_supported(options.limits)
         self._options = options
         self._schema = schema

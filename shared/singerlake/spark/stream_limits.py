@@ -78,11 +78,10 @@ def _affordable(file: DataFile, first: int, stop: int, budget: int) -> tuple[int
     they do, since the rest of a member is decompressed twice; a part of the first one where it alone is too large."""
     end, cost = first, 0
     for run in runs((file,), first, stop, 1):
-        part = run.part
-        price = -(-part.raw_bytes * (run.stop - run.first) // part.messages)
+        price = -(-run.raw_bytes * (run.stop - run.first) // run.messages)
         if cost + price > budget:
             if end == first:
-                end += budget * part.messages // part.raw_bytes
+                end += budget * run.messages // run.raw_bytes
             break
         end, cost = run.stop, cost + price
     return end, cost
