@@ -91,12 +91,22 @@ def a_shop() -> None:
         build_stream(lake, "t", "users", {"properties": properties}, records, key_properties=("id",))
 
 
+def an_archive() -> None:
+    """Tap ``t`` with ``events``: twelve small files, one of another version, and another of the first."""
+    lake = Lake.open("archive")
+    for name, count in (("user", 60), ("account", 5), ("user", 5)):
+        schema = {"properties": {"id": {"type": "integer"}, name: {"type": "string"}}}
+        records = [{"id": n, name: f"{name} {n}"} for n in range(count)]
+        build_stream(lake, "t", "events", schema, records, file_size=5, key_properties=("id",))
+
+
 def test_what_is_shown_of_commands_is_what_they_print(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     a_lake_with_a_run()
     a_shop()
+    an_archive()
     blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     shown = [command for block in blocks for command in commands(block)]
     assert len(shown) >= 3

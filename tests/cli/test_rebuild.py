@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
+from tests.cli.stores import close
 from tests.lakes import record_line
 from tests.maintenance.shelf import file_bytes
 from tests.maintenance.test_verify import body_of
@@ -158,3 +160,124 @@ def test_json_for_scripts(run: Run, lake: Lake) -> None:
     assert (found["dry_run"], flights["changed"], flights["files"], flights["messages"]) == (True, True, 4, 26)
     assert len(flights["added"]) == 4
     assert found["findings"] == []
+
+
+def difference(text: str) -> list[str]:
+    """The lines that say how a stream changes."""
+    return [line for line in text.splitlines() if line.endswith(": difference") or line.startswith("  ")]
+
+
+def test_the_difference_is_shown_before_anything_is_written(
+    run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [file.path for file in lake.stream("t", "flights").snapshot().files]
+    lake.storage.delete(FLIGHTS)
+    dry = run("rebuild", lake.storage.url, "--dry-run")
+    assert difference(dry.stdout) == [
+        "t/flights: difference",
+        "  added: 3 files",
+        *(f"    {path}" for path in files),
+    ]
+
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("singerlake.maintenance.repair_stream._written", fails)
+        with pytest.raises(AssertionError, match="written"):
+            run("rebuild", lake.storage.url)
+    assert lake.storage.get(FLIGHTS) is None
+    wet = run("rebuild", lake.storage.url)
+    assert difference(wet.stdout) == difference(dry.stdout)
+    assert difference(run("rebuild", lake.storage.url).stdout) == []
+
+
+def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake) -> None:
+    manifest = json.loads(body_of(lake, FLIGHTS))
+    (one, *rest), gone = manifest["files"], []
+    one["records"] += 1
+    for number in range(7):
+        gone.append({**rest[0], "id": f"gone{number}", "path": f"x/gone{number}.singer.gz", "offset": 25 + 10 * number})
+    manifest |= {"files": [one, *rest, *gone], "next_offset": 95}
+    lake.storage.put(FLIGHTS, json.dumps(manifest).encode())
+    kept = run("rebuild", lake.storage.url, "--dry-run", "--tap", "t", "--stream", "flights")
+    assert difference(kept.stdout) == ["t/flights: difference", "  mended: 1 file", f"    {one['path']}"]
+    anew = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+    assert difference(anew.stdout) == [
+        "t/flights: difference",
+        "  dropped: 7 files",
+        *(f"    x/gone{number}.singer.gz" for number in range(5)),
+        "    and 2 more",
+        "  mended: 1 file",
+        f"    {one['path']}",
+        "  under a new lineage",
+    ]
+
+
+def test_a_difference_of_the_lineage_alone_is_named(run: Run, lake: Lake) -> None:
+    only = ("--tap", "t", "--stream", "flights", "--dry-run")
+    anew = run("rebuild", lake.storage.url, "--discard-manifest", *only)
+    assert difference(anew.stdout) == ["t/flights: difference", "  under a new lineage"]
+    lake.storage.delete(FLIGHTS)
+    assert "lineage" not in run("rebuild", lake.storage.url, *only).stdout
+
+
+@pytest.mark.parametrize("flags", [(), ("--discard-manifest",)])
+def test_a_stream_on_its_way_to_another_store_is_left_alone_and_says_how_it_gets_there(
+    run: Run, lake: Lake, flags: tuple[str, ...]
+) -> None:
+    close(lake, "log")
+    stray(lake)
+    before = body_of(lake, FLIGHTS)
+    result = run("rebuild", lake.storage.url, *flags)
+    assert result.exit_code == 1
+    assert (
+        "manifest: raw/t/flights/: this stream is on its way to the manifest store 'log'; "
+        "run 'singerlake store migrate' to its end, then run again\n" in result.stdout
+    )
+    assert body_of(lake, FLIGHTS) == before
+    assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0
+    assert run("rebuild", lake.storage.url, *flags).exit_code == 0
+
+
+def test_json_says_the_difference_once(run: Run, lake: Lake) -> None:
+    lake.storage.delete(FLIGHTS)
+    found = json.loads(run("rebuild", lake.storage.url, "--json").stdout)
+    assert {stream["stream"]: len(stream["added"]) for stream in found["streams"]} == {"a/b": 0, "flights": 3, "x": 0}
+
+
+def test_processes_come_to_what_threads_come_to(run: Run, lake: Lake) -> None:
+    stray(lake)
+    lake.storage.put("raw/t/flights/x/bad.singer.gz", b"?")
+    lake.storage.delete(FLIGHTS)
+    threads = run("rebuild", lake.storage.url, "--dry-run")
+    processes = run("rebuild", lake.storage.url, "--dry-run", "--engine", "processes")
+    assert (processes.exit_code, processes.stdout) == (1, threads.stdout)
+    run("rebuild", lake.storage.url, "--engine", "processes", "--threads", 1)
+    assert lake.stream("t", "flights").snapshot().next_offset == 26
+
+
+def test_a_journal_leaves_out_what_is_unchanged(run: Run, lake: Lake, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    lake.storage.delete(FLIGHTS)
+    first = run("rebuild", lake.storage.url, "--dry-run", "--tap", "t", "--journal", journal)
+    assert f"\n  in {journal} as sound, and unchanged since: 0 of 4 files, 0 B of " in first.stdout
+    assert lake.storage.get(FLIGHTS) is None
+    second = run("rebuild", lake.storage.url, "--journal", journal, "--engine", "processes")
+    assert f"\n  in {journal} as sound, and unchanged since: 4 of 5 files, " in second.stdout
+    assert "t/flights: was made anew, 3 files, 25 messages, 2 versions" in second.stdout
+    found = json.loads(run("rebuild", lake.storage.url, "--journal", journal, "--json").stdout)
+    assert (found["read"]["files"], found["noted"]["files"]) == (0, 5)
+    assert run("verify", lake.storage.url).exit_code == 0
+
+
+def test_the_journal_of_a_verification_is_refused_before_anything_is_written(
+    run: Run, lake: Lake, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    run("verify", lake.storage.url, "--journal", journal)
+    lake.storage.delete(FLIGHTS)
+    result = run("rebuild", lake.storage.url, "--journal", journal)
+    assert result.exit_code == 2
+    assert "not a journal of 'singerlake rebuild', but of 'singerlake verify'; give another file" in result.stderr
+    assert lake.storage.get(FLIGHTS) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +50,9 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
 
 
-@pytest.mark.parametrize("command", [("ls",), ("verify",), ("rebuild", "--dry-run"), ("lock", "ls")])
+@pytest.mark.parametrize(
+    "command", [("ls",), ("verify",), ("rebuild", "--dry-run"), ("vacuum", "--dry-run"), ("gc",), ("lock", "ls")]
+)
 def test_looking_needs_no_permission_to_write(
     run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str], command: tuple[str, ...]
 ) -> None:
@@ -84,3 +87,44 @@ def test_a_manifest_whose_reply_is_lost_is_written_once(
     s3.drop_reply("PUT", key_contains="manifest.json")
     assert run("rebuild", s3_lake.storage.url, env=env).exit_code == 0
     assert run("verify", s3_lake.storage.url, env=env).exit_code == 0
+
+
+def test_a_site_is_made_without_permission_to_write(
+    run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str], tmp_path: Path
+) -> None:
+    s3.calm()
+    made = run("docs", "build", s3_lake.storage.url, "-o", tmp_path / "site", "--samples", 1, env=env)
+    assert (made.exit_code, made.stdout.partition(" pages")[0]) == (0, "4")
+    assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}
+    page = (tmp_path / "site/streams/t/s.html").read_text()
+    assert s3_lake.storage.url in page
+    assert "<bdi>24</bdi>" in page
+    assert not any(secret in page for secret in (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_every_engine_reaches_the_bucket(
+    run: Run, s3_lake: Lake, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str
+) -> None:
+    """With settings of options alone, which other processes cannot find by themselves; keys from a file."""
+    url = s3_lake.storage.url
+    keys = tmp_path / "credentials"
+    keys.write_text(
+        f"[lake]\naws_access_key_id = {ACCESS_KEY_ID}\naws_secret_access_key = {SECRET_ACCESS_KEY}\nregion = {REGION}\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(keys))
+    how = ("--engine", engine, "--profile", "lake", "--endpoint-url", env["SINGERLAKE_S3_ENDPOINT_URL"])
+    sound = run("verify", url, *how)
+    assert (sound.exit_code, sound.stdout.partition(" messages")[0]) == (0, "sound: 1 stream, 3 files, 25")
+    s3_lake.storage.put("raw/t/s/x/bad.singer.gz", b"?")
+    s3_lake.storage.delete(layout.manifest_key("t", "s"))
+    journal = tmp_path / "journal"
+    first = run("rebuild", url, *how, "--journal", journal, "--dry-run")
+    again = run("rebuild", url, *how, "--journal", journal)
+    for rebuilt in (first, again):
+        assert rebuilt.exit_code == 1
+        assert "broken: raw/t/s/x/bad.singer.gz: not a gzip file; left out" in rebuilt.stdout
+    assert "unchanged since: 3 of 4 files" in again.stdout
+    assert "t/s: was made anew, 3 files, 25 messages" in again.stdout
+    assert run("verify", url, *how, "--ignore", "unlisted").exit_code == 0

@@ -141,3 +141,9 @@ def own(name: str, settings: Sequence[str], **more: object) -> dict[str, object]
 def named(name: str, plugins: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The definition of that name."""
     return next(plugin for plugin in plugins if plugin["name"] == name)
+
+
+def utility_commands() -> Mapping[str, Any]:
+    """The commands of this project's utility, by name."""
+    theirs = yaml.safe_load((ROOT / "meltano.yml").read_text())["plugins"]
+    return dict(named("singerlake", theirs["utilities"])["commands"])

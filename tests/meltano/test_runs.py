@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.meltano.project import BIN, Project, Row
+from tests.meltano.project import BIN, Project, Row, utility_commands
 
 
 @pytest.fixture
@@ -114,6 +115,50 @@ def child(parent: int, name: str) -> int:
 def test_the_lake_is_checked_in_the_same_run(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.run("tap-rows", "target-singerlake", "singerlake:verify")
+
+
+INVOKED = {
+    "annotate": ["--tap", "tap-rows", "--owner", "Data team"],
+    "diff": ["v1", "v2"],
+    "docs-build": ["-o", "site"],
+    "lock-break": ["--tap", "tap-rows", "--stream", "users"],
+    "store-create": ["--help"],
+    "store-migrate": ["--to", "log"],
+    "store-trim": ["--yes"],
+}
+"""Commands that need an argument each; a store in a database needs the database."""
+
+
+def test_every_command_is_there_for_meltano(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    project.source_has(users=rows(6, 9, email="x"))
+    project.captured()
+    assert utility_commands().keys() > INVOKED.keys()
+    in_a_run = sorted(utility_commands().keys() - INVOKED.keys())
+    said = project.run(*(f"singerlake:{name}" for name in in_a_run))
+    assert "tap-rows/users: nothing to delete" in said
+    assert "tap-rows/users: nothing to join" in said
+    for name, arguments in INVOKED.items():
+        ran = project.meltano("invoke", f"singerlake:{name}", *arguments)
+        assert ran.returncode == 0, (name, ran.stdout)
+    assert (project.folder / "site" / "index.html").exists()
+    assert "log" in project.meltano("invoke", "singerlake:store-ls").stdout
+
+
+def test_a_command_in_json_is_for_programs(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    ran = subprocess.run(
+        [BIN / "meltano", "--log-level", "error", "invoke", "singerlake:status", "--json"],
+        cwd=project.folder,
+        env=project.environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (stream,) = json.loads(ran.stdout)["streams"]
+    assert stream["stream"] == "users"
 
 
 def test_a_damaged_lake_fails_the_run(project: Project) -> None:

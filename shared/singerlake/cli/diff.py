@@ -15,7 +15,7 @@ from singerlake.errors import SettingError
 from singerlake.format import selection
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.schema_diff import Property, SchemaDiff, compare
+from singerlake.maintenance.schema_diff import SchemaDiff, compare
 
 
 @click.command(short_help="Compare two schema versions of a stream: can readers of the first go on with the second?")
@@ -53,22 +53,18 @@ def _lines(found: SchemaDiff) -> Iterator[str]:
     every = [*found.added, *found.removed, *(change.before for change in found.changed)]
     width = max((len(each.path) for each in every), default=0)
     for each in found.added:
-        yield f"+ {each.path:{width}}  {_type(each)}"
+        yield f"+ {each.path:{width}}  {each.full_type}"
     for each in found.removed:
-        yield f"- {each.path:{width}}  {_type(each)}"
+        yield f"- {each.path:{width}}  {each.full_type}"
     for change in found.changed:
         mark = "~" if change.compatible else "!"
-        types = " -> ".join(dict.fromkeys((_type(change.before), _type(change.after))))
+        types = " -> ".join(dict.fromkeys((change.before.full_type, change.after.full_type)))
         yield f"{mark} {change.before.path:{width}}  {types}: {', '.join(change.how)}"
     for pair in found.renamed:
         yield f"? {pair.before} -> {pair.after}: looks renamed"
     if found.keys is not None:
         before, after = (", ".join(keys) or "none" for keys in found.keys)
         yield f"! keys: {before} -> {after}"
-
-
-def _type(each: Property) -> str:
-    return f"{each.type} or null" if each.nullable and each.type != "anything" else each.type
 
 
 def _summary(manifest: Manifest, before: str, after: str, found: SchemaDiff) -> str:

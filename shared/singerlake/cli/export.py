@@ -16,7 +16,7 @@ from singerlake.format.root import TapNotes
 from singerlake.lake import Lake
 from singerlake.maintenance.census import take_census
 from singerlake.maintenance.history import versions_of
-from singerlake.maintenance.rebuild import THREADS, in_parallel
+from singerlake.maintenance.parallel import THREADS, in_parallel
 from singerlake.maintenance.runs import last_signs, track
 
 

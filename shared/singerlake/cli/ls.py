@@ -10,7 +10,7 @@ from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap
 from singerlake.cli.output import Column, counted, say_json, shown, size, table
 from singerlake.lake import Lake
 from singerlake.maintenance.census import Census, take_census
-from singerlake.maintenance.rebuild import THREADS, in_parallel
+from singerlake.maintenance.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TAP", folds=True),

@@ -11,13 +11,17 @@ import click
 
 from singerlake.cli.annotate import annotate_command
 from singerlake.cli.diff import diff
+from singerlake.cli.docs import docs
 from singerlake.cli.export import export
+from singerlake.cli.gc import gc
+from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.cli.lock import lock
 from singerlake.cli.ls import ls
 from singerlake.cli.output import shown
 from singerlake.cli.rebuild import rebuild
 from singerlake.cli.status import status
 from singerlake.cli.store import store
+from singerlake.cli.vacuum import vacuum
 from singerlake.cli.verify import verify
 from singerlake.cli.versions import versions
 from singerlake.errors import FixTheSettings, SingerlakeError
@@ -26,11 +30,15 @@ USAGE, FAILED = 2, 1
 
 
 class _Commands(click.Group):
-    """Commands whose foreseen errors are one line on standard error."""
+    """Commands whose foreseen errors are one line on standard error, and an interruption, too."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with terminable():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
+            ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
         except SingerlakeError as error:
             if ctx.params.get("debug"):
                 raise
@@ -52,7 +60,8 @@ def main(debug: bool) -> None:
     """Look after a Singerlake. LAKE is a path or s3://bucket/prefix; unset, it is $SINGERLAKE_LAKE_ROOT.
 
     Every option of a command about S3 can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
-    secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings.
+    secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
+    130 and 143 it was interrupted (SIGINT, SIGTERM).
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -62,5 +71,6 @@ def main(debug: bool) -> None:
     logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
-for command in (ls, versions, diff, status, annotate_command, export, verify, rebuild, lock, store):
+_COMMANDS = (ls, versions, diff, status, annotate_command, export, docs, verify, rebuild, vacuum, gc, lock, store)
+for command in _COMMANDS:
     main.add_command(command)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from singerlake.cli.output import be_quiet
 from singerlake.errors import LookAtTheLake, SettingError
 from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
@@ -111,6 +112,15 @@ def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
 
 tap_option = click.option("--tap", metavar="TAP", help="Only this tap.")
 stream_option = click.option("--stream", metavar="STREAM", help="Only this stream; needs --tap.")
+quiet_option = click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=be_quiet,
+    help="Say nothing but what is wrong; show no progress.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
 
 

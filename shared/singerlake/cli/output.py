@@ -7,45 +7,52 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from singerlake.maintenance.findings import Finding
+from singerlake.wording import counted as counted
+from singerlake.wording import shown as shown
+from singerlake.wording import size as size
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _ENDLESS = 100_000
 _NARROWEST = 8
 
 
-def shown(text: str) -> str:
-    """``text`` with everything that is not printable, and so could move the cursor, colour or reorder the line,
-    as a Python escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+_QUIET = f"{__name__}.quiet"
 
 
-def size(count: int) -> str:
-    """Bytes for the eye, in powers of 1,000."""
-    amount, unit = float(count), 0
-    while amount >= 999.5 and unit < len(_UNITS) - 1:
-        amount /= 1000
-        unit += 1
-    return f"{amount:.1f} {_UNITS[unit]}" if unit and amount < 99.95 else f"{amount:.0f} {_UNITS[unit]}"
+def be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Of ``--quiet``: keep reports, notes and progress to oneself while this command runs."""
+    del param
+    ctx.meta[_QUIET] = value
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 file``, ``1,234 files``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def is_quiet() -> bool:
+    """Whether the command that runs was told to be quiet."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(_QUIET))
 
 
-def say(line: str) -> None:
-    """One line on standard output."""
-    click.echo(line)
+def say(line: str, *, problem: bool = False) -> None:
+    """One line on standard output; a quiet command says only what is a ``problem``."""
+    if problem or not is_quiet():
+        click.echo(line)
 
 
 def say_json(value: Any) -> None:
@@ -57,7 +64,7 @@ def say_findings(findings: Iterable[Finding]) -> None:
     """One line for each finding."""
     for finding in findings:
         mark = "" if finding.problem else "note: "
-        click.echo(f"{mark}{finding.kind}: {shown(finding.key)}: {shown(finding.message)}")
+        say(f"{mark}{finding.kind}: {shown(finding.key)}: {shown(finding.message)}", problem=finding.problem)
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -105,25 +112,44 @@ class Bar:
     advance: Callable[[int], None]
 
 
+class Start(Protocol):
+    """Makes a task for a label; ``unit`` is what it counts."""
+
+    def __call__(self, label: str, *, unit: str = "bytes") -> Bar: ...
+
+
+class _Done(ProgressColumn):
+    """How much of a task is done: bytes as such, everything else by its number."""
+
+    _bytes = DownloadColumn()
+
+    def render(self, task: Task) -> Text:
+        if task.fields["unit"] == "bytes":
+            return self._bytes.render(task)
+        total = "?" if task.total is None else f"{task.total:,.0f}"
+        return Text(f"{task.completed:,.0f}/{total}", style="progress.download")
+
+
 @contextmanager
-def progress() -> Iterator[Callable[[str], Bar]]:
-    """A progress display on standard error while the block runs, if that is a terminal; makes a task for a label."""
+def progress() -> Iterator[Start]:
+    """A progress display on standard error while the block runs, if that is a terminal and the command not quiet; makes
+    a task for a label."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
+        _Done(),
         TimeRemainingColumn(),
     )
-    seen = sys.stderr.isatty()
+    seen = sys.stderr.isatty() and not is_quiet()
     display = Progress(*columns, console=Console(stderr=True), transient=True, disable=not seen)
     # Before rich 14.3 a display that is disabled ends with an empty line all the same.
     with display if seen else nullcontext():
         tasks: list[TaskID] = []
 
-        def start(label: str) -> Bar:
+        def start(label: str, *, unit: str = "bytes") -> Bar:
             for task in tasks:
                 display.update(task, visible=False)
-            task = display.add_task(shown(label), total=None)
+            task = display.add_task(shown(label), total=None, unit=unit)
             tasks.append(task)
             return Bar(
                 sized=lambda total: display.reset(task, total=total),

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.engines import engine_options, reader
+from singerlake.cli.journals import journal_option, left_out
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
 from singerlake.errors import CorruptObject, ForeignManifest, LookAtTheLake, SettingError
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.caches import rebuild_catalogue, rebuild_root
+from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.rebuild import THREADS
 from singerlake.maintenance.repair import Repair
 from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.maintenance.survey_journal import SurveyJournal, open_survey_journal
+from singerlake.maintenance.tally import NONE, Tally
+
+_NAMED = 5
+"""So many files of a kind of difference are named."""
 
 Streams = dict[tuple[str, str], Repair]
 
@@ -33,7 +43,9 @@ Streams = dict[tuple[str, str], Repair]
     help="Make the manifest anew even where one is there, damaged or not. Offsets then begin a new lineage.",
 )
 @json_option
-@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once.")
+@quiet_option
+@engine_options
+@journal_option
 @click.pass_context
 def rebuild(
     ctx: click.Context,
@@ -45,6 +57,8 @@ def rebuild(
     discard_manifest: bool,
     as_json: bool,
     threads: int,
+    engine: str,
+    journal: Path | None,
 ) -> None:
     """Make manifests, catalogues and root metadata again from the data files.
 
@@ -56,17 +70,27 @@ def rebuild(
         raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
     pairs = chosen_streams(lake, tap, stream)
     wish = Wish(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
-    done, findings = _streams(lake, pairs, wish, threads)
+    with ExitStack() as held:
+        noted = held.enter_context(open_survey_journal(journal, lake.storage.url)) if journal else None
+        reads = held.enter_context(reader(engine, lake, threads))
+        done, findings = _streams(lake, pairs, wish, reads, noted, (lambda _: None) if as_json else _show)
     caches = _caches(lake, done, pairs, whole=stream is None, dry_run=dry_run)
     findings += [finding for repair in done.values() for finding in repair.findings]
     if as_json:
         say_json(_json(lake, done, findings, caches, dry_run))
     else:
-        _report(done, findings, caches, dry_run)
+        _report(done, findings, caches, dry_run, journal)
     ctx.exit(1 if any(finding.problem for finding in findings) else 0)
 
 
-def _streams(lake: Lake, pairs: list[tuple[str, str]], wish: Wish, threads: int) -> tuple[Streams, list[Finding]]:
+def _streams(
+    lake: Lake,
+    pairs: list[tuple[str, str]],
+    wish: Wish,
+    engine: Engine,
+    journal: SurveyJournal | None,
+    planned: Callable[[Repair], None],
+) -> tuple[Streams, list[Finding]]:
     """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
     done: Streams = {}
     findings: list[Finding] = []
@@ -83,9 +107,11 @@ def _streams(lake: Lake, pairs: list[tuple[str, str]], wish: Wish, threads: int)
                     wish,
                     clock=lake.clock,
                     ids=lake.ids,
-                    threads=threads,
+                    engine=engine,
+                    journal=journal,
                     sized=bar.sized,
                     progress=bar.advance,
+                    planned=planned,
                 )
             except LookAtTheLake as error:
                 discardable = isinstance(error, CorruptObject | ForeignManifest)
@@ -109,12 +135,41 @@ def _caches(lake: Lake, done: Streams, pairs: list[tuple[str, str]], *, whole: b
     return changed
 
 
-def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool) -> None:
+def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool, journal: Path | None) -> None:
     for (tap, stream), repair in done.items():
         say(f"{shown(tap)}/{shown(stream)}: {_outcome(repair, dry_run)}")
     for name in caches:
         say(f"{shown(name)}: {'would be written' if dry_run else 'written'}")
+    if journal:
+        say(left_out(journal, *_left(done)))
     say_findings(findings)
+
+
+def _left(done: Streams) -> tuple[Tally, Tally]:
+    """What a journal noted of all streams, and what was read."""
+    noted = sum((repair.noted for repair in done.values()), NONE)
+    return noted, sum((repair.read for repair in done.values()), NONE)
+
+
+def _show(repair: Repair) -> None:
+    """The difference of a stream: how many files of each kind, and the first of them; then whether offsets mean other
+    messages."""
+    say(f"{shown(repair.after.tap)}/{shown(repair.after.stream)}: difference")
+    for kind, ids in asdict(repair.difference).items():
+        if ids:
+            say(f"  {kind}: {counted(len(ids), 'file')}")
+            for id in ids[:_NAMED]:
+                say(f"    {shown(_path(repair, id))}")
+            if len(ids) > _NAMED:
+                say(f"    and {len(ids) - _NAMED:,} more")
+    if _new_lineage(repair):
+        say("  under a new lineage")
+
+
+def _path(repair: Repair, id: str) -> str:
+    """Where a file of the difference lies, below its stream's folder."""
+    held = repair.after if id in repair.after.by_id or repair.before is None else repair.before
+    return held.by_id[id].path
 
 
 def _outcome(repair: Repair, dry_run: bool) -> str:
@@ -124,8 +179,12 @@ def _outcome(repair: Repair, dry_run: bool) -> str:
     if repair.before is None:
         return f"{verb} made anew, {_holds(repair.after)}"
     changes = [f"{len(ids)} {kind}" for kind, ids in asdict(repair.difference).items() if ids]
-    lineage = "" if repair.after.lineage == repair.before.lineage else ", under a new lineage"
+    lineage = ", under a new lineage" if _new_lineage(repair) else ""
     return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
+
+
+def _new_lineage(repair: Repair) -> bool:
+    return repair.before is not None and repair.after.lineage != repair.before.lineage
 
 
 def _holds(manifest: Manifest) -> str:
@@ -139,6 +198,7 @@ def _holds(manifest: Manifest) -> str:
 
 
 def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str], dry_run: bool) -> dict[str, Any]:
+    noted, read = _left(done)
     return {
         "lake": lake.storage.url,
         "dry_run": dry_run,
@@ -155,6 +215,8 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
             }
             for (tap, stream), repair in done.items()
         ],
+        "read": asdict(read),
+        "noted": asdict(noted),
         "metadata": caches,
         "findings": [finding_json(finding) for finding in findings],
     }

@@ -15,7 +15,7 @@ from singerlake.errors import LookAtTheLake
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.locks import Held, locks_of
-from singerlake.maintenance.rebuild import THREADS, in_parallel
+from singerlake.maintenance.parallel import THREADS, in_parallel
 from singerlake.maintenance.runs import Tracked, last_signs, track
 
 _COLUMNS = (

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, say, say_json, shown, table
 from singerlake.cli.store_create import create
 from singerlake.cli.store_migrate import migrate
 from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.rebuild import THREADS, in_parallel
+from singerlake.maintenance.parallel import THREADS, in_parallel
 from singerlake.manifests.port import Trimmed
 from singerlake.manifests.publish import published
 
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("TAIL", number=True),
     Column("FLOOR", number=True),
 )
-_KEPT = 200
+KEPT = 200
 """Transactions a trim leaves, as Sleeper's does: what a slow reader may still be following."""
 
 
@@ -85,10 +85,11 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
 @tap_option
 @stream_option
 @click.option(
-    "--keep", type=click.IntRange(0), default=_KEPT, show_default=True, metavar="N", help="Keep the last N of a stream."
+    "--keep", type=click.IntRange(0), default=KEPT, show_default=True, metavar="N", help="Keep the last N of a stream."
 )
 @click.option("--yes", is_flag=True, help="Remove them; otherwise only show what would be removed.")
 @json_option
+@quiet_option
 @click.pass_context
 def trim(
     ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, keep: int, yes: bool, as_json: bool
@@ -105,8 +106,9 @@ def trim(
         say_json({"lake": lake.storage.url, "dry_run": not yes, "streams": [_trim_json(*one) for one in done]})
     else:
         for name, each, outcome in done:
+            failed = isinstance(outcome, str)
             what = shown(outcome) if isinstance(outcome, str) else _said(outcome, dry_run=not yes)
-            say(f"{shown(name)}/{shown(each)}: {what}")
+            say(f"{shown(name)}/{shown(each)}: {what}", problem=failed)
     ctx.exit(1 if any(isinstance(outcome, str) for _, _, outcome in done) else 0)
 
 

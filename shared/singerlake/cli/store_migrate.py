@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from singerlake.adapters import MANIFEST_STORES
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.errors import FixTheSettings, SingerlakeError
 from singerlake.lake import Lake
@@ -30,6 +30,7 @@ Outcome = Migration | str
 @stream_option
 @click.option("--dry-run", is_flag=True, help="Show what would be moved and change nothing.")
 @json_option
+@quiet_option
 @click.pass_context
 def migrate(
     ctx: click.Context, lake: Lake, kind: str, tap: str | None, stream: str | None, dry_run: bool, as_json: bool
@@ -60,7 +61,8 @@ def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: boo
     for pair in pairs:
         outcomes[pair] = _moved(lake, pair, kind, dry_run)
         if not quiet:
-            say(f"{shown(pair[0])}/{shown(pair[1])}: {shown(_said(outcomes[pair], dry_run))}")
+            what, failed = shown(_said(outcomes[pair], dry_run)), isinstance(outcomes[pair], str)
+            say(f"{shown(pair[0])}/{shown(pair[1])}: {what}", problem=failed)
     return outcomes
 
 

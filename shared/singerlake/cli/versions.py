@@ -11,7 +11,7 @@ from singerlake.cli.output import Column, counted, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.maintenance.history import Version, versions_of
-from singerlake.maintenance.rebuild import THREADS, in_parallel
+from singerlake.maintenance.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TAP", folds=True),

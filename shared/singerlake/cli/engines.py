@@ -1,0 +1,46 @@
+"""What ``--engine`` and ``--threads`` mean: what reads the files of a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import click
+
+from singerlake.adapters import open_storage
+from singerlake.lake import Lake
+from singerlake.maintenance.engine import Engine, Threads
+from singerlake.maintenance.parallel import THREADS
+from singerlake.maintenance.processes import Processes
+
+ENGINES = ("threads", "processes", "spark")
+"""The first is the default."""
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take ``--engine`` and ``--threads``."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default=ENGINES[0],
+        show_default=True,
+        help="What reads the files: threads of one process, several processes, or the tasks of a Spark session.",
+    )
+    threads = click.option(
+        "--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once."
+    )
+    return threads(engine(command))
+
+
+def reader(engine: str, lake: Lake, threads: int) -> AbstractContextManager[Engine]:
+    """The engine of that name, for as long as the block runs. Raises ``SettingError`` where it cannot be had."""
+    url = lake.storage.url
+    if engine == "spark":
+        from singerlake.spark.tasks import spark_tasks
+
+        return spark_tasks(url, lake.s3)
+    if engine == "processes":
+        return nullcontext(Processes(partial(open_storage, url, lake.s3), threads))
+    return nullcontext(Threads(lake.storage, threads))

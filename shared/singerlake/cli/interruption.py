@@ -1,0 +1,36 @@
+"""How a command ends that is told to: in order, so that it gives its locks back and removes what it began."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes: 128 and the number of the signal, as shells have them."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came, as from a scheduler that stops a job."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does, with ``Terminated``. Python takes signals on the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    # Whoever sends it twice must not stop what the first one began to put in order.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated

@@ -1,0 +1,94 @@
+"""What commands show on a terminal, without one, and when they are told to be quiet."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from tests.cli.conftest import Run
+from tests.cli.test_vacuum import path_of, small_files
+
+COLOUR = "\x1b[3"
+WORKING = [("verify",), ("rebuild",), ("vacuum",), ("gc",), ("store", "trim"), ("store", "migrate", "--to", "log")]
+
+
+def on_a_terminal(*arguments: object, **environment: str) -> str:
+    """What a process writes whose standard error is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from singerlake.cli.main import main; main()", *map(str, arguments)]
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=theirs, env={**known, "TERM": "xterm-256color", **environment}
+    )
+    os.close(theirs)
+    written = b""
+    with open(ours, "rb", buffering=0) as terminal:
+        try:
+            while piece := terminal.read(4096):
+                written += piece
+        except OSError:
+            # The other end of a terminal is closed by an error.
+            pass
+    assert process.wait() == 0, written
+    return written.decode()
+
+
+def test_progress_is_shown_on_a_terminal_in_colours_unless_they_are_not_wanted(root: Path) -> None:
+    small_files(root)
+    with_colours = on_a_terminal("verify", root)
+    assert "t/s" in with_colours
+    assert COLOUR in with_colours
+    without = on_a_terminal("verify", root, NO_COLOR="1")
+    assert "t/s" in without
+    assert COLOUR not in without
+    assert on_a_terminal("verify", root, "--quiet") == ""
+
+
+@pytest.mark.parametrize("command", WORKING, ids=" ".join)
+def test_without_a_terminal_there_is_no_progress_and_no_escape(run: Run, root: Path, command: tuple[str, ...]) -> None:
+    small_files(root)
+    result = run(*command, root)
+    assert result.exit_code == 0
+    assert "t/s" in result.stdout or "sound" in result.stdout
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("command", WORKING, ids=" ".join)
+def test_a_quiet_command_says_nothing_where_all_is_well(run: Run, root: Path, command: tuple[str, ...]) -> None:
+    small_files(root)
+    result = run(*command, root, "-q")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    told = run(*command, root, "--json", "--quiet")
+    assert json.loads(told.stdout)
+
+
+@pytest.mark.parametrize("command", [("verify",), ("vacuum",)], ids=" ".join)
+def test_a_quiet_command_says_what_is_wrong(run: Run, root: Path, command: tuple[str, ...]) -> None:
+    lake = small_files(root)
+    path_of(lake, 0).unlink()
+    result = run(*command, root, "--quiet")
+    assert result.exit_code == 1
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["missing"]
+
+
+def test_a_quiet_migration_says_what_could_not_be_moved(run: Run, root: Path) -> None:
+    small_files(root)
+    key = Lake.open(str(root)).stream("t", "s").prefix + "manifest.json"
+    (root / key).write_text("{")
+    result = run("store", "migrate", root, "--to", "log", "--quiet")
+    assert result.exit_code == 1
+    assert "t/s: not moved" in result.stdout
+
+
+def test_errors_are_said_all_the_same(run: Run, root: Path) -> None:
+    result = run("verify", root, "--quiet")
+    assert result.exit_code == 2
+    assert "nothing here is a lake" in result.stderr

@@ -1,0 +1,292 @@
+"""``singerlake vacuum``: what it says, what it joins, and what it refuses to."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import os
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isal import igzip_lib, isal_zlib
+
+from singerlake.format import layout
+from singerlake.lake import Lake
+from tests.cli.conftest import Run
+from tests.lakes import activate_version_line, build_stream, record_line
+from tests.maintenance.shelf import SCHEMA
+
+Damage = Callable[[Path], None]
+
+
+def small_files(root: Path, stream: str = "s", files: int = 6, tap: str = "t") -> Lake:
+    """A stream of so many files of five messages."""
+    lake = Lake.open(str(root))
+    lines = [record_line(stream, {"n": n, "text": "\u00fc\udc80"}) for n in range(5 * files - 1)]
+    build_stream(lake, tap, stream, SCHEMA, [*lines, activate_version_line(stream, 3)], file_size=5, member_size=2)
+    return lake
+
+
+def path_of(lake: Lake, at: int, stream: str = "s") -> Path:
+    """The listed file at a place of the manifest."""
+    there = lake.stream("t", stream)
+    return Path(lake.storage.url) / there.prefix / there.snapshot().files[at].path
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_joined_file_is_its_originals_one_behind_the_other(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    originals = [path_of(lake, at) for at in range(6)]
+    text = subprocess.run(["zcat", *originals], stdout=subprocess.PIPE, check=True).stdout
+    result = run("vacuum", root)
+    assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
+    joined = path_of(lake, 0)
+    assert subprocess.run(["zcat", joined], stdout=subprocess.PIPE, check=True).stdout == text
+    assert joined.read_bytes().endswith(b"".join(path.read_bytes() for path in originals))
+    (file,) = lake.stream("t", "s").snapshot().files
+    # The members of the originals, a table's worth, each readable by itself.
+    body = joined.read_bytes()
+    for (start, messages), (end, _) in zip(file.members, [*file.members[1:], (len(body), 0)], strict=True):
+        lines = gzip.decompress(body[start:end]).splitlines()
+        assert len([line for line in lines if b'"SCHEMA"' not in line]) == messages
+    assert run("verify", root).exit_code == 0
+
+
+def test_nothing_is_decompressed(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(root)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("decompresses")
+
+    for module, name in [
+        (igzip_lib, "IgzipDecompressor"),
+        (igzip_lib, "decompress"),
+        (isal_zlib, "decompress"),
+        (isal_zlib, "decompressobj"),
+        (zlib, "decompress"),
+        (zlib, "decompressobj"),
+        (gzip, "decompress"),
+        (gzip, "GzipFile"),
+    ]:
+        monkeypatch.setattr(module, name, refuse)
+    assert run("vacuum", root).exit_code == 0
+    monkeypatch.undo()
+    assert len(Lake.open(str(root)).stream("t", "s").snapshot().files) == 1
+
+
+@pytest.mark.parametrize("name", ["\u00dcber/..%2F: 'q\"\n\u202e", "-rf *", "catalogue.json", "%", "\udc80", "a.b"])
+def test_names_may_be_odd(run: Run, root: Path, name: str) -> None:
+    small_files(root, name, tap=name)
+    result = run("vacuum", root, "--tap", name, "--stream", name)
+    assert result.exit_code == 0
+    assert "joined 6 files" in result.stdout
+    assert result.stdout.isprintable() or result.stdout.replace("\n", "").isprintable()
+    assert len(Lake.open(str(root)).stream(name, name).snapshot().files) == 1
+    assert run("verify", root).exit_code == 0
+
+
+def test_the_size_of_what_is_made_can_be_chosen(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    size = path_of(lake, 0).stat().st_size
+    run("vacuum", root, "--target-bytes", 3 * size + 20)
+    assert [file.messages for file in lake.stream("t", "s").snapshot().files] == [15, 15]
+    assert run("vacuum", root, "--target-bytes", 0).exit_code == 2
+
+
+def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Run, root: Path) -> None:
+    small_files(root)
+    before = everything(root)
+    result = run("vacuum", root, "--dry-run")
+    assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: would join 6 files")
+    assert everything(root) == before
+
+
+def test_json_for_scripts(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    sizes = sum(path_of(lake, at).stat().st_size for at in range(6))
+    planned = json.loads(run("vacuum", root, "--json", "--dry-run").stdout)
+    (stream,) = planned["streams"]
+    version = lake.stream("t", "s").snapshot().files[0].version
+    assert stream["plan"]["runs"] == [{"offset": 0, "version": version, "files": 6, "bytes": sizes}]
+    assert (planned["dry_run"], stream["into"]["files"]) == (True, 0)
+    done = json.loads(run("vacuum", root, "--json").stdout)
+    assert done["streams"][0]["joined"] == {"files": 6, "bytes": sizes}
+    assert done["streams"][0]["into"] == {"files": 1, "bytes": path_of(lake, 0).stat().st_size}
+    assert done["findings"] == []
+
+
+def test_alternating_versions_are_told_of(run: Run, root: Path) -> None:
+    lake = Lake.open(str(root))
+    for number in range(6):
+        schema = {"properties": {f"p{number % 2}": {"type": "integer"}}}
+        build_stream(lake, "t", "s", schema, [record_line("s", {"n": number})])
+    result = run("vacuum", root)
+    assert result.exit_code == 0
+    assert "t/s: nothing to join\n  left as they are: 6 files" in result.stdout
+    assert "alone beside files of other versions" in result.stdout
+
+
+def flipped(path: Path) -> None:
+    """One bit of a data file's last record is another."""
+    body = bytearray(path.read_bytes())
+    body[-15] ^= 1
+    path.write_bytes(body)
+
+
+def another(path: Path) -> None:
+    """One of the stream's other data files lies in its place."""
+    path.write_bytes(min(each for each in path.parent.glob("*.gz") if each != path).read_bytes())
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "flipped": (flipped, "differs"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]) and None, "differs"),
+    "cut-in-its-head": (lambda path: path.write_bytes(path.read_bytes()[:20]) and None, "differs"),
+    "another": (another, "differs"),
+    "longer": (lambda path: path.write_bytes(path.read_bytes() * 2) and None, "differs"),
+    "longer-by-a-byte": (lambda path: path.write_bytes(path.read_bytes() + b"\n") and None, "differs"),
+    "gone": (lambda path: path.unlink(), "missing"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_damaged_file_stops_its_own_run_alone(run: Run, root: Path, damage: str, threads: int) -> None:
+    lake = small_files(root, files=12)
+    target = 3 * path_of(lake, 0).stat().st_size + 40
+    harmed = path_of(lake, 4)
+    act, kind = DAMAGES[damage]
+    act(harmed)
+    before = lake.stream("t", "s").snapshot()
+    result = run("vacuum", root, "--target-bytes", target, "--threads", threads)
+    assert result.exit_code == 1
+    key = str(harmed.relative_to(root))
+    assert [line.split(": ")[:2] for line in result.stdout.splitlines() if "raw/" in line] == [[kind, key]]
+    after = lake.stream("t", "s").snapshot()
+    assert [file.messages for file in after.files] == [15, 5, 5, 5, 15, 15]
+    assert after.files[1:4] == before.files[3:6]
+    listed = {file.path for files in (after.files, after.retired) for file in files}
+    there = {str(path.relative_to(root / lake.stream("t", "s").prefix)) for path in root.rglob("*.gz")}
+    assert there <= listed
+
+
+def messages(lake: Lake) -> list[bytes]:
+    """The messages of the listed files, in no order."""
+    listed = range(len(lake.stream("t", "s").snapshot().files))
+    lines = [line for at in listed for line in gzip.decompress(path_of(lake, at).read_bytes()).splitlines()]
+    return sorted(line for line in lines if b'"SCHEMA"' not in line)
+
+
+def test_two_files_of_one_id_are_joined_and_outlive_a_lost_state(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    before = messages(lake)
+    one, two = lake.stream("t", "s").snapshot().files[:2]
+    bodies = [path_of(lake, at).read_bytes() for at in (0, 1)]
+    path_of(lake, 1).write_bytes(bodies[0][: one.members[0][0]] + bodies[1][two.members[0][0] :])
+    result = run("rebuild", root, "--discard-manifest")
+    assert (result.exit_code, "clash: " in result.stdout) == (1, True)
+    assert run("verify", root).exit_code == 0
+    result = run("vacuum", root)
+    assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
+    joined = path_of(lake, 0)
+    for path in joined.parent.glob("*.gz"):
+        if path != joined:
+            path.unlink()
+    (root / layout.manifest_key("t", "s")).unlink()
+    assert run("rebuild", root).exit_code == 0
+    assert messages(lake) == before
+    assert run("verify", root).exit_code == 0
+
+
+def test_a_file_that_says_it_is_another_is_named(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    first, second = path_of(lake, 0), path_of(lake, 1)
+    second.write_bytes(first.read_bytes())
+    result = run("vacuum", root)
+    assert result.exit_code == 1
+    assert f"{second.relative_to(root)}: says that it is file" in result.stdout
+
+
+def test_a_full_disk_stops_it_and_leaves_all_as_it_was(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_files(root)
+    before = everything(root)
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if ".tmp-" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("vacuum", root)
+    monkeypatch.undo()
+    assert result.exit_code == 1
+    assert "error: no space is left for the lake; free space or raise the quota" in result.stderr
+    assert everything(root) == before
+    assert run("vacuum", root).exit_code == 0
+
+
+def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from singerlake.storage.local import LocalStorage
+
+    lake = small_files(root)
+    before = everything(root)
+    real = LocalStorage.compose
+
+    def forgets(storage: LocalStorage, key: str, pieces: Any) -> Any:
+        made = real(storage, key, pieces)
+        flipped(root / key)
+        return made
+
+    monkeypatch.setattr(LocalStorage, "compose", forgets)
+    result = run("vacuum", root)
+    assert result.exit_code == 1
+    assert "storage gave back other bytes of a joined file than it was made of" in result.stderr
+    assert everything(root) == before
+    assert len(lake.stream("t", "s").snapshot().files) == 6
+
+
+def test_a_newer_format_is_refused(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    small_files(root, "other")
+    key = layout.manifest_key("t", "s")
+    stored = lake.storage.get(key)
+    assert stored is not None
+    lake.storage.put(key, stored.body.replace(b'"format":1', b'"format":99', 1))
+    before = everything(root / "raw/t/s")
+    result = run("vacuum", root)
+    assert (result.exit_code, "upgrade singerlake" in result.stdout) == (1, True)
+    assert everything(root / "raw/t/s") == before
+    assert "t/other: joined 6 files" in result.stdout
+
+
+def test_a_newer_lake_is_refused(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    lake.storage.put(layout.root_metadata_key(), b'{"format":99}')
+    before = everything(root)
+    result = run("vacuum", root)
+    assert (result.exit_code, "upgrade singerlake" in result.stderr) == (1, True)
+    assert everything(root) == before
+
+
+def test_what_is_no_lake_is_said_to_be_none(run: Run, root: Path) -> None:
+    root.mkdir()
+    (root / "something").write_text("else")
+    result = run("vacuum", root)
+    assert (result.exit_code, "nothing here is a lake" in result.stderr) == (2, True)
+    assert [path.name for path in root.iterdir()] == ["something"]
+
+
+def test_an_unknown_stream_is_named(run: Run, root: Path) -> None:
+    small_files(root)
+    assert run("vacuum", root, "--tap", "t", "--stream", "x").exit_code == 2
