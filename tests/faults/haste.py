@@ -3,14 +3,14 @@ says of its objects run alike, so that nothing but the machine seems slower."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from singerlake.clock import SystemClock
-from singerlake.storage.port import Entry, Folder, Storage, Stored
+from singerlake.storage.port import Entry, Folder, Part, Storage, Stored
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ class HastenedStorage:
 
     def upload(self, key: str, path: Path) -> Entry:
         return self._entry(self._inner.upload(key, path))
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        return self._entry(self._inner.compose(key, pieces))
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
         return map(self._entry, self._inner.list(prefix, start_after=start_after))

@@ -1,4 +1,5 @@
-"""A process of the fault cases: publishes prepared files, trims or reads, and can be hit at any call on the way.
+"""A process of the fault cases: publishes prepared files, vacuums, collects, trims or reads, and can be hit at any
+call.
 
 It acknowledges a file, in ``<name>.acks``, only when the file is committed and settled. What it says and how it fails
 is in ``<name>.log``.
@@ -15,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,17 @@ from typing import Any
 import msgspec
 
 from singerlake.format.model import NewFile, StreamSchema
+from singerlake.lake import Lake
 from singerlake.lock import LockSettings
+from singerlake.maintenance.collect import collect_stream
+from singerlake.maintenance.vacuum import vacuum_stream
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from tests.faults.haste import Haste, ShiftedClock
 from tests.faults.places import LOCK, Place
 
 _BARRIER_SECONDS = 60
+THREE_FILES = 1500
+"""Stored bytes of three prepared files, more or less: what a vacuum joins into one."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +175,42 @@ def _perform(job: Job, calls: Calls) -> None:
         _write(job, writer, clock, calls)
         return
     store = Watched("store", lake.stream("t", job.place.stream).store(job.place.kind.name), calls)
-    if job.task == "trim":
+    if job.task == "vacuum":
+        _vacuum(job, lake, store)
+    elif job.task == "gc":
+        _collect(job, lake, store)
+    elif job.task == "trim":
         print(store.trim(keep=job.keep, dry_run=False), flush=True)
     else:
         loaded = store.load()
         _append(job.file("read"), "\n".join(file.id for file in loaded.manifest.files))
+
+
+def _vacuum(job: Job, lake: Lake, store: Any) -> None:
+    """Join small files one run after the other, so that a call has the same number in every life."""
+    done = vacuum_stream(
+        lake.storage, store, "t", job.place.stream, target_bytes=THREE_FILES, clock=lake.clock, ids=lake.ids, threads=1
+    )
+    print(done, flush=True)
+    assert not any(finding.problem for finding in done.findings)
+
+
+def _collect(job: Job, lake: Lake, store: Any) -> None:
+    """Take the next step of all that is retired, without waiting."""
+    done = collect_stream(
+        lake.storage,
+        store,
+        "t",
+        job.place.stream,
+        grace=timedelta(0),
+        delete=True,
+        clock=lake.clock,
+        ids=lake.ids,
+        threads=1,
+    )
+    print(done, flush=True)
+    # Without waiting, what a writer has just uploaded counts as unlisted.
+    assert not any(finding.kind in ("missing", "differs") for finding in done.findings)
 
 
 def _write(job: Job, writer: StreamWriter, clock: ShiftedClock, calls: Calls) -> None:

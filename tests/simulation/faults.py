@@ -23,7 +23,7 @@ class Fate(Enum):
 
 _OF_READS = (Fate.UNAVAILABLE,)
 _OF_WRITES = (Fate.UNAVAILABLE, Fate.REPLY_LOST, Fate.LATE, Fate.NEVER, Fate.REFUSED, Fate.TWICE)
-_READS = frozenset(("get", "head", "list", "list_folder", "read_range", "open", "read"))
+_READS = frozenset(("get", "head", "list", "list_folder", "read_range", "beginning", "open", "read"))
 _STALLS = (1.0, 4.0, 15.0, 45.0, 300.0, 4000.0)
 _OUTAGES = (0.5, 5.0, 60.0)
 _LATENESS = (0.05, 0.5, 3.0, 12.0, 60.0, 600.0)

@@ -3,9 +3,10 @@ seen to find what it is there to find. Nothing here is for use."""
 
 from __future__ import annotations
 
+from tests.simulation.faulty_collect import COLLECTIONS
 from tests.simulation.faulty_commits import COMMITS
 from tests.simulation.faulty_dynamodb import DYNAMODBS
 from tests.simulation.faulty_log import LOGS
 from tests.simulation.faulty_merge import MERGES
 
-FAULTY = {kind.name: kind for kind in (*COMMITS, *LOGS, *DYNAMODBS, *MERGES)}
+FAULTY = {kind.name: kind for kind in (*COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS)}

@@ -3,23 +3,26 @@ its hands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.fold import Conflict
 from singerlake.format.model import Manifest, Run
-from singerlake.format.transactions import Change, ReplaceFiles, RetireFiles, Transaction
+from singerlake.format.transactions import Change, RetireFiles, Transaction
+from singerlake.maintenance.collect import collect_stream
+from singerlake.maintenance.engine import Threads
 from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.maintenance.vacuum import vacuum_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
-from singerlake.storage.port import Entry
-from tests.simulation.files import STREAM, TAP, vacuumed_file, written_file
+from singerlake.storage.port import Entry, Part, Storage
+from tests.simulation.files import STREAM, TAP, written_file
 from tests.simulation.scheduler import Process
 from tests.simulation.watched import WatchedStore
 from tests.simulation.world import LOCK, TRANSIENT, Job, World
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-GRACE = 30.0
-"""Seconds for which an unlisted file is left alone. Short, so that slow writers meet it."""
+SLOW = 30.0
+"""Seconds for which a sweeper leaves an unlisted file alone. Short, so that slow writers meet it."""
+GRACE = 2 * 3600.0
+"""Seconds of a collection's grace time, longer than a process stands still."""
 
 
 @dataclass(eq=False)
@@ -131,7 +136,7 @@ class WriterJob(Actor):
                 lineage=world.ids(),
                 created=timestamp(process.clock.now()),
                 transaction_id=world.ids(),
-                threads=1,
+                engine=Threads(world.storage, 1),
             ).manifest
 
         successor = self.kind.successor
@@ -203,30 +208,48 @@ class TrimmerJob(Actor):
 
 @dataclass(eq=False)
 class VacuumJob(Actor):
-    """Replaces neighbouring files by one."""
+    """Joins small files, of which there are more or fewer."""
 
     times: int
 
     def run(self, process: Process) -> None:
-        store = self.store(process)
+        world, store = self.world, self.store(process)
         while self.times:
             self.rest(process)
-            loaded = store.load()
-            if loaded is not None and len(loaded.manifest.files) > 1:
-                self._replace(store, loaded, process)
+            done = vacuum_stream(
+                cast(Storage, _Told(world)),
+                store,
+                TAP,
+                STREAM,
+                target_bytes=world.choices.one_of((1000, 2000, 1 << 20)),
+                clock=process.clock,
+                ids=world.ids,
+                threads=1,
+            )
+            world.note(f"vacuumed: {done.joined.files} files into {done.into.files}")
+            problems = [finding for finding in done.findings if finding.problem]
+            if problems:
+                world.fail(f"a vacuum found fault: {problems}")
             self.times -= 1
 
-    def _replace(self, store: ManifestStore, loaded: Loaded, process: Process) -> None:
-        world, files = self.world, loaded.manifest.files
-        first = world.choices.below(len(files) - 1)
-        old = files[first : first + 2 + world.choices.below(2)]
-        id = world.ids()
-        made = world.truth.joined(id, [file.id for file in old])
-        assert loaded.manifest.lineage is not None
-        upload = vacuumed_file(id, made, lineage=loaded.manifest.lineage, offset=old[0].offset)
-        world.storage.upload(world.prefix + upload.file.path, upload.spool)
-        change = ReplaceFiles(old=tuple(file.id for file in old), new=(upload.file,))
-        self.commit(store, loaded, change, process)
+
+class _Told:
+    """The storage, as a vacuum has it: that it makes a file of others is told to whoever knows what is so."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world.storage, name)
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        made, *old = (layout.file_id_in(each) or "" for each in (key, *_sources(pieces)))
+        self._world.truth.joined(made, old)
+        return self._world.storage.compose(key, pieces)
+
+
+def _sources(pieces: Sequence[bytes | Part]) -> Iterator[str]:
+    return (piece.key for piece in pieces if isinstance(piece, Part))
 
 
 @dataclass(eq=False)
@@ -248,10 +271,40 @@ class SweeperJob(Actor):
             self.times -= 1
 
     def _orphans(self, found: list[Entry], manifest: Manifest) -> Iterator[tuple[str, str]]:
-        old = self.world.clock.now() - timedelta(seconds=GRACE)
+        old = self.world.clock.now() - timedelta(seconds=SLOW)
         for entry in found:
             path = entry.key.removeprefix(self.world.prefix)
             id = layout.file_id_in(path) if layout.is_data_file(path) else None
             known = id is None or id in manifest.by_id or id in manifest.retired_by_id
             if id is not None and not known and entry.last_modified < old:
                 yield id, path
+
+
+@dataclass(eq=False)
+class CollectorJob(Actor):
+    """Collects what was replaced, and orphans too or not."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        world, store = self.world, self.store(process)
+        while self.times:
+            self.rest(process)
+            done = collect_stream(
+                world.storage,
+                store,
+                TAP,
+                STREAM,
+                clock=process.clock,
+                ids=world.ids,
+                grace=timedelta(seconds=GRACE),
+                orphans=bool(world.choices.below(3)),
+                delete=bool(world.choices.below(6)),
+                threads=1,
+            )
+            world.note(f"collected: {done.retired.files} retired, {done.deleted.files} deleted")
+            problems = [finding for finding in done.findings if finding.kind in ("missing", "differs")]
+            if problems:
+                world.fail(f"a collection found fault: {problems}")
+            process.clock.sleep(world.choices.one_of((0.0, 0.6, 1.1)) * GRACE)
+            self.times -= 1

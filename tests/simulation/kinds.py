@@ -82,7 +82,7 @@ def log_watches(world: World) -> Watches:
         world.prefix,
         locks=None,
         manifest=ManifestWatch(world.truth, world.fail, commits=False),
-        log=LogWatch(world.truth, world.fail, world.storage.peek, world.prefix),
+        log=LogWatch(world.truth, world.fail, world.storage.as_it_is, world.prefix),
     )
 
 

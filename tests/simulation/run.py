@@ -12,7 +12,7 @@ from unittest import mock
 import singerlake.lock
 from tests.simulation.choices import identities, scripted, seeded
 from tests.simulation.faults import profile
-from tests.simulation.jobs import Actor, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
+from tests.simulation.jobs import Actor, CollectorJob, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
 from tests.simulation.kinds import MERGE, Kind
 from tests.simulation.scheduler import Process, Violated
 from tests.simulation.threads import SimulatedThreading
@@ -24,7 +24,7 @@ CALM_AFTER = 400
 """Steps after which nothing more goes wrong."""
 MOST_STEPS = 8000
 _SETTLE_ROUNDS = 6
-LONGEST = 6 * 3600.0
+LONGEST = 96 * 3600.0
 """Simulated seconds in which everybody who is not dead for good must have finished."""
 
 
@@ -93,9 +93,11 @@ def cast_of(world: World, kind: Kind) -> Iterator[Actor]:
     for number in range(choices.below(4)):
         yield TrimmerJob(f"trimmer{number}", world, kind, 1 + choices.below(5))
     for number in range(choices.one_of((0, 0, 1, 1, 2))):
-        yield VacuumJob(f"vacuum{number}", world, kind, 1 + choices.below(3))
+        yield VacuumJob(f"vacuum{number}", world, kind, 2 + choices.below(5))
     if choices.below(3) == 1:
         yield SweeperJob("sweeper", world, kind, 1 + choices.below(3))
+    if choices.below(3) == 1:
+        yield CollectorJob("collector", world, kind, 2 + choices.below(6))
     if choices.below(2):
         yield PublisherJob("publisher", world, kind, 1 + choices.below(3))
     yield from kind.extras(world, kind)
@@ -118,7 +120,7 @@ class _Auditor(Actor):
         if lost:
             world.fail(f"acknowledged files are lost: {', '.join(lost)}")
         for file in loaded.manifest.files:
-            if world.storage.peek(world.prefix + file.path) is None:
+            if world.storage.as_it_is(world.prefix + file.path) is None:
                 world.fail(f"listed file {file.id} is not on storage")
 
     def _settle(self, store: WatchedStore, process: Process) -> None:

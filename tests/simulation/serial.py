@@ -14,7 +14,7 @@ from typing import TypeVar
 from singerlake.errors import StorageUnavailable, UnknownOutcome
 from singerlake.format.fold import Conflict, apply
 from singerlake.format.model import Manifest
-from singerlake.format.transactions import AddFiles, RecordRun, ReplaceFiles, RetireFiles, Transaction
+from singerlake.format.transactions import AddFiles, CollectFiles, RecordRun, ReplaceFiles, RetireFiles, Transaction
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
@@ -25,7 +25,7 @@ from tests.simulation.world import World
 
 Answer = TypeVar("Answer")
 
-_FITS_ANY_STATE = (AddFiles, ReplaceFiles, RetireFiles, RecordRun)
+_FITS_ANY_STATE = (AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun)
 
 
 @dataclass

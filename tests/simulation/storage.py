@@ -4,7 +4,7 @@ twice, listings by the page, and an eye on every effect."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import StorageUnavailable, UnknownOutcome
 from singerlake.storage.memory import MemoryStorage, Step
-from singerlake.storage.port import Entry, Refused, Stored, Written
+from singerlake.storage.port import Entry, Part, Refused, Stored, Written
 from tests.simulation.faults import Fate
 
 Answer = TypeVar("Answer")
@@ -75,8 +75,8 @@ class SimulatedStorage(MemoryStorage):
         self._weather = weather
         self._objects = _Watched(weather.changed)
 
-    def peek(self, key: str) -> Stored | None:
-        """An object as it is, seen by nobody who takes part."""
+    def as_it_is(self, key: str) -> Stored | None:
+        """An object, seen by nobody who takes part."""
         return self._objects.get(key)
 
     def keys(self) -> list[str]:
@@ -109,10 +109,16 @@ class SimulatedStorage(MemoryStorage):
     def upload(self, key: str, path: Path) -> Entry:
         body = path.read_bytes()
         kept = cast(Path, Spooled(body))
+        return self._made("upload", key, partial(super().upload, key, kept))
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        return self._made("compose", key, partial(super().compose, key, pieces))
+
+    def _made(self, operation: str, key: str, send: Callable[[], Entry]) -> Entry:
         try:
-            return self._write("upload", key, partial(super().upload, key, kept), conditional=False)
+            return self._write(operation, key, send, conditional=False)
         except UnknownOutcome as error:
-            # As on S3: what an upload left behind is an object that nobody lists.
+            # As on S3: what was left behind is an object that nobody lists.
             raise StorageUnavailable("storage could not answer", key=key) from error
 
     def _store(self, key: str, body: bytes) -> Stored:

@@ -36,6 +36,8 @@ BREAKS = {
     "points-elsewhere": "the newest snapshot went from",
     "mps3-lag": "acknowledged files are lost",
     "mps3-order": "moved from",
+    "impatient": "is listed and not on storage",
+    "deletes-alone": "no transaction said so",
     "never-rolls": "under a name that no reader takes for one",
 }
 """What is to be found, of each faulty store."""

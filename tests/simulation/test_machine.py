@@ -207,7 +207,7 @@ class StoreMachine(RuleBasedStateMachine):
         caught_up = self.fresh().catch_up(self.base)
         assert caught_up is not None
         self.agrees(caught_up.manifest)
-        stored = self.world.storage.peek(self.world.prefix + "manifest.json")
+        stored = self.world.storage.as_it_is(self.world.prefix + "manifest.json")
         assert stored is not None
         published = from_json(stored.body, key="k")
         assert published.transaction.number <= loaded.manifest.transaction.number

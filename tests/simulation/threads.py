@@ -41,11 +41,13 @@ class _Thread:
     of: scheduler.Scheduler
     work: Callable[[], None]
     name: str
+    ident: int | None = None
 
     def start(self) -> None:
         parent = scheduler.running()
         assert parent is not None
         self._thread = self.of.spawn(parent.process, self.name, self.work)
+        self.ident = id(self._thread)
 
     def join(self) -> None:
         self.of.wait(lambda: self._thread.dead, None)

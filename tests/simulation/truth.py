@@ -108,6 +108,12 @@ class Truth:
         """Whether the newest state lists the file at ``path``."""
         return self.newest is not None and any(file.path == path for file in self.newest.files)
 
+    def lets_go(self, path: str) -> bool:
+        """Whether the newest state says that the file at ``path`` is deleted."""
+        return self.newest is not None and any(
+            file.path == path and file.deleted is not None for file in self.newest.retired
+        )
+
     def _check_files(self, state: Manifest, before: Manifest | None) -> None:
         offset = 0
         seen: set[str] = set()

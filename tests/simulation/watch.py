@@ -19,6 +19,7 @@ from singerlake.lock import LockBody, parse_lock
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.object_log import Floor
 from singerlake.storage.port import Stored
+from singerlake.storage.probe import PROBE_PREFIX
 from tests.simulation.truth import Fail, Truth
 
 Peek = Callable[[str], Stored | None]
@@ -214,8 +215,12 @@ class Watches:
         elif layout.is_data_file(path):
             if after is None and self._truth.lists(path):
                 self._fail(f"a listed file was deleted: {path}")
+            elif after is None and not self._truth.lets_go(path):
+                self._fail(f"a file was deleted and no transaction said so: {path}")
         elif _IN_LOG.match(path) and self.log is not None:
             self.log.changed(key, before, after, by)
+        elif key.startswith(PROBE_PREFIX):
+            return
         else:
             self._fail(f"nobody knows what {key} is")
 

@@ -71,7 +71,7 @@ class DynamoWatch:
     def _body(self, number: int, item: Item) -> bytes:
         if "body" in item:
             return item["body"]["S"].encode()
-        stored = self._world.storage.peek(self._folder + item["object"]["S"])
+        stored = self._world.storage.as_it_is(self._folder + item["object"]["S"])
         if stored is None or hashlib.sha256(stored.body).hexdigest() != item["sha256"]["S"]:
             self._fail(f"the body of record {number} is not there")
             raise AssertionError
@@ -88,7 +88,7 @@ class DynamoWatch:
         if number <= self._pointer:
             self._fail(f"the newest snapshot went from {self._pointer} to {number}")
         self._pointer = number
-        stored = self._world.storage.peek(self._folder + name)
+        stored = self._world.storage.as_it_is(self._folder + name)
         if stored is None:
             self._fail(f"the pointer names {name}, which is not there")
             return

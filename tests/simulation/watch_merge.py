@@ -26,7 +26,7 @@ class MergeWatch(LogWatch):
     """Whether an entry must not be in two records."""
 
     def __init__(self, world: World, *, stale_ms: int) -> None:
-        super().__init__(world.truth, world.fail, world.storage.peek, world.prefix)
+        super().__init__(world.truth, world.fail, world.storage.as_it_is, world.prefix)
         self._stale = stale_ms
         self._recorded: dict[str, int] = {}
         self._order: dict[int, list[str]] = {}

@@ -90,7 +90,7 @@ class World:
             ignore_conditions=not conditions,
             ignore_delete_conditions=bool(choices.below(2)),
         )
-        self.truth = truth(self.fail, lambda path: self.storage.peek(self.prefix + path) is not None)
+        self.truth = truth(self.fail, lambda path: self.storage.as_it_is(self.prefix + path) is not None)
         self.watches: Watches | None = None
         self.shared: dict[str, Any] = {}
         self.unfinished: set[Job] = set()
