@@ -21,7 +21,7 @@ from rich.table import Table
 
 from bench.measure import Row
 
-GROUPS = ("start", "ingest", "replay", "stores", "spark")
+GROUPS = ("start", "ingest", "replay", "stores", "maintenance", "spark", "site")
 
 
 @click.command()

@@ -27,6 +27,7 @@ from singerlake.storage.s3 import S3Settings
 SCHEMA = StreamSchema(schema={"type": "object", "properties": {"id": {"type": "integer"}}}, key_properties=("id",))
 VERSION = schema_hash(SCHEMA.schema)
 MOMENT = "2026-01-01T00:00:00.001000Z"
+LATER = "2026-01-01T00:00:01.001000Z"
 CLOCK = SystemClock()
 _SETTLE_WAIT = 120.0
 _POLL = 0.2
@@ -95,7 +96,7 @@ def new_file() -> NewFile:
         raw_bytes=400_000,
         sha256="0123456789abcdef" * 4,
         first=MOMENT,
-        last=MOMENT,
+        last=LATER,
         members=((180, 1000),),
     )
 

@@ -31,11 +31,11 @@ def rows(cache: Path) -> Iterator[Row]:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def target(lake: Path, source: Path) -> Command:
-    """``target-singerlake`` with its default settings, into a new lake."""
+def target(lake: Path, source: Path, **settings: object) -> Command:
+    """``target-singerlake`` with its default settings but for ``settings``, into a new lake."""
     config = lake.with_suffix(".json")
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({"lake_root": str(lake), "tap_id": TAP_ID}))
+    config.write_text(json.dumps({"lake_root": str(lake), "tap_id": TAP_ID, **settings}))
     argv = [str(SCRIPTS / "target-singerlake"), "--config", str(config)]
     return Command(argv, stdin=source, setup=lambda: shutil.rmtree(lake, ignore_errors=True))
 

@@ -13,7 +13,9 @@ from typing import Any
 
 _PAGE = 1000
 """Keys that S3 lists in one answer."""
-_CALLS = frozenset({"get", "head", "put", "upload", "read_range", "open", "list_folder", "delete"})
+_CALLS = frozenset(
+    {"get", "head", "put", "upload", "compose", "read_range", "beginning", "open", "list_folder", "delete"}
+)
 
 
 @dataclass(frozen=True)
