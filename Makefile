@@ -1,5 +1,5 @@
 # Everything needs Python 3.10 or newer and nothing else: the first target that needs them
-# makes .venv and fetches the dependencies, and again when pyproject.toml changes.
+# makes .venv and fetches the dependencies, and again when pyproject.toml or what is compiled changes.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -23,12 +23,13 @@ help: ## Show this list
 
 install: $(READY) ## Make .venv with the project and its tools
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml tools/compile_hook.py shared/singerlake/arrow/_plain.c shared/singerlake/format/_lines.c shared/singerlake/format/_json.h
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; choose one: make PYTHON=python3.12")'
 	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,docs]' --group dev
+	@$(BIN)/python -m tools.chromium || echo "The tests of pages will fail without it; all else works."
 	@touch $(READY)
 
 demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)

@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.servers.s3",
     "tests.servers.dynamodb",
     "tests.servers.databases",
+    "tests.servers.browser",
 ]
 
 # A shared machine may stall anywhere; how long an example takes says nothing about the code. Where CI is set the same
