@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from singerlake.clock import SystemClock
 from singerlake.errors import AccessDenied, SettingError
 
 _SETTING_NAMES = {
@@ -24,6 +25,11 @@ _SETTING_NAMES = {
     "path_style": "s3_path_style",
 }
 _FALLBACK_REGION = "us-east-1"
+_QUICK_ATTEMPTS = 5
+_ATTEMPTS = 10
+"""Of a request that storage is too busy for, as of a write."""
+_LONGEST_PAUSE = 5.0
+_BUSY = (429, 500, 502, 503, 504)
 
 Result = TypeVar("Result")
 
@@ -100,7 +106,7 @@ def connect(settings: S3Settings) -> Clients:
     return in_session(
         settings,
         lambda session: Clients(
-            patient=_client(session, settings, attempts=5), single=_client(session, settings, attempts=1)
+            patient=_client(session, settings, attempts=_QUICK_ATTEMPTS), single=_client(session, settings, attempts=1)
         ),
     )
 
@@ -151,7 +157,18 @@ def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, settings.endpoint_url)
-    return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+    client = session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+    if attempts > 1:
+        client.meta.events.register_last("needs-retry.s3", _asked_to_wait)
+    return client
+
+
+def _asked_to_wait(response: tuple[Any, Any] | None, attempts: int, **_: object) -> float | None:
+    """Seconds to wait before a request is sent again that botocore's own retries did not get through, None where it has
+    failed. A storage that answers that it is busy deserves more patience than one that does not answer."""
+    if response is None or response[0].status_code not in _BUSY or attempts >= _ATTEMPTS:
+        return None
+    return SystemClock().jitter() * _LONGEST_PAUSE
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
