@@ -14,11 +14,14 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_MODULES = {
-    "singerlake.arrow._plain": "shared/singerlake/arrow/_plain.c",
-    "singerlake.format._lines": "shared/singerlake/format/_lines.c",
+_MODULES: dict[str, tuple[str, list[str]]] = {
+    "singerlake.arrow._plain": ("shared/singerlake/arrow/_plain.c", []),
+    "singerlake.format._lines": ("shared/singerlake/format/_lines.c", []),
+    "singerlake.format._whole": ("shared/singerlake/format/_whole.c", ["z"]),
+    "singerlake.storage._bodies": ("shared/singerlake/storage/_bodies.c", []),
 }
-_INCLUDED = ["shared/singerlake/format/_json.h"]
+"""Each with its source and the libraries that it is linked with."""
+_INCLUDED = ["shared/singerlake/format/_json.h", "shared/singerlake/format/_count.h"]
 _STABLE_SINCE = "0x030A0000"
 
 
@@ -26,48 +29,48 @@ class CompileHook(BuildHookInterface[Any]):
     """Called by hatchling for a wheel, an editable one too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and name the wheel after the platform; where that fails, say so and leave the wheel pure."""
-        libraries = _compiled(Path(self.root))
+        """Compile, and name the wheel after the platform; say what cannot be made, and leave it out."""
+        libraries = []
+        for module in _MODULES:
+            library = _compiled(Path(self.root), module)
+            if library:
+                libraries.append(library)
+            else:
+                self.app.display_warning(f"no C compiler that makes {module}: installed without it")
         if not libraries:
-            self.app.display_warning("no C compiler that works: installed without the compiled readers")
             return
         build_data["artifacts"] += [f"/{library}" for library in libraries]
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
-def _compiled(root: Path) -> list[str]:
-    """Where below ``root`` the libraries were made, each next to its source, for an editable installation to find them;
-    none where one of them cannot be made."""
+def _compiled(root: Path, module: str) -> str | None:
+    """Where below ``root`` a library was made, next to its source, for an editable installation to find it; None where
+    it cannot be made."""
     from setuptools import Distribution, Extension
     from setuptools.errors import BaseError, CCompilerError
 
-    extensions = [
-        Extension(
-            module,
-            [source],
-            depends=_INCLUDED,
-            define_macros=[("Py_LIMITED_API", _STABLE_SINCE)],
-            py_limited_api=True,
-            extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
-        )
-        for module, source in _MODULES.items()
-    ]
-    command = Distribution({"ext_modules": extensions, "package_dir": {"": "shared"}}).get_command_obj("build_ext")
+    source, libraries = _MODULES[module]
+    extension = Extension(
+        module,
+        [source],
+        depends=_INCLUDED,
+        libraries=libraries,
+        define_macros=[("Py_LIMITED_API", _STABLE_SINCE)],
+        py_limited_api=True,
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
+    )
+    command = Distribution({"ext_modules": [extension], "package_dir": {"": "shared"}}).get_command_obj("build_ext")
     command.inplace = True
     with TemporaryDirectory() as scratch:
         command.build_lib = command.build_temp = scratch
         command.ensure_finalized()
-        libraries = [
-            Path(command.get_ext_fullpath(module)).absolute().relative_to(root).as_posix() for module in _MODULES
-        ]
-        # Those that were made before may be of another source.
-        for library in libraries:
-            (root / library).unlink(missing_ok=True)
+        library = Path(command.get_ext_fullpath(module)).absolute().relative_to(root).as_posix()
+        # One that was made before may be of another source.
+        (root / library).unlink(missing_ok=True)
         try:
             command.run()
         except (BaseError, CCompilerError, OSError):
-            for library in libraries:
-                (root / library).unlink(missing_ok=True)
-            return []
-    return libraries
+            (root / library).unlink(missing_ok=True)
+            return None
+    return library

@@ -54,11 +54,11 @@ class SystemClock:
 
 
 def attended(work: Callable[[], Answer]) -> tuple[Answer, float]:
-    """What ``work`` gives, and for which share of its time this thread ran: the rest it waited, for a disk, a network
-    or another thread."""
-    began, ran = time.perf_counter(), time.thread_time()
+    """What ``work`` gives, and for which share of its time this process ran, in any thread: the rest it waited, for a
+    disk or a network."""
+    began, ran = time.perf_counter(), time.process_time()
     answer = work()
-    ran, took = time.thread_time() - ran, time.perf_counter() - began
+    ran, took = time.process_time() - ran, time.perf_counter() - began
     return answer, min(1.0, ran / took) if took else 1.0
 
 

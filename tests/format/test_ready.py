@@ -13,6 +13,7 @@ from singerlake.format.ready import READY, ready
 
 NEVER_DECODED = {
     "singerlake.maintenance.scan.Scanned",
+    "singerlake.storage.port.Entry",
     "target_singerlake.decode.Records",
     "target_singerlake.decode.Message",
 }

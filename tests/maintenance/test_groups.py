@@ -75,7 +75,7 @@ def test_processes_give_what_threads_give_for_any_task(lake: Lake) -> None:
     # What JSON allows and few encodings of it: text that is no Unicode, and a number of more than 64 bits.
     odd = rb'{"type":"SCHEMA","stream":"s","schema":{"title":"\ud800","minimum":-1' + b"0" * 30 + b"}}\n"
     lake.storage.put(PREFIX + "x/odd.singer.gz", file_bytes([[record(1)]], extra=None, schema=odd))
-    entries = data_files(lake.storage, "t", "s")
+    entries = list(data_files(lake.storage, "t", "s"))
     look = Look("s", PREFIX)
     spread = list(Processes(partial(open_storage, lake.storage.url), 2)(look, entries))
     assert spread == list(Threads(lake.storage)(look, entries))

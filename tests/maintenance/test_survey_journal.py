@@ -66,7 +66,7 @@ def journal(tmp_path: Path) -> Path:
 
 
 def surveyed(shelf: Shelf, path: Path, engine: Told | None = None) -> Survey:
-    entries = data_files(shelf.storage, TAP, STREAM)
+    entries = list(data_files(shelf.storage, TAP, STREAM))
     with open_survey_journal(path, LAKE) as noted:
         return survey(shelf.storage, TAP, STREAM, entries, engine=engine or Told(shelf.storage), journal=noted)
 
@@ -94,7 +94,7 @@ def test_a_run_goes_on_where_the_one_before_was_interrupted(shelf: Shelf, journa
 
 
 def listed(shelf: Shelf) -> list[Entry]:
-    return data_files(shelf.storage, TAP, STREAM)
+    return list(data_files(shelf.storage, TAP, STREAM))
 
 
 def test_only_broken_files_are_read_again(shelf: Shelf, journal: Path) -> None:

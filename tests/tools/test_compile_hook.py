@@ -13,7 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "shared", "tap-singerlake", "target-singerlake", "tools")
-LIBRARIES = ("singerlake/arrow/_plain", "singerlake/format/_lines")
+LIBRARIES = (
+    "singerlake/arrow/_plain",
+    "singerlake/format/_lines",
+    "singerlake/format/_whole",
+    "singerlake/storage/_bodies",
+)
 
 
 @pytest.fixture
@@ -56,3 +61,12 @@ def test_without_one_the_wheel_is_pure(checkout: Path, compiler: str) -> None:
     made = wheel(checkout, CC=compiler)
     assert made.name == "singerlake-0.1.0-py3-none-any.whl"
     assert not [name for name in ZipFile(made).namelist() if name.endswith((".so", ".pyd"))]
+
+
+def test_without_zlib_the_others_are_made(checkout: Path, tmp_path: Path) -> None:
+    compiler = tmp_path / "without-zlib"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *_whole*) exit 1;; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    names = ZipFile(wheel(checkout, CC=str(compiler))).namelist()
+    made = [library for library in LIBRARIES if any(name.startswith(library) and ".abi3." in name for name in names)]
+    assert made == [library for library in LIBRARIES if not library.endswith("_whole")]

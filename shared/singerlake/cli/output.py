@@ -106,8 +106,9 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A task of the progress display: told how much there is to read, then how much was."""
+    """A task of the progress display: told how much there is to read, then how much was. ``seen``: somebody looks."""
 
+    seen: bool
     sized: Callable[[int], None]
     advance: Callable[[int], None]
 
@@ -149,9 +150,12 @@ def progress() -> Iterator[Start]:
         def start(label: str, *, unit: str = "bytes") -> Bar:
             for task in tasks:
                 display.update(task, visible=False)
+            if not seen:
+                return Bar(seen=False, sized=lambda _: None, advance=lambda _: None)
             task = display.add_task(shown(label), total=None, unit=unit)
             tasks.append(task)
             return Bar(
+                seen=True,
                 sized=lambda total: display.reset(task, total=total),
                 advance=lambda count: display.advance(task, count),
             )

@@ -109,7 +109,7 @@ def _streams(
                     ids=lake.ids,
                     engine=engine,
                     journal=journal,
-                    sized=bar.sized,
+                    sized=bar.sized if bar.seen else None,
                     progress=bar.advance,
                     planned=planned,
                 )
@@ -155,7 +155,7 @@ def _show(repair: Repair) -> None:
     """The difference of a stream: how many files of each kind, and the first of them; then whether offsets mean other
     messages."""
     say(f"{shown(repair.after.tap)}/{shown(repair.after.stream)}: difference")
-    for kind, ids in asdict(repair.difference).items():
+    for kind, ids in repair.difference.by_kind.items():
         if ids:
             say(f"  {kind}: {counted(len(ids), 'file')}")
             for id in ids[:_NAMED]:
@@ -178,7 +178,7 @@ def _outcome(repair: Repair, dry_run: bool) -> str:
     verb = "would be" if dry_run else "was"
     if repair.before is None:
         return f"{verb} made anew, {_holds(repair.after)}"
-    changes = [f"{len(ids)} {kind}" for kind, ids in asdict(repair.difference).items() if ids]
+    changes = [f"{len(ids)} {kind}" for kind, ids in repair.difference.by_kind.items() if ids]
     lineage = ", under a new lineage" if _new_lineage(repair) else ""
     return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
 
@@ -211,7 +211,7 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
                 "files": len(repair.after.files),
                 "messages": repair.after.next_offset,
                 "versions": repair.after.versions,
-                **asdict(repair.difference),
+                **repair.difference.by_kind,
             }
             for (tap, stream), repair in done.items()
         ],

@@ -6,131 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_json.h"
-
-#define SECONDS 19                       /* the length of 2026-01-31T23:59:59 */
-
-typedef struct {
-    const char *text;                    /* NULL: none yet */
-    ptrdiff_t length;
-} Moment;
-
-typedef struct {
-    const char *end;
-    const char *stream;
-    ptrdiff_t stream_length;
-    int times;                           /* whether they are wanted */
-    Py_ssize_t messages, records;
-    Moment first, last;
-} Count;
-
-/* Whether a text looks like a moment in UTC, so that such texts are in the order of their digits. */
-static int is_moment(const char *p, ptrdiff_t length)
-{
-    static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
-    ptrdiff_t at;
-    if (length <= SECONDS)
-        return 0;
-    for (at = 0; at < SECONDS; at++)
-        if (SHAPE[at] == 'd' ? !is_digit(p[at]) : p[at] != SHAPE[at])
-            return 0;
-    if (p[at] == '.') {
-        at++;
-        if (at == length || !is_digit(p[at]))
-            return 0;
-        while (at < length && is_digit(p[at]))
-            at++;
-    }
-    return (length - at == 1 && p[at] == 'Z') || (length - at == 6 && !memcmp(p + at, "+00:00", 6));
-}
-
-/* A fraction that is shorter goes on with zeros. */
-static int is_before(Moment one, Moment other)
-{
-    const char *a = one.text + SECONDS, *b = other.text + SECONDS;
-    int order = memcmp(one.text, other.text, SECONDS);
-    if (order)
-        return order < 0;
-    a += *a == '.';
-    b += *b == '.';
-    while (is_digit(*a) || is_digit(*b)) {
-        char left = is_digit(*a) ? *a++ : '0', right = is_digit(*b) ? *b++ : '0';
-        if (left != right)
-            return left < right;
-    }
-    return 0;
-}
-
-/* The byte behind the value of "time_extracted", which becomes *time where it is a moment. */
-static const char *read_time(const Count *count, const char *p, Moment *time)
-{
-    int escaped;
-    if (*p == 'n')
-        return behind_word(p, "null");
-    time->text = p + 1;
-    if (*p != '"' || !(p = closing_quote(p + 1, count->end, &escaped)))
-        return NULL;
-    time->length = p - time->text;
-    return is_moment(time->text, time->length) ? p + 1 : NULL;
-}
-
-/* One message with its newline. */
-static const char *read_line(Count *count, const char *p)
-{
-    int types = 0, streams = 0, times = 0, is_record = 0;
-    Moment time = {0};
-    p = spaces(p);
-    if (*p != '{')
-        return NULL;
-    p = spaces(p + 1);
-    for (;;) {
-        const char *name = p + 1, *value;
-        ptrdiff_t length;
-        int escaped;
-        if (*p != '"' || !(p = closing_quote(name, count->end, &escaped)) || escaped)
-            return NULL;
-        length = p - name;
-        p = spaces(p + 1);
-        if (*p != ':')
-            return NULL;
-        value = p = spaces(p + 1);
-        if (count->times && is_name(name, length, "time_extracted")) {
-            p = times++ ? NULL : read_time(count, p, &time);
-        } else if (is_name(name, length, "type")) {
-            p = behind_word(value, "\"RECORD\"");
-            is_record = p != NULL;
-            if (!p)
-                p = behind_word(value, "\"ACTIVATE_VERSION\"");
-            types++;
-        } else {
-            p = behind_value(p, count->end, 0);
-            if (p && is_name(name, length, "stream")) {
-                if (p - value != count->stream_length + 2 || *value != '"' ||
-                    memcmp(value + 1, count->stream, (size_t)count->stream_length))
-                    return NULL;
-                streams++;
-            }
-        }
-        if (!p)
-            return NULL;
-        p = spaces(p);
-        if (*p != ',')
-            break;
-        p = spaces(p + 1);
-    }
-    if (*p != '}' || types != 1 || streams != 1)
-        return NULL;
-    count->messages++;
-    count->records += is_record;
-    if (is_record && time.text) {
-        if (!count->first.text || is_before(time, count->first))
-            count->first = time;
-        if (!count->last.text || is_before(count->last, time))
-            count->last = time;
-    }
-    p = spaces(p + 1);
-    return *p == '\n' ? p + 1 : NULL;
-}
+#include "_count.h"
 
 PyDoc_STRVAR(count_doc,
              "count(block: bytes, stream: bytes, times: bool)\n--\n\n"
@@ -140,9 +16,9 @@ static PyObject *lines_count(PyObject *module, PyObject *args)
 {
     Count count = {0};
     PyObject *block;
-    const char *p;
     char *begin;
     Py_ssize_t size, stream_length;
+    int counted;
 
     (void)module;
     if (!PyArg_ParseTuple(args, "Sy#p:count", &block, &count.stream, &stream_length, &count.times) ||
@@ -153,17 +29,13 @@ static PyObject *lines_count(PyObject *module, PyObject *args)
         Py_RETURN_NONE;
     count.stream_length = stream_length;
     count.end = begin + size;
-    p = begin;
     Py_BEGIN_ALLOW_THREADS
-    if (!is_utf8(begin, (size_t)size))
-        p = NULL;
-    while (p && p < count.end)
-        p = read_line(&count, p);
+    counted = count_lines(&count, begin);
     Py_END_ALLOW_THREADS
-    if (!p)
+    if (!counted)
         Py_RETURN_NONE;
-    return Py_BuildValue("(nny#y#)", count.messages, count.records, count.first.text, (Py_ssize_t)count.first.length,
-                         count.last.text, (Py_ssize_t)count.last.length);
+    return Py_BuildValue("(nny#y#)", (Py_ssize_t)count.messages, (Py_ssize_t)count.records, count.first.text,
+                         (Py_ssize_t)count.first.length, count.last.text, (Py_ssize_t)count.last.length);
 }
 
 static PyMethodDef METHODS[] = {{"count", lines_count, METH_VARARGS, count_doc}, {NULL, NULL, 0, NULL}};

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import LookAtTheLake, MissingFile
@@ -11,6 +11,7 @@ from singerlake.format.model import DataFile
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.found import content_id
 from singerlake.maintenance.scan import Scanned, scan
+from singerlake.maintenance.scan_small import scan_small
 from singerlake.storage.port import Storage
 
 _FACTS = ("messages", "records", "bytes", "raw_bytes", "sha256")
@@ -32,6 +33,15 @@ class Check:
         """As ``check_file`` says."""
         return check_file(storage, self.stream, file, self.prefix + file.path)
 
+    def together(self, storage: Storage, files: Sequence[DataFile]) -> Sequence[tuple[Finding, ...]]:
+        """As ``check_file`` says of each."""
+        keys = [self.prefix + file.path for file in files]
+        small = scan_small(storage, keys, self.stream, times=False)
+        return [
+            self(storage, file) if scanned is None else _held(self.stream, file, scanned, key)
+            for file, key, scanned in zip(files, keys, small, strict=True)
+        ]
+
 
 def check_file(storage: Storage, stream: str, file: DataFile, key: str) -> tuple[Finding, ...]:
     """Read a listed file of ``stream`` whole and say what is wrong with it. Raises what storage raises."""
@@ -42,6 +52,10 @@ def check_file(storage: Storage, stream: str, file: DataFile, key: str) -> tuple
         return (missing(file, key),)
     except LookAtTheLake as error:
         return (Finding("broken", key, error.message),)
+    return _held(stream, file, scanned, key)
+
+
+def _held(stream: str, file: DataFile, scanned: Scanned, key: str) -> tuple[Finding, ...]:
     return (*_content(file, scanned, key), *_identity(stream, file, scanned, key))
 
 

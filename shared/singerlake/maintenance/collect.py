@@ -24,7 +24,7 @@ from singerlake.maintenance.collect_plan import Garbage, Plan, make_plan
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.findings import Finding, Kind
 from singerlake.maintenance.parallel import THREADS, Progress, in_parallel
-from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.manifests.publish import publish_manifest, published
@@ -89,7 +89,7 @@ def collect_stream(
     """
     loaded = store.load()
     if loaded is None:
-        if data_files(storage, tap, stream) and (loaded := store.load()) is None:
+        if has_data_files(storage, tap, stream) and (loaded := store.load()) is None:
             raise LostState(
                 "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
             )

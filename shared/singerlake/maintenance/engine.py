@@ -10,14 +10,21 @@ from typing import Protocol, TypeVar
 from singerlake.clock import attended
 from singerlake.maintenance.batches import batches
 from singerlake.maintenance.parallel import THREADS, in_parallel
+from singerlake.maintenance.scan_small import COMPILED
 from singerlake.storage.port import Storage
 
 BATCH_BYTES = 1 << 20
 BATCH_FILES = 16
 """What a thread takes at once of small files: to hand over one takes as long as to read it."""
+NEAR_FILES = 128
+"""The same where they are near: the more of them are read without the interpreter's lock, the less often it is waited
+for."""
+FEW = 4 if COMPILED else 1
+"""Batches under way at once of files that nothing is waited for: enough to have all processors read, or, in Python
+alone, none that is in the way of another."""
 
-_QUICK = 0.5
-"""Of the time that a thread reads it runs for at least this share where nothing is waited for."""
+_BUSY = 0.5
+"""For at least this share of the time that a thread reads, the process runs where nothing is waited for."""
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -36,6 +43,10 @@ class Task(Protocol[Item_contra, Answer_co]):
         """Read that file. Raises what storage raises."""
         ...
 
+    def together(self, storage: Storage, items: Sequence[Item_contra], /) -> Sequence[Answer_co]:
+        """Read several files. Raises what storage raises."""
+        ...
+
 
 class Engine(Protocol):
     """Reads many files."""
@@ -50,23 +61,30 @@ class Engine(Protocol):
 class Threads:
     """The engine that is always there: threads of this process, each with one file at a time.
 
-    Of small files that come without waiting, as from a local disk's cache, one thread reads all: several would hand
-    the interpreter's lock to and fro at every call, and take twice as long.
+    Small files that come without waiting, as from a local disk's cache, are read by few of them: more would hand the
+    interpreter's lock to and fro, and take longer.
     """
 
     storage: Storage
     threads: int = THREADS
 
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
-        pace = _Pace(self.storage.near)
+        near = self.storage.near
+        most = NEAR_FILES if near else BATCH_FILES
+        pace = _Pace(near)
 
-        def read(batch: list[Item]) -> Iterator[tuple[Item, Answer]]:
+        def read(work: tuple[list[Item], bool]) -> Iterator[tuple[Item, Answer]]:
+            batch, quick = work
             found, share = attended(lambda: answers(task, self.storage, batch))
-            pace.note(share)
+            if quick:
+                pace.note(share)
             return zip(batch, found, strict=True)
 
-        work = batches(items, task.size, size=BATCH_BYTES, most=BATCH_FILES)
-        return chain.from_iterable(in_parallel(read, work, threads=self.threads, at_once=pace.is_quick))
+        made = batches(items, task.size, size=BATCH_BYTES, most=most)
+        work = ((batch, pace.is_quick(batch)) for batch in made)
+        return chain.from_iterable(
+            in_parallel(read, work, threads=self.threads, most=lambda work: FEW if work[1] else None)
+        )
 
 
 class _Pace:
@@ -75,30 +93,30 @@ class _Pace:
     def __init__(self, near: bool) -> None:
         self._near = near
         self._small = False
-        self._alone = False
         self._pause = self._left = 0
 
     def is_quick(self, batch: Sequence[object]) -> bool:
-        """Whether ``batch``, which is the next one, is to be read by itself."""
-        small, self._small = self._small, self._near and len(batch) == BATCH_FILES
+        """Whether ``batch``, which is the next one, is to be read by few."""
+        small, self._small = self._small, self._near and len(batch) == NEAR_FILES
         # One between larger files goes with them.
         if not (small and self._small):
             return False
         if self._left:
             self._left -= 1
             return False
-        self._alone = True
         return True
 
     def note(self, share: float) -> None:
-        """The thread that read a batch ran for this share of the time."""
-        if self._alone:
-            self._alone = False
+        """While a batch was read by few the process ran for this share of the time."""
+        if share >= _BUSY:
+            self._pause = 0
+        elif not self._left:
             # The first files are slow anywhere, so it is tried again; in vain less and less often.
-            self._pause = 0 if share > _QUICK else 2 * self._pause + 1
+            self._pause = 2 * self._pause + FEW
             self._left = self._pause
 
 
 def answers(task: Task[Item, Answer], storage: Storage, items: Sequence[Item]) -> list[Answer]:
     """What ``task`` says of each item, in their order. Raises what storage raises."""
-    return [task(storage, item) for item in items]
+    parts = (items[at : at + NEAR_FILES] for at in range(0, len(items), NEAR_FILES))
+    return [answer for part in parts for answer in task.together(storage, part)]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import struct
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeAlias
 
 import msgspec
 
@@ -14,20 +12,17 @@ from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.model import StreamSchema
 from singerlake.format.ready import ready
-from singerlake.maintenance.scan import Scanned
+from singerlake.maintenance.scan import CUT, Bytes, Scanned
 
 _LENGTH = len("2026-01-31T23:59:59.000000Z")
-_CUT = struct.Struct("<QI")
-Bytes: TypeAlias = bytes
 
 
 class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
 
     ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``crc`` is
-    of the raw text; ``cuts`` are length (8 bytes) and CRC-32 (4 bytes), little-endian, of the raw text of each copy
-    that was cut between two members. The others are those of a ``NewFile``; ``first`` and ``last`` are None where no
-    record has a time.
+    of the raw text; ``cuts`` are those of a ``Scanned``. The others are those of a ``NewFile``; ``first`` and ``last``
+    are None where no record has a time.
     """
 
     created: str
@@ -78,10 +73,8 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     def has_all_of(self, part: Found) -> bool:
         """Whether the raw text of ``part`` is this one's, whole or cut between two members."""
         mine, other = self.said, part.said
-        cuts = (mine.cuts[at : at + _CUT.size] for at in range(0, len(mine.cuts), _CUT.size))
-        return (mine.raw_bytes, mine.crc) == (other.raw_bytes, other.crc) or _CUT.pack(
-            other.raw_bytes, other.crc
-        ) in cuts
+        end = other.raw_bytes, other.crc
+        return end == (mine.raw_bytes, mine.crc) or end in CUT.iter_unpack(mine.cuts)
 
 
 def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
@@ -100,7 +93,7 @@ def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
         last=scanned.last,
         members=scanned.members,
         crc=scanned.content[1],
-        cuts=b"".join(_CUT.pack(*cut) for cut in sorted(scanned.cuts) if cut[0]),
+        cuts=scanned.cuts,
     )
     return Found(
         path=path,

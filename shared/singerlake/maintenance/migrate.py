@@ -34,7 +34,7 @@ from singerlake.format import layout
 from singerlake.format.model import Manifest, Position
 from singerlake.format.transactions import Close, Transaction
 from singerlake.lock import Lock, LockSettings
-from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.survey import has_data_files
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published
@@ -138,7 +138,7 @@ def _described(state: Manifest, source: str, target: str, *, needed: bool = Fals
 
 
 def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
-    if data_files(storage, tap, stream):
+    if has_data_files(storage, tap, stream):
         raise LostState(
             "the stream has data files and no state, so there is nothing to move",
             hint="run 'singerlake rebuild' first",

@@ -22,20 +22,18 @@ def in_parallel(
     items: Iterable[Item],
     *,
     threads: int,
-    at_once: Callable[[Item], bool] = lambda _: False,
+    most: Callable[[Item], int | None] = lambda _: None,
 ) -> Iterator[Answer]:
     """``work`` done on each item by up to ``threads`` threads; answers in the order of the items, few of them waiting
-    at any time. What ``at_once`` is true of is done on the caller's thread while no other is at work. The first
-    exception ends it."""
+    at any time. ``most`` says how many items may be under way with one, itself included, where that is fewer than there
+    are threads for. The first exception ends it."""
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="singerlake-read") as pool:
         waiting: deque[Future[Answer]] = deque()
         try:
             for item in items:
-                if at_once(item):
-                    while waiting:
-                        yield waiting.popleft().result()
-                    yield work(item)
-                    continue
+                room = most(item)
+                while room is not None and len(waiting) >= room:
+                    yield waiting.popleft().result()
                 waiting.append(pool.submit(work, item))
                 if len(waiting) >= 2 * threads:
                     yield waiting.popleft().result()

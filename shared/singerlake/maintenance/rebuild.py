@@ -52,9 +52,7 @@ def rebuild_manifest(
     can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
     process by default. Raises what storage raises.
     """
-    surveyed = survey(
-        storage, tap, stream, consumed(data_files(storage, tap, stream)), engine=engine, progress=progress
-    )
+    surveyed = survey(storage, tap, stream, data_files(storage, tap, stream), engine=engine, progress=progress)
     birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
     return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
 
@@ -124,28 +122,27 @@ class Hashes:
 
 def describe(file: Found, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
-    return NewFile(**_facts(file, version))
+    placed = msgspec.structs.asdict(place(file, version, 0))
+    del placed["offset"]
+    return NewFile(**placed)
 
 
 def place(file: Found, version: str, offset: int) -> DataFile:
     """A file at an offset of the log."""
-    return DataFile(**_facts(file, version), offset=offset)
-
-
-def _facts(file: Found, version: str) -> dict[str, Any]:
     said = file.said
     first, last = said.first or said.created, said.last or said.created
-    return {
-        "id": file.id,
-        "path": file.path,
-        "version": version,
-        "messages": file.messages,
-        "records": said.records,
-        "bytes": said.bytes,
-        "raw_bytes": said.raw_bytes,
-        "sha256": said.sha256,
-        "first": first,
+    return DataFile(
+        id=file.id,
+        path=file.path,
+        version=version,
+        messages=file.messages,
+        records=said.records,
+        bytes=said.bytes,
+        raw_bytes=said.raw_bytes,
+        sha256=said.sha256,
+        first=first,
         # Of a million files with one record each, a second text of the same time would take 80 MB.
-        "last": first if last == first else last,
-        "members": said.members,
-    }
+        last=first if last == first else last,
+        members=said.members,
+        offset=offset,
+    )

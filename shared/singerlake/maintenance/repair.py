@@ -35,6 +35,11 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.added or self.dropped or self.moved or self.mended)
 
+    @property
+    def by_kind(self) -> dict[str, tuple[str, ...]]:
+        """The ids under the names of their fields."""
+        return {"added": self.added, "dropped": self.dropped, "moved": self.moved, "mended": self.mended}
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -51,8 +56,10 @@ class Repair:
 
     @property
     def difference(self) -> Difference:
-        old = self.before.by_id if self.before else {}
         new = self.after.by_id
+        if self.before is None:
+            return Difference(added=tuple(new), dropped=(), moved=(), mended=())
+        old = self.before.by_id
         both = [(old[id], file) for id, file in new.items() if id in old]
         return Difference(
             added=tuple(id for id in new if id not in old),

@@ -56,14 +56,14 @@ def repair_stream(
     ids: IdSource,
     engine: Engine | None = None,
     journal: SurveyJournal | None = None,
-    sized: Callable[[int], None] = lambda _: None,
+    sized: Callable[[int], None] | None = None,
     progress: Progress | None = None,
     planned: Callable[[Repair], None] = lambda _: None,
 ) -> Repair:
     """What was done to a stream, or with ``dry_run`` would be. ``engine`` is what reads, threads of this
     process by default; files that ``journal`` says are as they were when they were found sound are not read again.
-    ``sized`` is told the stored bytes of all. ``planned`` is shown what is about to be written, before it is; again
-    where a writer came first and it was planned anew.
+    ``sized`` is told the stored bytes of all, for which everything is listed before anything is read. ``planned`` is
+    shown what is about to be written, before it is; again where a writer came first and it was planned anew.
 
     Raises ``CorruptObject`` and ``ForeignManifest`` where a state is there that is not this stream's, unless it is to
     be discarded; ``UnsupportedFormat`` always; ``StreamClosed`` where the stream is on its way to another manifest
@@ -74,9 +74,12 @@ def repair_stream(
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
-        entries = data_files(storage, tap, stream)
-        sized(sum(entry.size for entry in entries))
-        surveyed = survey(storage, tap, stream, consumed(entries), engine=engine, journal=journal, progress=progress)
+        files = data_files(storage, tap, stream)
+        if sized is not None:
+            entries = list(files)
+            sized(sum(entry.size for entry in entries))
+            files = consumed(entries)
+        surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         now = timestamp(clock.now())
         if base is None or wish.discard:
             birth = fold.empty(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import BinaryIO
+import struct
+from typing import BinaryIO, TypeAlias
 
 import msgspec
 from isal import igzip_lib, isal_zlib
@@ -15,8 +16,12 @@ from singerlake.singer_file import FileHeader, Provenance, member_extra
 
 _READ = 1 << 17
 _PIECE = 1 << 17
+CUT = struct.Struct("<QI")
 _LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
+
+
+Bytes: TypeAlias = bytes
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +29,8 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
 
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
     ``header`` is the first one in the file, so that of the first joined file in a vacuumed one. ``content`` is the
-    length and CRC-32 of the raw text; ``cuts`` are the same of the text before each member, which is what a copy
-    that was cut between two members would have.
+    length and CRC-32 of the raw text; ``cuts`` are the same, each as a ``CUT``, of the text before each member, where
+    there is any: what a copy that was cut between two members would have.
     """
 
     header: FileHeader | None
@@ -41,7 +46,7 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     last: str | None
     members: tuple[tuple[int, int], ...]
     content: tuple[int, int]
-    cuts: frozenset[tuple[int, int]]
+    cuts: Bytes
 
 
 def scan(stream: BinaryIO, *, key: str, times: bool = True) -> Scanned:
@@ -122,7 +127,7 @@ class _Reader:
     def _note(self, extra: bytes) -> None:
         """A field that is neither is somebody else's, or damaged: gzip has no checksum over it, and the messages do
         not depend on it."""
-        found = _extra(extra)
+        found = own_words(extra)
         if isinstance(found, Provenance) and self._lines.stream is None:
             self._origins.append(found)
         elif isinstance(found, FileHeader) and self._header is None:
@@ -158,7 +163,7 @@ class _Reader:
             last=timestamp(lines.extracted[1]) if lines.extracted else None,
             members=tuple(self._table),
             content=(self._raw_bytes, self._crc),
-            cuts=frozenset(self._cuts),
+            cuts=b"".join([CUT.pack(*cut) for cut in sorted(set(self._cuts)) if cut[0]]),
         )
 
     def _provenance(self) -> Provenance | None:
@@ -171,7 +176,8 @@ class _Reader:
         return provenance
 
 
-def _extra(extra: bytes) -> FileHeader | Provenance | None:
+def own_words(extra: bytes) -> FileHeader | Provenance | None:
+    """What an ``SL`` field says; None for one that says neither."""
     try:
         return msgspec.json.decode(extra, type=FileHeader)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -126,8 +126,7 @@ class Lines:
 
     def _schema(self, line: bytes) -> None:
         self._is_utf8(line)
-        read = _schema_in if len(line) <= _KEPT_BYTES else _schema_in.__wrapped__
-        found = read(line)
+        found = schema_in(line)
         if found is None:
             # Says so where it is not even JSON, or an object.
             self._object(line)
@@ -135,10 +134,14 @@ class Lines:
         self.stream, self.schema = found
 
 
+def schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
+    """The stream and the content of a SCHEMA message in UTF-8; None where it is none. The same objects for the same
+    line: all files of a version begin alike."""
+    return (_kept if len(line) <= _KEPT_BYTES else _kept.__wrapped__)(line)
+
+
 @lru_cache(maxsize=8)
-def _schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
-    """The stream and the content of a SCHEMA message; None where it is none. The same objects for the same line: all
-    files of a version begin alike."""
+def _kept(line: bytes) -> tuple[str, StreamSchema] | None:
     try:
         message = decode(line)
     except (ValueError, RecursionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +14,8 @@ from singerlake.maintenance.engine import Engine, Threads
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.found import Found, identify
 from singerlake.maintenance.parallel import Progress
-from singerlake.maintenance.scan import scan
+from singerlake.maintenance.scan import Scanned, scan
+from singerlake.maintenance.scan_small import scan_small
 from singerlake.maintenance.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.storage.port import Entry, Storage
@@ -31,10 +32,15 @@ class Survey:
     noted: Tally = NONE
 
 
-def data_files(storage: Storage, tap: str, stream: str) -> list[Entry]:
-    """Every object that lies where the data files of a stream lie."""
+def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Every object that lies where the data files of a stream lie, as the listing goes on."""
     prefix = layout.stream_prefix(tap, stream)
-    return [entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :])]
+    return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
+
+
+def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
+    """Whether there is any."""
+    return any(True for _ in data_files(storage, tap, stream))
 
 
 def survey(
@@ -53,7 +59,8 @@ def survey(
     found: list[Found] = []
     findings: list[Finding] = []
     schemas = _Schemas()
-    read = noted = NONE
+    noted = NONE
+    files = stored = 0
 
     def unknown() -> Iterator[Entry]:
         nonlocal noted
@@ -78,12 +85,13 @@ def survey(
             if journal is not None:
                 journal.note(entry, file)
             found.append(file)
-        read += Tally(1, entry.size)
+        files += 1
+        stored += entry.size
         advanced(entry)
     if journal is not None:
         # As a listing has them: what was noted came before what was read.
         found.sort(key=lambda file: file.path)
-    return Survey(found, tuple(findings), read, noted)
+    return Survey(found, tuple(findings), Tally(files, stored), noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,18 @@ class Look:
             return Finding("broken", key, f"{error.message}; left out")
         except MissingFile:
             return Finding("vanished", key, "was there when the folder was listed, and is not any more")
+        return self._said(entry, scanned)
+
+    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
+        """Read several. Raises what storage raises."""
+        small = scan_small(storage, [entry.key for entry in entries], self.stream, times=True)
+        return [
+            self(storage, entry) if scanned is None else self._said(entry, scanned)
+            for entry, scanned in zip(entries, small, strict=True)
+        ]
+
+    def _said(self, entry: Entry, scanned: Scanned) -> Found | Finding:
+        key = entry.key
         if scanned.stream != self.stream:
             return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
         if not scanned.messages:
@@ -125,4 +145,5 @@ class _Schemas:
     def shared(self, file: Found) -> Found:
         if self._last is None or self._last[0] is not file.schema:
             self._last = file.schema, self._by_text.setdefault(text_of(file.schema), file.schema)
-        return msgspec.structs.replace(file, schema=self._last[1])
+        own, common = self._last
+        return file if own is common else msgspec.structs.replace(file, schema=common)

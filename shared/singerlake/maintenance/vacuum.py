@@ -31,7 +31,7 @@ from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.join import Differs, Head, Join, alike, checked, join, read_head
 from singerlake.maintenance.parallel import THREADS, Progress, in_parallel
-from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.vacuum_plan import Plan, make_plan
 from singerlake.manifests.commit import await_settled
@@ -286,7 +286,7 @@ class _Vacuum:
 
 def _born(storage: Storage, store: ManifestStore, tap: str, stream: str) -> Loaded | None:
     """The state of a stream that had none a moment ago; None where it has no data either."""
-    if not data_files(storage, tap, stream):
+    if not has_data_files(storage, tap, stream):
         return None
     loaded = store.load()
     if loaded is None:

@@ -59,7 +59,7 @@ def verify_stream(
     except LookAtTheLake as error:
         return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
     if manifest is None:
-        beside = len(data_files(storage, tap, stream))
+        beside = sum(1 for _ in data_files(storage, tap, stream))
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if beside else ())
     log = tuple(_log(manifest, key))

@@ -20,6 +20,7 @@ from typing import BinaryIO
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
     AccessDenied,
+    CorruptObject,
     MissingFile,
     StorageUnavailable,
 )
@@ -37,8 +38,15 @@ from singerlake.storage.local_errors import settle, translate
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.window import window
 
+try:
+    from singerlake.storage import _bodies as compiled
+except ImportError:
+    compiled = None  # type: ignore[assignment]
+
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
+_NOWHERE = b""
+"""A path that leads to no file."""
 _COPIED = 1 << 18
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 """Nanoseconds: the resolutions that file systems keep modification times in."""
@@ -143,6 +151,24 @@ class LocalStorage:
         with self._reading(key), self._path(key).open("rb") as file:
             return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
 
+    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
+        if compiled is None:
+            return [None] * len(keys)
+        paths = []
+        last, place = None, ""
+        for key in keys:
+            folder, _, name = key.rpartition("/")
+            # Where the folder is in order, so is the key, unless its name begins as those do that are not.
+            if folder != last or name[:1] in ("", ".") or "\0" in name:
+                try:
+                    place = self._folder(check_key(key), folder)
+                except (CorruptObject, AccessDenied):
+                    paths.append(_NOWHERE)
+                    continue
+                last = folder
+            paths.append(os.fsencode(f"{place}/{name}"))
+        return compiled.read(tuple(paths), most)
+
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         # Without a context around what is done a million times.
         try:
@@ -159,9 +185,11 @@ class LocalStorage:
         folder, slash, _ = prefix.rpartition("/")
         after = os.fsencode(start_after)
         for key in self._walk(folder + slash, os.fsencode(prefix), after):
-            entry = self._listed(key)
-            if entry is not None:
-                yield entry
+            try:
+                yield _entry(key, os.stat(f"{self._top}/{key}"))
+            except OSError:
+                if (entry := self._listed(key)) is not None:
+                    yield entry
 
     def list_folder(self, prefix: str) -> Folder:
         check_prefix(prefix)
@@ -212,9 +240,16 @@ class LocalStorage:
         return Path(path)
 
     def _place(self, key: str) -> str:
-        """As ``_path``, for reading, which is done a million times: a folder that is the one it was when no link led to
-        it needs one look, however deep it lies."""
+        """As ``_path``, for reading, which is done a million times."""
         folder, _, name = check_key(key).rpartition("/")
+        path = f"{self._folder(key, folder)}/{name}"
+        if os.path.islink(path):
+            raise self._link(key)
+        return path
+
+    def _folder(self, key: str, folder: str) -> str:
+        """Where the folder of an object is kept. One that is the one it was when no link led to it needs one look,
+        however deep it lies."""
         try:
             place, was = self._plain_folders[folder]
             plain = was == _identity(place)
@@ -224,10 +259,7 @@ class LocalStorage:
             self._refuse_links(key, folder)
             with suppress(OSError):
                 self._plain_folders[folder] = place, _identity(place)
-        path = f"{place}/{name}"
-        if os.path.islink(path):
-            raise self._link(key)
-        return path
+        return place
 
     def _refuse_links(self, key: str, below: str) -> None:
         path = self._top
@@ -246,7 +278,11 @@ class LocalStorage:
 
     def _walk(self, folder: str, prefix: bytes, after: bytes) -> Iterator[str]:
         """Keys of files below a folder, in key order, without visiting folders that hold nothing asked for."""
+        all_wanted = os.fsencode(folder).startswith(prefix) and not after
         for name in self._scan(folder):
+            if all_wanted and not name.endswith("/"):
+                yield folder + name
+                continue
             key = os.fsencode(folder + name)
             if name.endswith("/"):
                 wanted = key.startswith(prefix) or prefix.startswith(key)
@@ -263,6 +299,10 @@ class LocalStorage:
             path = self._path(folder[:-1]) if folder else self._root
             with os.scandir(path) as items:
                 for item in items:
+                    if item.is_file(follow_symlinks=False):
+                        if not is_hidden(item.name):
+                            found.append(item.name)
+                        continue
                     if is_hidden(item.name) or (item.is_symlink() and not os.path.exists(item.path)):
                         continue
                     if item.is_symlink():
@@ -277,7 +317,7 @@ class LocalStorage:
     def _listed(self, key: str) -> Entry | None:
         """The entry of a file found by a scan; None where it is gone by now."""
         try:
-            return _entry(key, os.stat(f"{self._root}/{key}"))
+            return _entry(key, os.stat(f"{self._top}/{key}"))
         except OSError:
             with suppress(MissingFile), self._reading(key):
                 raise
@@ -392,4 +432,4 @@ def _modified(status: os.stat_result) -> datetime:
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
-    return Entry(key=key, size=status.st_size, last_modified=_modified(status), etag=_etag(status))
+    return Entry(key, status.st_size, _modified(status), _etag(status))

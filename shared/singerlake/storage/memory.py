@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import MissingFile
+from singerlake.errors import CorruptObject, MissingFile
 from singerlake.storage.keys import check_conditions, check_key, check_prefix, ends_early
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 
@@ -135,6 +136,15 @@ class MemoryStorage:
         body = self._existing(key)
         self.hook(Step("beginning", key, True))
         return Beginning(body[:length], len(body))
+
+    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
+        return [self._body(key, most) for key in keys]
+
+    def _body(self, key: str, most: int) -> bytes | None:
+        with suppress(MissingFile, CorruptObject), self.open(key) as stream:
+            body = stream.read()
+            return body if len(body) <= most else None
+        return None
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         check_key(key)

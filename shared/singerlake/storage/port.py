@@ -11,21 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One object as a listing or a HEAD shows it; ``last_modified`` is on the storage's clock."""
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One object as a listing or a HEAD shows it; ``last_modified`` is on the storage's clock. Millions are made, and
+    sent to other processes, which takes longer with a dataclass."""
 
     key: str
     size: int
     last_modified: datetime
     etag: str
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Millions go to other processes, and what a dataclass with slots does by itself is slow.
-        return Entry, (self.key, self.size, self.last_modified, self.etag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +138,12 @@ class Storage(Protocol):
     def beginning(self, key: str, length: int) -> Beginning:
         """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFile`` where
         there is no object."""
+        ...
+
+    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
+        """The whole of each object of at most so many bytes, where having many at once takes less than opening each.
+        None for one that has to be opened: then it is longer, not there, there is nothing to be gained, or to open it
+        raises what is wrong with it or its key."""
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:

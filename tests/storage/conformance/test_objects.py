@@ -35,6 +35,17 @@ class TestReadingAndWriting:
         with storage.open("empty") as stream:
             assert stream.read() == b""
 
+    def test_bodies_are_whole_or_left_to_be_opened(self, storage: Storage) -> None:
+        stored = {"a/x": b"1" * 10, "a/y": b"", "b": b"2" * 11, **{key: key.encode() for key in ODD_KEYS}}
+        for key, content in stored.items():
+            storage.put(key, content)
+        asked = ["absent", "a", "absent/x", "../x", "", "a//x", *stored, "a/x"]
+        bodies = storage.bodies(asked, 10)
+        assert len(bodies) == len(asked)
+        for key, found in zip(asked, bodies, strict=True):
+            assert found is None or (found == stored.get(key) and len(found) <= 10)
+        assert list(storage.bodies([], 10)) == []
+
     def test_head_get_and_list_agree(self, storage: Storage) -> None:
         storage.put("a", b"12345")
         stored, entry, listed = storage.get("a"), storage.head("a"), list(storage.list("a"))

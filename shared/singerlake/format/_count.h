@@ -1,0 +1,146 @@
+/* How many messages whole Singer lines hold, without taking them apart: what _lines.c and _whole.c share.
+ *
+ * What is counted is strict JSON of RECORD and ACTIVATE_VERSION messages of one stream, an object on each line. */
+
+#ifndef SINGERLAKE_COUNT_H
+#define SINGERLAKE_COUNT_H
+
+#include "_json.h"
+
+#define SECONDS 19                       /* the length of 2026-01-31T23:59:59 */
+
+typedef struct {
+    const char *text;                    /* NULL: none yet */
+    ptrdiff_t length;
+} Moment;
+
+typedef struct {
+    const char *end;
+    const char *stream;
+    ptrdiff_t stream_length;
+    int times;                           /* whether they are wanted */
+    ptrdiff_t messages, records;
+    Moment first, last;
+} Count;
+
+/* Whether a text looks like a moment in UTC, so that such texts are in the order of their digits. */
+static int is_moment(const char *p, ptrdiff_t length)
+{
+    static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
+    ptrdiff_t at;
+    if (length <= SECONDS)
+        return 0;
+    for (at = 0; at < SECONDS; at++)
+        if (SHAPE[at] == 'd' ? !is_digit(p[at]) : p[at] != SHAPE[at])
+            return 0;
+    if (p[at] == '.') {
+        at++;
+        if (at == length || !is_digit(p[at]))
+            return 0;
+        while (at < length && is_digit(p[at]))
+            at++;
+    }
+    return (length - at == 1 && p[at] == 'Z') || (length - at == 6 && !memcmp(p + at, "+00:00", 6));
+}
+
+/* A fraction that is shorter goes on with zeros. */
+static int is_before(Moment one, Moment other)
+{
+    const char *a = one.text + SECONDS, *b = other.text + SECONDS;
+    int order = memcmp(one.text, other.text, SECONDS);
+    if (order)
+        return order < 0;
+    a += *a == '.';
+    b += *b == '.';
+    while (is_digit(*a) || is_digit(*b)) {
+        char left = is_digit(*a) ? *a++ : '0', right = is_digit(*b) ? *b++ : '0';
+        if (left != right)
+            return left < right;
+    }
+    return 0;
+}
+
+/* The byte behind the value of "time_extracted", which becomes *time where it is a moment. */
+static const char *read_time(const Count *count, const char *p, Moment *time)
+{
+    int escaped;
+    if (*p == 'n')
+        return behind_word(p, "null");
+    time->text = p + 1;
+    if (*p != '"' || !(p = closing_quote(p + 1, count->end, &escaped)))
+        return NULL;
+    time->length = p - time->text;
+    return is_moment(time->text, time->length) ? p + 1 : NULL;
+}
+
+/* One message with its newline. */
+static const char *read_line(Count *count, const char *p)
+{
+    int types = 0, streams = 0, times = 0, is_record = 0;
+    Moment time = {0};
+    p = spaces(p);
+    if (*p != '{')
+        return NULL;
+    p = spaces(p + 1);
+    for (;;) {
+        const char *name = p + 1, *value;
+        ptrdiff_t length;
+        int escaped;
+        if (*p != '"' || !(p = closing_quote(name, count->end, &escaped)) || escaped)
+            return NULL;
+        length = p - name;
+        p = spaces(p + 1);
+        if (*p != ':')
+            return NULL;
+        value = p = spaces(p + 1);
+        if (count->times && is_name(name, length, "time_extracted")) {
+            p = times++ ? NULL : read_time(count, p, &time);
+        } else if (is_name(name, length, "type")) {
+            p = behind_word(value, "\"RECORD\"");
+            is_record = p != NULL;
+            if (!p)
+                p = behind_word(value, "\"ACTIVATE_VERSION\"");
+            types++;
+        } else {
+            p = behind_value(p, count->end, 0);
+            if (p && is_name(name, length, "stream")) {
+                if (p - value != count->stream_length + 2 || *value != '"' ||
+                    memcmp(value + 1, count->stream, (size_t)count->stream_length))
+                    return NULL;
+                streams++;
+            }
+        }
+        if (!p)
+            return NULL;
+        p = spaces(p);
+        if (*p != ',')
+            break;
+        p = spaces(p + 1);
+    }
+    if (*p != '}' || types != 1 || streams != 1)
+        return NULL;
+    count->messages++;
+    count->records += is_record;
+    if (is_record && time.text) {
+        if (!count->first.text || is_before(time, count->first))
+            count->first = time;
+        if (!count->last.text || is_before(count->last, time))
+            count->last = time;
+    }
+    p = spaces(p + 1);
+    return *p == '\n' ? p + 1 : NULL;
+}
+
+/* Counts the lines from begin to count->end, which is behind a newline. False where one of them is not sure to be such a
+ * message. */
+static int count_lines(Count *count, const char *begin)
+{
+    const char *p = begin;
+    if (!is_utf8(begin, (size_t)(count->end - begin)))
+        return 0;
+    while (p && p < count->end)
+        p = read_line(count, p);
+    return p != NULL;
+}
+
+#endif
