@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out
@@ -28,7 +28,23 @@ from singerlake.maintenance.tally import NONE, Tally
 _NAMED = 5
 """So many files of a kind of difference are named."""
 
-Streams = dict[tuple[str, str], Repair]
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What is kept of a stream's repair: a lake may have many, and one may have a million files. ``state`` has
+    but its newest file; ``ids`` are those of the difference, where they are asked for."""
+
+    needed: bool
+    outcome: str
+    state: Manifest
+    files: int
+    read: Tally
+    noted: Tally
+    findings: tuple[Finding, ...]
+    ids: dict[str, tuple[str, ...]]
+
+
+Streams = dict[tuple[str, str], Done]
 
 
 @click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
@@ -73,9 +89,9 @@ def rebuild(
     with ExitStack() as held:
         noted = held.enter_context(open_survey_journal(journal, lake.storage.url)) if journal else None
         reads = held.enter_context(reader(engine, lake, threads))
-        done, findings = _streams(lake, pairs, wish, reads, noted, (lambda _: None) if as_json else _show)
+        done, findings = _streams(lake, pairs, wish, reads, noted, as_json)
     caches = _caches(lake, done, pairs, whole=stream is None, dry_run=dry_run)
-    findings += [finding for repair in done.values() for finding in repair.findings]
+    findings += [finding for stream in done.values() for finding in stream.findings]
     if as_json:
         say_json(_json(lake, done, findings, caches, dry_run))
     else:
@@ -89,7 +105,7 @@ def _streams(
     wish: Wish,
     engine: Engine,
     journal: SurveyJournal | None,
-    planned: Callable[[Repair], None],
+    as_json: bool,
 ) -> tuple[Streams, list[Finding]]:
     """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
     done: Streams = {}
@@ -99,7 +115,7 @@ def _streams(
             there = lake.stream(tap, stream)
             bar = start(f"{tap}/{stream}")
             try:
-                done[tap, stream] = repair_stream(
+                repair = repair_stream(
                     lake.storage,
                     there.writer(writer_id="singerlake rebuild").store,
                     tap,
@@ -111,8 +127,10 @@ def _streams(
                     journal=journal,
                     sized=bar.sized if bar.seen else None,
                     progress=bar.advance,
-                    planned=planned,
+                    planned=_show if not as_json else lambda _: None,
                 )
+                done[tap, stream] = _kept(repair, wish.dry_run, as_json)
+                del repair
             except LookAtTheLake as error:
                 discardable = isinstance(error, CorruptObject | ForeignManifest)
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
@@ -120,24 +138,37 @@ def _streams(
     return done, findings
 
 
+def _kept(repair: Repair, dry_run: bool, as_json: bool) -> Done:
+    return Done(
+        needed=repair.needed,
+        outcome=_outcome(repair, dry_run),
+        state=msgspec.structs.replace(repair.after, files=repair.after.files[-1:]),
+        files=len(repair.after.files),
+        read=repair.read,
+        noted=repair.noted,
+        findings=repair.findings,
+        ids=repair.difference.by_kind if as_json else {},
+    )
+
+
 def _caches(lake: Lake, done: Streams, pairs: list[tuple[str, str]], *, whole: bool, dry_run: bool) -> list[str]:
     """The metadata of taps and lake, from the streams' state; the names of the objects that changed."""
     changed: list[str] = []
     taps = sorted({tap for tap, _ in pairs})
     for tap in taps:
-        manifests = [repair.after for (name, _), repair in done.items() if name == tap]
+        manifests = [kept.state for (name, _), kept in done.items() if name == tap]
         complete = whole and len(manifests) == sum(name == tap for name, _ in pairs)
         if rebuild_catalogue(lake.storage, tap, manifests, whole=complete, dry_run=dry_run):
             changed.append(f"catalogue of {tap}")
-    kinds = [repair.after.store for repair in done.values()]
+    kinds = [kept.state.store for kept in done.values()]
     if kinds and rebuild_root(lake.storage, taps, manifest_store=kinds[0], ids=lake.ids, dry_run=dry_run):
         changed.append("root metadata")
     return changed
 
 
 def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool, journal: Path | None) -> None:
-    for (tap, stream), repair in done.items():
-        say(f"{shown(tap)}/{shown(stream)}: {_outcome(repair, dry_run)}")
+    for (tap, stream), kept in done.items():
+        say(f"{shown(tap)}/{shown(stream)}: {kept.outcome}")
     for name in caches:
         say(f"{shown(name)}: {'would be written' if dry_run else 'written'}")
     if journal:
@@ -147,8 +178,8 @@ def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: 
 
 def _left(done: Streams) -> tuple[Tally, Tally]:
     """What a journal noted of all streams, and what was read."""
-    noted = sum((repair.noted for repair in done.values()), NONE)
-    return noted, sum((repair.read for repair in done.values()), NONE)
+    noted = sum((kept.noted for kept in done.values()), NONE)
+    return noted, sum((kept.read for kept in done.values()), NONE)
 
 
 def _show(repair: Repair) -> None:
@@ -206,14 +237,14 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
             {
                 "tap": tap,
                 "stream": stream,
-                "changed": repair.needed,
-                "lineage": repair.after.lineage,
-                "files": len(repair.after.files),
-                "messages": repair.after.next_offset,
-                "versions": repair.after.versions,
-                **repair.difference.by_kind,
+                "changed": kept.needed,
+                "lineage": kept.state.lineage,
+                "files": kept.files,
+                "messages": kept.state.next_offset,
+                "versions": kept.state.versions,
+                **kept.ids,
             }
-            for (tap, stream), repair in done.items()
+            for (tap, stream), kept in done.items()
         ],
         "read": asdict(read),
         "noted": asdict(noted),
