@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import InvalidSchema
-from singerlake.format.hashing import canonical_schema
+from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.model import StreamSchema
 from target_singerlake.decode import envelope
 from target_singerlake.errors import unreadable
@@ -45,6 +45,8 @@ def schema_from(message: dict[str, Any], line: bytes, stream: str, number: int) 
         raise InvalidSchema("a SCHEMA message has no object as its schema", hint="correct the tap", **where)
     if not isinstance(schema.get("properties"), dict):
         raise InvalidSchema("a schema has no properties", hint="Singer streams are objects; correct the tap", **where)
+    if is_too_deep(schema):
+        raise InvalidSchema(f"a schema is nested more than {DEEPEST} levels", hint="correct the tap", **where)
     names = {field: _names(message.get(field), field, where) for field in _SETS}
     rest = {name: value for name, value in message.items() if name not in ("schema", *_SETS)}
     rest |= {field: sorted(set(values)) for field, values in names.items()}

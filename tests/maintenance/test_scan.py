@@ -9,6 +9,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -236,6 +237,11 @@ def test_a_flipped_bit_is_noticed_wherever_gzip_has_a_checksum() -> None:
         assert seen.content == untouched.content, position
 
 
+def deep(levels: int) -> Any:
+    """A schema of so many levels."""
+    return {} if levels == 1 else {"properties": deep(levels - 1)}
+
+
 BROKEN: Sequence[tuple[str, bytes, str]] = (
     ("nothing", b"", "holds no message"),
     ("text", schema_line() + record(1), "not a gzip file"),
@@ -243,6 +249,11 @@ BROKEN: Sequence[tuple[str, bytes, str]] = (
     ("padding after", file_bytes([[record(1)]], extra=None) + b"\0" * 100, "no gzip member at byte"),
     ("no schema", file_bytes([[record(1)]], extra=None, schema=record(0)), "does not begin with a SCHEMA"),
     ("schema without schema", file_bytes([], extra=None, schema=b'{"type":"SCHEMA","stream":"s"}\n'), "SCHEMA"),
+    (
+        "deep schema",
+        file_bytes([], extra=None, schema=schema_line(deep(401))),
+        "nested more than 400 levels",
+    ),
     ("empty member only", compress_member(b"", 1), "holds no message"),
     ("half a line", file_bytes([[record(1)[:-1]]], extra=None), "middle of a line"),
     ("a blank line", file_bytes([[record(1), b"\n"]], extra=None), "not JSON"),
@@ -261,6 +272,28 @@ def test_what_is_no_data_file_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(BrokenFile, match=message) as raised:
         scanned(body)
     assert raised.value.context == {"key": "k"}
+
+
+def test_a_schema_may_be_deep() -> None:
+    facts = scanned(file_bytes([[record(1)]], extra=None, schema=schema_line(deep(400))))
+    assert facts.schema.schema == deep(400)
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        ([b"x\n"], 2),
+        ([record(1), b"x\n", record(2)], 3),
+        ([record(1), b"[1]\n"], 3),
+        ([record(1), schema_line(), record(2), b"x\n", b"y\n"], 5),
+        ([record(1)] * 20_000 + [schema_line()] + [record(1)] * 20_000 + [b"x\n"], 40_003),
+    ],
+)
+@pytest.mark.parametrize("split", [False, True])
+def test_the_line_that_is_no_message_is_named(lines: list[bytes], number: int, split: bool) -> None:
+    members = [[line] for line in lines] if split and len(lines) < 10 else [lines]
+    with pytest.raises(BrokenFile, match=f"line {number} is not a Singer message"):
+        scanned(file_bytes(members, extra=None))
 
 
 def test_no_error_gives_a_record_away() -> None:

@@ -27,6 +27,15 @@ from tests.target.support import activate, ingest, kept, kept_ids, record, recor
 ROADS: list[dict[str, Any]] = [{}, {"stream_maps": {"users": {"extra": "'1'"}}}]
 """The raw road, and the rewriting one."""
 
+
+def deep(levels: int) -> dict[str, Any]:
+    """A schema of so many levels."""
+    inner: dict[str, Any] = {}
+    for _ in range(levels - 3):
+        inner = {"items": inner}
+    return {"type": "object", "properties": {"id": inner}}
+
+
 BAD_LINES = [
     (b"not json", InvalidInputLine, "not JSON"),
     (b"[]", InvalidInputLine, "not an object"),
@@ -40,6 +49,7 @@ BAD_LINES = [
     (b'{"type": "SCHEMA", "stream": "users", "schema": true}', InvalidSchema, "no object as its schema"),
     (schema(schema={"type": "object"}), InvalidSchema, "no properties"),
     (schema(schema={"properties": []}), InvalidSchema, "no properties"),
+    (schema(schema=deep(401)), InvalidSchema, "nested more than 400 levels"),
     (schema(keys=(7,)), InvalidSchema, "not a list of names"),  # type: ignore[arg-type]
     (schema(""), InvalidInputLine, "names no stream"),
     (b'{"type": "STATE"}', InvalidInputLine, "no value"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import farmhash
@@ -17,7 +17,22 @@ SHORT = 7
 FULL = 10
 """Characters that eight bytes take in Base85; used where another schema already has the first seven."""
 
+DEEPEST = 400
+"""Levels that a schema may be nested: whatever takes one apart by recursion must not meet the interpreter's limit."""
+
 _SETS = ("type", "required")
+
+
+def is_too_deep(schema: Any) -> bool:
+    """Whether a schema is nested more than ``DEEPEST`` levels."""
+    level = _inner([schema])
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in _inner(node.values() if isinstance(node, dict) else node)]
+    return bool(level)
+
+
+def _inner(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, dict | list)]
 
 
 def canonical_schema(schema: Any) -> bytes:

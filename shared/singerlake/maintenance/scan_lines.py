@@ -10,6 +10,7 @@ import msgspec
 
 from singerlake.errors import BrokenFile
 from singerlake.format.counted import count
+from singerlake.format.hashing import DEEPEST, is_too_deep
 from singerlake.format.messages import Envelope, envelope, envelopes
 from singerlake.format.model import StreamSchema
 from singerlake.format.times import Span, joined, span
@@ -33,6 +34,7 @@ class Lines:
         self._key = key
         self._times = times
         self._tail: list[bytes] = []
+        self._schemas = 0
 
     @property
     def between(self) -> bool:
@@ -79,6 +81,7 @@ class Lines:
         for message in self._envelopes(block):
             kind = message.type
             if kind == "SCHEMA":
+                self._schemas += 1
                 continue
             if kind not in ("RECORD", "ACTIVATE_VERSION"):
                 broken(self._key, f"holds a message of type {kind!r:.60}")
@@ -92,31 +95,33 @@ class Lines:
     def _envelopes(self, block: bytes) -> list[Envelope]:
         found = envelopes(block)
         if found is None:
-            found = [self._envelope(line) for line in block.split(b"\n")[:-1]]
+            found = [self._envelope(line, at) for at, line in enumerate(block.split(b"\n")[:-1])]
         for message in found:
             if message.stream != self.stream:
                 broken(self._key, f"holds a message of stream {message.stream!r:.80} beside {self.stream!r:.80}")
         return found
 
-    def _envelope(self, line: bytes) -> Envelope:
+    def _envelope(self, line: bytes, at: int) -> Envelope:
+        """Of the line that so many lines of its block come before."""
         found = envelope(line)
         if found is None:
             # Says which of the two it is not: JSON, or an object.
-            self._object(line)
-            self._not_a_message("not a JSON object")
+            self._object(line, at)
+            self._not_a_message(at, "not a JSON object")
         return found
 
-    def _object(self, line: bytes) -> dict[str, Any]:
+    def _object(self, line: bytes, at: int = 0) -> dict[str, Any]:
         try:
             message = decode(line)
         except (ValueError, RecursionError) as error:
-            self._not_a_message("not JSON", error)
+            self._not_a_message(at, "not JSON", error)
         if not isinstance(message, dict):
-            self._not_a_message("not a JSON object")
+            self._not_a_message(at, "not a JSON object")
         return message
 
-    def _not_a_message(self, why: str, cause: Exception | None = None) -> NoReturn:
-        broken(self._key, f"line {self.messages + 2} is not a Singer message: {why}", cause)
+    def _not_a_message(self, at: int, why: str, cause: Exception | None = None) -> NoReturn:
+        number = self.messages + self._schemas + at + 1
+        broken(self._key, f"line {number} is not a Singer message: {why}", cause)
 
     def _is_utf8(self, block: bytes) -> None:
         try:
@@ -129,9 +134,12 @@ class Lines:
         found = schema_in(line)
         if found is None:
             # Says so where it is not even JSON, or an object.
-            self._object(line)
+            message = self._object(line)
+            if message.get("type") == "SCHEMA" and is_too_deep(message.get("schema")):
+                broken(self._key, f"its SCHEMA message is nested more than {DEEPEST} levels")
             broken(self._key, "does not begin with a SCHEMA message")
         self.stream, self.schema = found
+        self._schemas += 1
 
 
 def schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
@@ -146,7 +154,7 @@ def _kept(line: bytes) -> tuple[str, StreamSchema] | None:
         message = decode(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(message, dict) or message.get("type") != "SCHEMA":
+    if not isinstance(message, dict) or message.get("type") != "SCHEMA" or is_too_deep(message.get("schema")):
         return None
     if not isinstance(message.get("stream"), str) or "schema" not in message:
         return None
