@@ -42,6 +42,13 @@ def held(file: DataFile, piece: Run) -> tuple[tuple[int, int], ...]:
     return tuple(member for member in file.members if piece.start <= member[0] < piece.end)
 
 
+def test_a_listed_checksum_that_is_none_is_held_against_the_file_all_the_same() -> None:
+    file = data_file(0, [3])
+    for text in ("", "ab", "x" * 64, "é", "\ud800"):
+        (piece,) = runs([msgspec.structs.replace(file, sha256=text)], 0, 3, MIB)
+        assert piece.sha256 not in (b"", bytes.fromhex(file.sha256))
+
+
 @given(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), max_size=5),
     st.integers(0, 40),

@@ -169,8 +169,10 @@ def test_a_manifest_that_is_none_is_told_and_not_taken_for_missing(load: Load, l
         lambda file: file.update(bytes=file["bytes"] - 10),
         lambda file: file.update(members=[[file["members"][0][0] + 5, 3]]),
         lambda file: file.update(sha256="0" * 64),
+        lambda file: file.update(sha256=""),
+        lambda file: file.update(sha256="not hexadecimal"),
     ],
-    ids=["count", "longer", "shorter", "member", "checksum"],
+    ids=["count", "longer", "shorter", "member", "checksum", "no checksum", "none that is one"],
 )
 def test_a_manifest_that_says_something_else_of_a_file_than_the_file_fails_the_read(
     load: Load, lake: Lake, change: Callable[[dict[str, Any]], object]

@@ -6,6 +6,7 @@ Pure. A large file becomes many partitions, and many small files become one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +21,8 @@ LEAST_BYTES = 64 << 20
 one takes."""
 WANTED = 8
 """Partitions that a read is cut into before they get larger than the least."""
+_DIGEST = 32
+"""Bytes of a SHA-256."""
 FILE_COST = 1 << 20
 """Raw bytes that opening one more file counts as."""
 
@@ -117,7 +120,7 @@ def _whole(file: DataFile) -> Run:
     for _, count in file.members:
         messages += count
     stop = offset + messages
-    digest = bytes.fromhex(file.sha256)
+    digest = _digest(file)
     return Run(
         file.id, file.path, file.version, offset, messages, file.raw_bytes, 0, file.bytes, offset, stop, offset, digest
     )
@@ -143,8 +146,17 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
         first=max(first, offset),
         stop=min(stop, offset + messages),
         file_offset=file.offset,
-        sha256=bytes.fromhex(file.sha256) if whole else b"",
+        sha256=_digest(file) if whole else b"",
     )
+
+
+def _digest(file: DataFile) -> bytes:
+    """The listed checksum; where it is none, what no file's is equal to."""
+    with suppress(ValueError):
+        digest = bytes.fromhex(file.sha256)
+        if len(digest) == _DIGEST:
+            return digest
+    return b"none"
 
 
 def _end(file: DataFile, member: int) -> int:

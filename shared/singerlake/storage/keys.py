@@ -22,13 +22,22 @@ def is_hidden(name: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment or a NUL,
-    or takes a name that an adapter keeps for itself."""
-    if _NO_KEY.search(key):
+    """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment, a NUL or
+    what no bytes stand for, or takes a name that an adapter keeps for itself."""
+    if _NO_KEY.search(key) or not (key.isascii() or _has_bytes(key)):
         raise CorruptObject(
             "no object can have this key", hint="look where this name comes from and correct it there", key=key
         )
     return key
+
+
+def _has_bytes(key: str) -> bool:
+    """Whether a file can have the name: lone surrogates stand for bytes that are not UTF-8, or for none."""
+    try:
+        key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_prefix(prefix: str) -> str:

@@ -158,15 +158,13 @@ class LocalStorage:
         last, place = None, ""
         for key in keys:
             folder, _, name = key.rpartition("/")
-            # Where the folder is in order, so is the key, unless its name begins as those do that are not.
-            if folder != last or name[:1] in ("", ".") or "\0" in name:
-                try:
-                    place = self._folder(check_key(key), folder)
-                except (CorruptObject, AccessDenied):
-                    paths.append(_NOWHERE)
-                    continue
-                last = folder
-            paths.append(os.fsencode(f"{place}/{name}"))
+            try:
+                # Where the folder is in order, so is the key, unless its name begins as those do that are not.
+                if folder != last or name[:1] in ("", ".") or "\0" in name:
+                    place, last = self._folder(check_key(key), folder), folder
+                paths.append(os.fsencode(f"{place}/{name}"))
+            except (CorruptObject, AccessDenied, UnicodeEncodeError):
+                paths.append(_NOWHERE)
         return compiled.read(tuple(paths), most)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:

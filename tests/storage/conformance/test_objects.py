@@ -39,7 +39,7 @@ class TestReadingAndWriting:
         stored = {"a/x": b"1" * 10, "a/y": b"", "b": b"2" * 11, **{key: key.encode() for key in ODD_KEYS}}
         for key, content in stored.items():
             storage.put(key, content)
-        asked = ["absent", "a", "absent/x", "../x", "", "a//x", *stored, "a/x"]
+        asked = ["absent", "a", "absent/x", "../x", "", "a//x", "a/\ud800", "a\0", *stored, "a/x"]
         bodies = storage.bodies(asked, 10)
         assert len(bodies) == len(asked)
         for key, found in zip(asked, bodies, strict=True):
@@ -68,7 +68,22 @@ class TestReadingAndWriting:
         assert body(storage, "a") == b"2"
 
     @pytest.mark.parametrize(
-        "key", ["", "/a", "a/", "a//b", "../a", "a/../b", "a/..", ".", "a/./b", "a\0b", "a/.tmp-1", ".singerlake.flock"]
+        "key",
+        [
+            "",
+            "/a",
+            "a/",
+            "a//b",
+            "../a",
+            "a/../b",
+            "a/..",
+            ".",
+            "a/./b",
+            "a\0b",
+            "a/.tmp-1",
+            ".singerlake.flock",
+            "a\ud800",
+        ],
     )
     def test_a_key_that_could_leave_the_lake_or_meet_its_own_files_is_refused(self, storage: Storage, key: str) -> None:
         operations: list[Callable[[], object]] = [
