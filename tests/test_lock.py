@@ -134,6 +134,41 @@ def test_a_lost_reply_to_the_first_write_is_recognised_by_reading_back() -> None
     assert place.clock.seconds == 0
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_whoever_is_interrupted_while_taking_it_leaves_no_lock(place: Place, number: int) -> None:
+    """At either side of any request until the lock is held."""
+    seen: list[Step] = []
+
+    def hook(step: Step) -> None:
+        seen.append(step)
+        if len(seen) == number + 1:
+            raise KeyboardInterrupt
+
+    place.storage.hook = hook
+    try:
+        with place.lock("ada").held():
+            place.storage.hook = lambda _: None
+    except KeyboardInterrupt:
+        assert number < 6
+    place.storage.hook = lambda _: None
+    body = place.body()
+    assert body is None or body.released is not None
+
+
+def test_whoever_is_interrupted_while_waiting_leaves_the_holder_s_lock(place: Place) -> None:
+    place.lock("ada").acquire()
+    held = place.body()
+
+    def hook(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    place.storage.hook = hook
+    with pytest.raises(KeyboardInterrupt), place.lock("bob").held():
+        pass
+    place.storage.hook = lambda _: None
+    assert place.body() == held
+
+
 def test_a_refresh_whose_reply_was_a_refusal_of_its_own_write_keeps_the_lock() -> None:
     place = Place()
     lock = place.lock("ada")

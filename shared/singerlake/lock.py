@@ -104,10 +104,10 @@ class Lock:
     @contextmanager
     def held(self) -> Iterator[Lock]:
         """The lock taken for the length of a block, refreshed from a thread of its own. Raises as ``acquire``."""
-        self.acquire()
         done = threading.Event()
         heart = threading.Thread(target=self._beat, args=(done,), name="singerlake-lock", daemon=True)
         try:
+            self.acquire()
             heart.start()
             yield self
         finally:
@@ -118,8 +118,15 @@ class Lock:
 
     def acquire(self) -> None:
         """Wait for the lock and take it. Raises ``LockWaitExceeded``, which names the holder, ``CorruptObject``."""
-        started = self._clock.monotonic()
         nonces: set[str] = set()
+        try:
+            self._take(nonces)
+        except KeyboardInterrupt:
+            self._give_back(nonces)
+            raise
+
+    def _take(self, nonces: set[str]) -> None:
+        started = self._clock.monotonic()
         watched: tuple[bytes, float] | None = None
         poll = _FIRST_POLL
         while True:
@@ -144,6 +151,14 @@ class Lock:
             poll = min(poll * 1.5, _LONGEST_POLL)
             if free or stale:
                 self._write(stored, nonces)
+
+    def _give_back(self, nonces: set[str]) -> None:
+        """Release whatever was written: whoever has to end may have been told so while a write was under way."""
+        with suppress(SingerlakeError):
+            stored = self._storage.get(self._key)
+            if stored is not None and self._nonce(stored) in nonces:
+                self._mine = (parse_lock(stored.body, key=self._key), stored.etag)
+                self.release()
 
     def refresh(self) -> bool:
         """Show that the holder lives. False where the lock was lost to another writer, which stops nothing."""
