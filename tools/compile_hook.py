@@ -36,7 +36,7 @@ class CompileHook(BuildHookInterface[Any]):
             if library:
                 libraries.append(library)
             else:
-                self.app.display_warning(f"no C compiler that makes {module}: installed without it")
+                self.app.display_warning(f"no C compiler or headers for {module}: installed without it")
         if not libraries:
             return
         build_data["artifacts"] += [f"/{library}" for library in libraries]

@@ -69,7 +69,7 @@ def random_id() -> str:
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds: ``2026-01-01T00:00:00.001000Z``."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 _TIMESTAMP = re.compile(

@@ -19,7 +19,7 @@ import msgspec
 from isal import igzip_lib, isal_zlib
 
 from singerlake.errors import AccessDenied, BrokenFile, SingerlakeError, StorageFull, StorageUnavailable
-from singerlake.format.messages import is_schema_line
+from singerlake.format.messages import REFUSALS, is_schema_line
 from singerlake.format.model import DataFile, NewFile
 from singerlake.format.ready import ready
 
@@ -206,7 +206,7 @@ def read_header(head: bytes) -> FileHeader | None:
         return None
     try:
         return msgspec.json.decode(found[0], type=FileHeader)
-    except msgspec.DecodeError:
+    except REFUSALS:
         return None
 
 
@@ -226,7 +226,7 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
             break
         try:
             parts.append(msgspec.json.decode(header[0], type=Provenance))
-        except msgspec.DecodeError:
+        except REFUSALS:
             break
         size += header[1] + len(_EMPTY_DEFLATE) + 8
     return (Provenance.joined(parts) if parts else None), size

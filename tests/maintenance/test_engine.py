@@ -12,6 +12,7 @@ import pytest
 from singerlake.clock import attended
 from singerlake.maintenance import engine
 from singerlake.maintenance.engine import BATCH_BYTES, BATCH_FILES, FEW, NEAR_FILES, Threads
+from singerlake.maintenance.scan_small import MOST_BYTES
 from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage
 from tests.fakes import FakeClock, counting_ids
@@ -82,6 +83,14 @@ def test_small_files_that_come_without_waiting_are_read_by_few(waits: None) -> N
 def test_in_python_alone_they_are_read_by_one(waits: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FEW", 1)
     assert read([SMALL] * 30 * NEAR_FILES)[1:] == [1] * 29
+
+
+@pytest.mark.parametrize("waits", [1.0], indirect=True)
+@pytest.mark.parametrize(
+    ("size", "few"), [(MOST_BYTES // 2, FEW), (MOST_BYTES + 1, 1), (BATCH_BYTES // BATCH_FILES, 1)]
+)
+def test_of_what_is_not_read_together_one_batch_is_under_way(waits: None, size: int, few: int) -> None:
+    assert max(read([size] * 30 * NEAR_FILES)[2:]) == few
 
 
 @pytest.mark.parametrize("waits", [0.0, 0.4], indirect=True)

@@ -43,7 +43,7 @@ def memory() -> MemoryStorage:
 def scanned_small(body: bytes, stream: str = STREAM, *, times: bool = True) -> Scanned | None:
     storage = memory()
     storage.put("k", body)
-    (found,) = scan_small(storage, ["k"], stream, times=times)
+    (found,) = scan_small(storage, [("k", len(body))], stream, times=times)
     return found
 
 
@@ -66,6 +66,8 @@ TAKEN = {
     "zlib's own": compress_member(schema_line() + record(1), 9, extra=header(1)),
     "no message": file_bytes([], extra=header(1)),
     "somebody else's header": file_bytes([numbered(1, 1)], extra=b"{}"),
+    "somebody else's deep header": file_bytes([numbered(1, 1)], extra=b'{"a":' + b"[" * 2000 + b"]" * 2000 + b"}"),
+    "a header that is not UTF-8": file_bytes([numbered(1, 1)], extra=b'{"id":"\xff"}'),
     "times": file_bytes(
         [
             [record(1, time_extracted="2026-01-02T00:00:00.5Z"), record(2, time_extracted=None)],
@@ -128,7 +130,7 @@ def test_each_of_several_gets_its_own_answer() -> None:
     for number, body in enumerate(bodies):
         if body is not None:
             storage.put(f"k{number}", body)
-    found = scan_small(storage, [f"k{number}" for number in range(len(bodies))], STREAM, times=True)
+    found = scan_small(storage, [(f"k{number}", 1) for number in range(len(bodies))], STREAM, times=True)
     assert [said is None for said in found] == [False, True, False, True, False]
     for body, said in zip(bodies, found, strict=True):
         assert said is None or (body is not None and said == scan(io.BytesIO(body), key="k"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import logging
 import sys
@@ -9,28 +10,42 @@ from typing import Any
 
 import click
 
-from singerlake.cli.annotate import annotate_command
-from singerlake.cli.diff import diff
-from singerlake.cli.docs import docs
-from singerlake.cli.export import export
-from singerlake.cli.gc import gc
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
-from singerlake.cli.lock import lock
-from singerlake.cli.ls import ls
-from singerlake.cli.output import shown
-from singerlake.cli.rebuild import rebuild
-from singerlake.cli.status import status
-from singerlake.cli.store import store
-from singerlake.cli.vacuum import vacuum
-from singerlake.cli.verify import verify
-from singerlake.cli.versions import versions
 from singerlake.errors import FixTheSettings, SingerlakeError
+from singerlake.wording import shown
 
 USAGE, FAILED = 2, 1
 
 
+_NAMES = [
+    "annotate",
+    "diff",
+    "docs",
+    "export",
+    "gc",
+    "lock",
+    "ls",
+    "rebuild",
+    "status",
+    "store",
+    "vacuum",
+    "verify",
+    "versions",
+]
+
+
 class _Commands(click.Group):
-    """Commands whose foreseen errors are one line on standard error, and an interruption, too."""
+    """Commands whose foreseen errors are one line on standard error, and an interruption, too. Each is imported when it
+    is asked for: all of them take as long as a small lake to look at."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return _NAMES
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _NAMES:
+            return None
+        module = importlib.import_module(f"singerlake.cli.{cmd_name}")
+        return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -69,8 +84,3 @@ def main(debug: bool) -> None:
             reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s: %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
-
-
-_COMMANDS = (ls, versions, diff, status, annotate_command, export, docs, verify, rebuild, vacuum, gc, lock, store)
-for command in _COMMANDS:
-    main.add_command(command)

@@ -126,7 +126,7 @@ def _streams(
                     engine=engine,
                     journal=journal,
                     sized=bar.sized if bar.seen else None,
-                    progress=bar.advance,
+                    progress=bar.advance if bar.seen else None,
                     planned=_show if not as_json else lambda _: None,
                 )
                 done[tap, stream] = _kept(repair, wish.dry_run, as_json)

@@ -28,7 +28,8 @@ static int is_moment(const char *p, ptrdiff_t length)
 {
     static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
     ptrdiff_t at;
-    if (length <= SECONDS)
+    /* Some texts of the first years stand for the earliest moment, whatever their digits. */
+    if (length <= SECONDS || !memcmp(p, "000", 3))
         return 0;
     for (at = 0; at < SECONDS; at++)
         if (SHAPE[at] == 'd' ? !is_digit(p[at]) : p[at] != SHAPE[at])

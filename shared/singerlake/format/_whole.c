@@ -1,4 +1,4 @@
-/* What small data files say, each taken at once: inflated and counted. See whole.py.
+/* What small data files say, each taken at once: inflated and counted. See scan_small.py.
  *
  * scan() takes a file or leaves it. What it takes is gzip members (RFC 1952) of whole lines, a SCHEMA line before all others,
  * and nothing but what count_lines() takes behind it; whatever it is not sure of is left to Python. */

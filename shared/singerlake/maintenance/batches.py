@@ -21,10 +21,11 @@ def batches(items: Iterable[Item], stored: Callable[[Item], int], *, size: int, 
     batch: list[Item] = []
     held = 0
     for item in items:
-        if batch and (held + stored(item) > size or len(batch) == most):
+        own = stored(item)
+        if batch and (held + own > size or len(batch) == most):
             yield batch
             batch, held = [], 0
         batch.append(item)
-        held += stored(item)
+        held += own
     if batch:
         yield batch

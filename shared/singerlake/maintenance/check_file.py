@@ -35,11 +35,11 @@ class Check:
 
     def together(self, storage: Storage, files: Sequence[DataFile]) -> Sequence[tuple[Finding, ...]]:
         """As ``check_file`` says of each."""
-        keys = [self.prefix + file.path for file in files]
+        keys = [(self.prefix + file.path, file.bytes) for file in files]
         small = scan_small(storage, keys, self.stream, times=False)
         return [
             self(storage, file) if scanned is None else _held(self.stream, file, scanned, key)
-            for file, key, scanned in zip(files, keys, small, strict=True)
+            for file, (key, _), scanned in zip(files, keys, small, strict=True)
         ]
 
 

@@ -6,6 +6,7 @@ covered exactly once; where no choice does that, so that each is covered at leas
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,10 +51,11 @@ def distinct(
     for file in found:
         (groups[file.id] if file.id in repeated else kept).append(file)
     findings: list[Finding] = []
+    used = {file.id for file in found} if groups else set()
     for own, group in groups.items():
         meant = known[own].sha256 if own in known else None
         group.sort(key=lambda file: (meant != file.said.sha256, *_fullest(file)))
-        kept += _without_copies(group, prefix, findings)
+        kept += _without_copies(group, prefix, findings, used)
     return kept, findings
 
 
@@ -63,7 +65,7 @@ def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozen
 
     The answer depends on the set of files only, never on the order in which they are given.
     """
-    if not done and not any(file.replaces for file in files):
+    if not done and not any(file.replaces for file in files) and len({file.id for file in files}) == len(files):
         # The commonest case by far: no file holds what another could hold.
         return Choice(_in_order(files), (), ())
     ranked = sorted(files, key=lambda file: (file.id, file.path))
@@ -120,7 +122,7 @@ def _fullest(file: Found) -> tuple[int, bool, str]:
     return -file.messages, layout.file_id_in(file.path) != file.id, file.path
 
 
-def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding]) -> list[Found]:
+def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding], used: set[str]) -> list[Found]:
     kept: list[Found] = []
     for file in group:
         twin = next((known for known in kept if known.has_all_of(file)), None)
@@ -130,6 +132,10 @@ def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding]
             kept.append(file)
         else:
             own = content_id(file.said.sha256)
+            while own in used:
+                # Only a header that was made up for it says so.
+                own = content_id(hashlib.sha256(own.encode()).hexdigest())
+            used.add(own)
             kept.append(msgspec.structs.replace(file, id=own, replaces=()))
             findings.append(
                 Finding("clash", prefix + file.path, f"other content than {kept[0].path} under its id; taken as {own}")

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from singerlake.clock import attended
 from singerlake.maintenance.batches import batches
 from singerlake.maintenance.parallel import THREADS, in_parallel
-from singerlake.maintenance.scan_small import COMPILED
+from singerlake.maintenance.scan_small import COMPILED, MOST_BYTES
 from singerlake.storage.port import Storage
 
 BATCH_BYTES = 1 << 20
@@ -20,8 +20,8 @@ NEAR_FILES = 128
 """The same where they are near: the more of them are read without the interpreter's lock, the less often it is waited
 for."""
 FEW = 4 if COMPILED else 1
-"""Batches under way at once of files that nothing is waited for: enough to have all processors read, or, in Python
-alone, none that is in the way of another."""
+"""Batches under way at once of files that nothing is waited for and that are read without the lock: enough to have all
+processors read. Of what Python reads alone one is enough, none is in the way of another then."""
 
 _BUSY = 0.5
 """For at least this share of the time that a thread reads, the process runs where nothing is waited for."""
@@ -73,18 +73,16 @@ class Threads:
         most = NEAR_FILES if near else BATCH_FILES
         pace = _Pace(near)
 
-        def read(work: tuple[list[Item], bool]) -> Iterator[tuple[Item, Answer]]:
-            batch, quick = work
+        def read(work: tuple[list[Item], int | None]) -> Iterator[tuple[Item, Answer]]:
+            batch, few = work
             found, share = attended(lambda: answers(task, self.storage, batch))
-            if quick:
+            if few is not None:
                 pace.note(share)
             return zip(batch, found, strict=True)
 
         made = batches(items, task.size, size=BATCH_BYTES, most=most)
-        work = ((batch, pace.is_quick(batch)) for batch in made)
-        return chain.from_iterable(
-            in_parallel(read, work, threads=self.threads, most=lambda work: FEW if work[1] else None)
-        )
+        work = ((batch, pace.few(len(batch), sum(map(task.size, batch)))) for batch in made)
+        return chain.from_iterable(in_parallel(read, work, threads=self.threads, most=lambda work: work[1]))
 
 
 class _Pace:
@@ -95,16 +93,17 @@ class _Pace:
         self._small = False
         self._pause = self._left = 0
 
-    def is_quick(self, batch: Sequence[object]) -> bool:
-        """Whether ``batch``, which is the next one, is to be read by few."""
-        small, self._small = self._small, self._near and len(batch) == NEAR_FILES
+    def few(self, files: int, stored: int) -> int | None:
+        """How many batches may be under way with the next one, which has so many files and stored bytes; None where it
+        is to be read by all."""
+        small, self._small = self._small, self._near and files >= BATCH_FILES
         # One between larger files goes with them.
         if not (small and self._small):
-            return False
+            return None
         if self._left:
             self._left -= 1
-            return False
-        return True
+            return None
+        return FEW if stored <= files * MOST_BYTES else 1
 
     def note(self, share: float) -> None:
         """While a batch was read by few the process ran for this share of the time."""

@@ -14,8 +14,6 @@ from singerlake.format.model import StreamSchema
 from singerlake.format.ready import ready
 from singerlake.maintenance.scan import CUT, Bytes, Scanned
 
-_LENGTH = len("2026-01-31T23:59:59.000000Z")
-
 
 class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
@@ -39,7 +37,16 @@ class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cuts: Bytes
 
 
+class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first of what a ``Said`` has, and all that the order of files needs."""
+
+    created: str
+    run: str
+    seq: int
+
+
 _SAID = msgspec.json.Decoder(Said)
+_BEGUN = msgspec.json.Decoder(Begun)
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +74,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     @property
     def order(self) -> tuple[str, str, int, str, str]:
         """Its place among the files of a stream: the writers' clocks, then the run and the number in it."""
-        said = self.said
+        said = _BEGUN.decode(self.packed)
         return said.created, said.run, said.seq, self.id, self.path
 
     def has_all_of(self, part: Found) -> bool:
@@ -108,9 +115,10 @@ def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
 def _utc(text: str) -> str | None:
     """The moment that a text names, as ``timestamp`` writes it; None where it names none."""
     with suppress(ValueError):
-        # What every writer of this package wrote is that already, which is told in half of the time.
-        same = datetime.fromisoformat(text[:-1]).isoformat(timespec="microseconds") + "Z" == text
-        if same and text >= "1" and len(text) == _LENGTH:
+        # What every writer of this package wrote is that already, which is told in a third of the time.
+        marks = text[4:5] + text[7:8] + text[10:11] + text[13:14] + text[16:17] + text[19:20] + text[26:]
+        digits = text.isascii() and text[20:26].isdigit() and text[11:13] < "24"
+        if marks == "--T::.Z" and digits and datetime.fromisoformat(text[:-1]):
             return text
     moment = parse_timestamp(text)
     return timestamp(moment) if moment else None
@@ -128,4 +136,4 @@ def is_by_content(id: str, sha256: str) -> bool:
     return False
 
 
-ready(Said, Found)
+ready(Said, Begun, Found)

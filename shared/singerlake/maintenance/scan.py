@@ -10,6 +10,7 @@ import msgspec
 from isal import igzip_lib, isal_zlib
 
 from singerlake.clock import timestamp
+from singerlake.format.messages import REFUSALS
 from singerlake.format.model import StreamSchema
 from singerlake.maintenance.scan_lines import Lines, broken
 from singerlake.singer_file import FileHeader, Provenance, member_extra
@@ -21,6 +22,7 @@ _LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
 
 
+_HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Provenance)
 Bytes: TypeAlias = bytes
 
 
@@ -179,10 +181,10 @@ class _Reader:
 def own_words(extra: bytes) -> FileHeader | Provenance | None:
     """What an ``SL`` field says; None for one that says neither."""
     try:
-        return msgspec.json.decode(extra, type=FileHeader)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _HEADER.decode(extra)
+    except REFUSALS:
         pass
     try:
-        return msgspec.json.decode(extra, type=Provenance)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _PROVENANCE.decode(extra)
+    except REFUSALS:
         return None

@@ -27,20 +27,24 @@ MOST_BYTES = 1 << 14
 """Stored bytes of a small file. Larger ones are inflated faster by ``scan``, by more than they would save here."""
 
 
-def scan_small(storage: Storage, keys: Sequence[str], stream: str, *, times: bool) -> Sequence[Scanned | None]:
-    """What ``scan`` says of each file, or None for one that is left to it; so is every file that is not sound, or not
-    of ``stream``. Raises what storage raises."""
-    if compiled is None:
-        return [None] * len(keys)
-    bodies = tuple(storage.bodies(keys, MOST_BYTES))
+def scan_small(
+    storage: Storage, files: Sequence[tuple[str, int]], stream: str, *, times: bool
+) -> Sequence[Scanned | None]:
+    """What ``scan`` says of each file, given by key and stored bytes, or None for one that is left to it; so is every
+    file that is not sound, or not of ``stream``. Raises what storage raises."""
+    found: list[Scanned | None] = [None] * len(files)
+    small = [at for at, (_, size) in enumerate(files) if size <= MOST_BYTES]
+    if compiled is None or not small:
+        return found
+    bodies = tuple(storage.bodies([files[at][0] for at in small], MOST_BYTES))
     try:
         said = compiled.scan(bodies, stream.encode(), times)
     except UnicodeEncodeError:
-        return [None] * len(keys)
-    return [
-        None if body is None or each is None else _scanned(body, stream, *each)
-        for body, each in zip(bodies, said, strict=True)
-    ]
+        return found
+    for at, body, each in zip(small, bodies, said, strict=True):
+        if body is not None and each is not None:
+            found[at] = _scanned(body, stream, *each)
+    return found
 
 
 def _scanned(

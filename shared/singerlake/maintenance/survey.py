@@ -62,10 +62,10 @@ def survey(
     noted = NONE
     files = stored = 0
 
-    def unknown() -> Iterator[Entry]:
+    def unknown(journal: SurveyJournal) -> Iterator[Entry]:
         nonlocal noted
         for entry in entries:
-            known = journal.known(prefix, entry) if journal is not None else None
+            known = journal.known(prefix, entry)
             if known is None:
                 yield entry
             else:
@@ -77,7 +77,8 @@ def survey(
         if progress is not None:
             progress(entry.size)
 
-    for entry, outcome in (engine or Threads(storage))(Look(stream, prefix), unknown()):
+    unread = entries if journal is None else unknown(journal)
+    for entry, outcome in (engine or Threads(storage))(Look(stream, prefix), unread):
         if isinstance(outcome, Finding):
             findings.append(outcome)
         else:
@@ -120,7 +121,7 @@ class Look:
 
     def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
         """Read several. Raises what storage raises."""
-        small = scan_small(storage, [entry.key for entry in entries], self.stream, times=True)
+        small = scan_small(storage, [(entry.key, entry.size) for entry in entries], self.stream, times=True)
         return [
             self(storage, entry) if scanned is None else self._said(entry, scanned)
             for entry, scanned in zip(entries, small, strict=True)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 typedef struct {
-    const char *path;
+    const char *name;
     size_t begin;                        /* in what was read of all */
     ptrdiff_t size;                      /* -1: left */
 } File;
@@ -55,12 +55,11 @@ static int read_whole(int handle, char *to, size_t size)
     return 0;
 }
 
-static void take(File *file, Text *text, size_t most)
+static void take(File *file, int folder, Text *text, size_t most)
 {
     struct stat status;
     /* What is no file must not be waited for. */
-    int handle = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    file->size = -1;
+    int handle = openat(folder, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (handle < 0)
         return;
     if (!fstat(handle, &status) && S_ISREG(status.st_mode) && (uintmax_t)status.st_size <= most &&
@@ -90,33 +89,56 @@ static PyObject *bodies(const File *files, Py_ssize_t count, const Text *text)
     return made;
 }
 
+/* The folder, where it is the one that is meant; -1 else. */
+static int open_folder(const char *path, unsigned long long device, unsigned long long number)
+{
+    struct stat status;
+    int handle = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (handle >= 0 && (fstat(handle, &status) || (unsigned long long)status.st_dev != device ||
+                        (unsigned long long)status.st_ino != number)) {
+        close(handle);
+        return -1;
+    }
+    return handle;
+}
+
 PyDoc_STRVAR(read_doc,
-             "read(paths: tuple[bytes, ...], most: int)\n--\n\n"
-             "The whole of each file that has no more than so many bytes; None where it leaves it.");
+             "read(folder: bytes, device: int, number: int, names: tuple[bytes, ...], most: int)\n--\n\n"
+             "The whole of each file in a folder, which has this device and this number, that has no more than so many\n"
+             "bytes; None for each that is left.");
 
 static PyObject *bodies_read(PyObject *module, PyObject *args)
 {
     Text text = {0};
-    PyObject *paths, *made = NULL;
+    PyObject *path, *names, *made = NULL;
+    unsigned long long device, number;
     File *files;
     Py_ssize_t count, most;
+    char *place;
+    int folder;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!n:read", &PyTuple_Type, &paths, &most))
+    if (!PyArg_ParseTuple(args, "SKKO!n:read", &path, &device, &number, &PyTuple_Type, &names, &most) ||
+        PyBytes_AsStringAndSize(path, &place, NULL) < 0)
         return NULL;
-    count = PyTuple_Size(paths);
+    count = PyTuple_Size(names);
     if (!(files = calloc((size_t)count + 1, sizeof *files)))
         return PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count; i++) {
-        char *path;
+        char *name;
         /* With no length asked for, a NUL inside is an error. */
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(paths, i), &path, NULL) < 0)
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, i), &name, NULL) < 0)
             goto done;
-        files[i].path = path;
+        files[i].name = name;
+        files[i].size = -1;
     }
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < count; i++)
-        take(&files[i], &text, most < 0 ? 0 : (size_t)most);
+    folder = open_folder(place, device, number);
+    if (folder >= 0) {
+        for (Py_ssize_t i = 0; i < count; i++)
+            take(&files[i], folder, &text, most < 0 ? 0 : (size_t)most);
+        close(folder);
+    }
     Py_END_ALLOW_THREADS
     made = bodies(files, count, &text);
 done:

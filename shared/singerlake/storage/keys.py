@@ -24,11 +24,16 @@ def is_hidden(name: str) -> bool:
 def check_key(key: str) -> str:
     """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment, a NUL or
     what no bytes stand for, or takes a name that an adapter keeps for itself."""
-    if _NO_KEY.search(key) or not (key.isascii() or _has_bytes(key)):
+    if not is_key(key):
         raise CorruptObject(
             "no object can have this key", hint="look where this name comes from and correct it there", key=key
         )
     return key
+
+
+def is_key(text: str) -> bool:
+    """Whether ``check_key`` takes it."""
+    return not _NO_KEY.search(text) and (text.isascii() or _has_bytes(text))
 
 
 def _has_bytes(key: str) -> bool:

@@ -19,8 +19,6 @@ from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
-    AccessDenied,
-    CorruptObject,
     MissingFile,
     StorageUnavailable,
 )
@@ -29,24 +27,17 @@ from singerlake.storage.keys import (
     FLOCK_NAME,
     TEMPORARY_PREFIX,
     check_conditions,
-    check_key,
     check_prefix,
     ends_early,
     is_hidden,
 )
 from singerlake.storage.local_errors import settle, translate
+from singerlake.storage.local_places import Places, opened
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.window import window
 
-try:
-    from singerlake.storage import _bodies as compiled
-except ImportError:
-    compiled = None  # type: ignore[assignment]
-
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
-_NOWHERE = b""
-"""A path that leads to no file."""
 _COPIED = 1 << 18
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 """Nanoseconds: the resolutions that file systems keep modification times in."""
@@ -65,8 +56,7 @@ class LocalStorage:
         self._clock = clock
         self._ids = ids
         self._durable: set[Path] = set()
-        self._top = str(self._root).rstrip("/")
-        self._plain_folders: dict[str, tuple[str, tuple[int, int]]] = {}
+        self._places = Places(self._root)
 
     @property
     def url(self) -> str:
@@ -81,7 +71,7 @@ class LocalStorage:
 
     def get(self, key: str) -> Stored | None:
         try:
-            with self._reading(key), self._path(key).open("rb") as file:
+            with self._reading(key), opened(self._places.path(key)) as file:
                 status = os.fstat(file.fileno())
                 return Stored(body=file.read(), etag=_etag(status), last_modified=_modified(status))
         except MissingFile:
@@ -89,13 +79,13 @@ class LocalStorage:
 
     def head(self, key: str) -> Entry | None:
         with self._reading(key):
-            status = _status(self._path(key))
+            status = _status(self._places.path(key))
             return _entry(key, status) if status else None
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
-            path = self._path(key)
+            path = self._places.path(key)
             with self._temporary(path.parent) as temporary:
                 write_durably(temporary, body)
                 with exclusive(self._root / FLOCK_NAME):
@@ -109,7 +99,7 @@ class LocalStorage:
     def upload(self, key: str, path: Path) -> Entry:
         size = path.stat().st_size
         with self._writing(key):
-            target = self._path(key)
+            target = self._places.path(key)
             with self._temporary(target.parent) as temporary:
                 if not adopt(path, temporary):
                     copy_durably(path, temporary)
@@ -121,7 +111,7 @@ class LocalStorage:
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):
-            target = self._path(key)
+            target = self._places.path(key)
             with self._temporary(target.parent) as temporary:
                 fill_durably(temporary, (data for piece in pieces for data in self._data(piece)))
                 with exclusive(self._root / FLOCK_NAME):
@@ -132,7 +122,7 @@ class LocalStorage:
         if isinstance(piece, bytes):
             yield piece
             return
-        with self._reading(piece.key), self._path(piece.key).open("rb") as file:
+        with self._reading(piece.key), opened(self._places.path(piece.key)) as file:
             file.seek(piece.start)
             left = piece.size
             while left:
@@ -143,34 +133,21 @@ class LocalStorage:
                 yield data
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        with self._reading(key), self._path(key).open("rb") as file:
+        with self._reading(key), opened(self._places.path(key)) as file:
             file.seek(start)
             return file.read(length)
 
     def beginning(self, key: str, length: int) -> Beginning:
-        with self._reading(key), self._path(key).open("rb") as file:
+        with self._reading(key), opened(self._places.path(key)) as file:
             return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        if compiled is None:
-            return [None] * len(keys)
-        paths = []
-        last, place = None, ""
-        for key in keys:
-            folder, _, name = key.rpartition("/")
-            try:
-                # Where the folder is in order, so is the key, unless its name begins as those do that are not.
-                if folder != last or name[:1] in ("", ".") or "\0" in name:
-                    place, last = self._folder(check_key(key), folder), folder
-                paths.append(os.fsencode(f"{place}/{name}"))
-            except (CorruptObject, AccessDenied, UnicodeEncodeError):
-                paths.append(_NOWHERE)
-        return compiled.read(tuple(paths), most)
+        return self._places.bodies(keys, most)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         # Without a context around what is done a million times.
         try:
-            file = open(self._place(key), "rb")  # noqa: SIM115  # the caller closes it
+            file = opened(self._places.place(key))
             if start:
                 file.seek(start)
         except OSError:
@@ -184,7 +161,7 @@ class LocalStorage:
         after = os.fsencode(start_after)
         for key in self._walk(folder + slash, os.fsencode(prefix), after):
             try:
-                yield _entry(key, os.stat(f"{self._top}/{key}"))
+                yield _entry(key, os.stat(f"{self._places.top}/{key}"))
             except OSError:
                 if (entry := self._listed(key)) is not None:
                     yield entry
@@ -203,7 +180,7 @@ class LocalStorage:
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):
-            path = self._path(key)
+            path = self._places.path(key)
             if _status(path) is None:
                 return True
             with exclusive(self._root / FLOCK_NAME):
@@ -221,7 +198,7 @@ class LocalStorage:
         try:
             for key in keys:
                 with self._writing(key):
-                    path = self._path(key)
+                    path = self._places.path(key)
                     if _status(path) is None:
                         continue
                     with exclusive(self._root / FLOCK_NAME):
@@ -230,49 +207,6 @@ class LocalStorage:
         finally:
             for path in removed.values():
                 settle(path)
-
-    def _path(self, key: str) -> Path:
-        """Where the object is kept; refuses symbolic links on the way below the root."""
-        path = f"{self._top}/{check_key(key)}"
-        self._refuse_links(key, key)
-        return Path(path)
-
-    def _place(self, key: str) -> str:
-        """As ``_path``, for reading, which is done a million times."""
-        folder, _, name = check_key(key).rpartition("/")
-        path = f"{self._folder(key, folder)}/{name}"
-        if os.path.islink(path):
-            raise self._link(key)
-        return path
-
-    def _folder(self, key: str, folder: str) -> str:
-        """Where the folder of an object is kept. One that is the one it was when no link led to it needs one look,
-        however deep it lies."""
-        try:
-            place, was = self._plain_folders[folder]
-            plain = was == _identity(place)
-        except (KeyError, OSError):
-            place, plain = f"{self._top}/{folder}".rstrip("/"), False
-        if not plain:
-            self._refuse_links(key, folder)
-            with suppress(OSError):
-                self._plain_folders[folder] = place, _identity(place)
-        return place
-
-    def _refuse_links(self, key: str, below: str) -> None:
-        path = self._top
-        for part in below.split("/") if below else ():
-            path = f"{path}/{part}"
-            if os.path.islink(path):
-                raise self._link(key)
-
-    def _link(self, key: str) -> AccessDenied:
-        return AccessDenied(
-            "a symbolic link lies inside the lake, and links are not followed there",
-            hint="move what it points at into the lake, or make that place the lake_root",
-            key=key,
-            lake_root=self.url,
-        )
 
     def _walk(self, folder: str, prefix: bytes, after: bytes) -> Iterator[str]:
         """Keys of files below a folder, in key order, without visiting folders that hold nothing asked for."""
@@ -294,7 +228,7 @@ class LocalStorage:
         million files, what ``os.scandir`` says of each would take a gigabyte: nothing but their names is kept."""
         found: list[str] = []
         with suppress(MissingFile), self._reading(folder):
-            path = self._path(folder[:-1]) if folder else self._root
+            path = self._places.path(folder[:-1]) if folder else self._root
             with os.scandir(path) as items:
                 for item in items:
                     if item.is_file(follow_symlinks=False):
@@ -304,7 +238,7 @@ class LocalStorage:
                     if is_hidden(item.name) or (item.is_symlink() and not os.path.exists(item.path)):
                         continue
                     if item.is_symlink():
-                        self._path(folder + item.name)
+                        self._places.path(folder + item.name)
                     if item.is_dir():
                         found.append(item.name + "/")
                     elif item.is_file():
@@ -315,7 +249,7 @@ class LocalStorage:
     def _listed(self, key: str) -> Entry | None:
         """The entry of a file found by a scan; None where it is gone by now."""
         try:
-            return _entry(key, os.stat(f"{self._top}/{key}"))
+            return _entry(key, os.stat(f"{self._places.top}/{key}"))
         except OSError:
             with suppress(MissingFile), self._reading(key):
                 raise
@@ -414,11 +348,6 @@ def _status(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _identity(folder: str) -> tuple[int, int]:
-    status = os.stat(folder)
-    return status.st_dev, status.st_ino
 
 
 def _etag(status: os.stat_result) -> str:

@@ -13,13 +13,12 @@ from typing import Generic, TypeVar
 
 from singerlake.clock import Clock
 from singerlake.errors import SingerlakeError, UnknownOutcome
+from singerlake.storage.s3_client import ATTEMPTS, LONGEST_PAUSE
 from singerlake.storage.s3_errors import Meaning, meaning
 
 Result = TypeVar("Result")
 
-ATTEMPTS = 10
 _FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
 _NO_TRY_AFTER = 90.0
 """Seconds; a store that does not answer costs a long time-out at each try."""
 
@@ -53,7 +52,7 @@ def settle(
         if attempt:
             if clock.monotonic() - began > _NO_TRY_AFTER:
                 break
-            clock.sleep(clock.jitter() * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            clock.sleep(clock.jitter() * min(LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
         try:
             return write.send()
         except Exception as error:

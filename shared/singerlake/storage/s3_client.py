@@ -25,10 +25,12 @@ _SETTING_NAMES = {
     "path_style": "s3_path_style",
 }
 _FALLBACK_REGION = "us-east-1"
+ATTEMPTS = 10
+"""How often a request is sent to a storage that answers that it is busy."""
+LONGEST_PAUSE = 5.0
+"""Seconds between two of them."""
 _QUICK_ATTEMPTS = 5
-_ATTEMPTS = 10
-"""Of a request that storage is too busy for, as of a write."""
-_LONGEST_PAUSE = 5.0
+"""How often one is sent to a storage that does not answer."""
 _BUSY = (429, 500, 502, 503, 504)
 
 Result = TypeVar("Result")
@@ -165,10 +167,11 @@ def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
 
 def _asked_to_wait(response: tuple[Any, Any] | None, attempts: int, **_: object) -> float | None:
     """Seconds to wait before a request is sent again that botocore's own retries did not get through, None where it has
-    failed. A storage that answers that it is busy deserves more patience than one that does not answer."""
-    if response is None or response[0].status_code not in _BUSY or attempts >= _ATTEMPTS:
+    failed. A storage that answers that it is busy deserves more patience than one that does not answer, and more than
+    botocore's quota for retries has."""
+    if response is None or response[0].status_code not in _BUSY or attempts >= ATTEMPTS:
         return None
-    return SystemClock().jitter() * _LONGEST_PAUSE
+    return SystemClock().jitter() * LONGEST_PAUSE
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
