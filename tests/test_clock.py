@@ -50,3 +50,10 @@ def test_identities_are_sixteen_characters_of_base32hex_and_differ() -> None:
     ids = {random_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(len(id) == 16 and set(id) <= set("0123456789abcdefghijklmnopqrstuv") for id in ids)
+
+
+def test_the_year_of_a_timestamp_has_four_digits() -> None:
+    for text in ("0001-01-01T00:00:00.000000Z", "0999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"):
+        moment = parse_timestamp(text)
+        assert moment is not None
+        assert timestamp(moment) == text

@@ -162,10 +162,12 @@ def utility_facts(group: click.Group) -> dict[str, Any]:
 
 
 def _commands(group: click.Group, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from _commands(command, (*above, name))
-        else:
+        elif command is not None:
             yield (*above, name), command.get_short_help_str(limit=200)
 
 

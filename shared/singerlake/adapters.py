@@ -46,6 +46,11 @@ def open_storage(
     scheme = urlsplit(lake_root).scheme if "://" in lake_root else ""
     if scheme == "s3":
         bucket, _, prefix = lake_root[len("s3://") :].partition("/")
+        if "@" in bucket or ":" in bucket:
+            raise SettingError(
+                "lake_root holds credentials or a port",
+                hint="write s3://bucket/prefix; set aws_access_key_id and its secret, or s3_endpoint_url",
+            )
         if not bucket:
             raise SettingError("lake_root names no bucket", hint="write s3://bucket/prefix", lake_root=lake_root)
         from singerlake.storage.s3 import S3Settings, S3Storage

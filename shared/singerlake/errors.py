@@ -38,6 +38,8 @@ Messages are lower case, end with the next step, and carry their variables last 
 
 from __future__ import annotations
 
+from singerlake.wording import shown
+
 
 class SingerlakeError(Exception):
     """Base of all errors of this package.
@@ -55,7 +57,8 @@ class SingerlakeError(Exception):
             parts.append(f"; {hint}")
         if context:
             parts.append(" (" + ", ".join(f"{key}={value!r}" for key, value in context.items()) + ")")
-        super().__init__("".join(parts))
+        # What a name or an object on the lake says must not move the cursor of whoever reads the log.
+        super().__init__(shown("".join(parts)))
 
 
 class FixTheSettings(SingerlakeError):

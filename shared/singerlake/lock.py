@@ -141,7 +141,7 @@ class Lock:
             free = body is None or body.released is not None
             stale = not free and now - watched[1] >= self._settings.stale_after
             if stale and body is not None:
-                logger.warning("taking over the lock of %s, unchanged for %.0f s", body.writer_id, now - watched[1])
+                logger.warning("taking over the lock of %r, unchanged for %.0f s", body.writer_id, now - watched[1])
             if (free or stale) and len(nonces) < _WRITES_WITHOUT_WAITING:
                 self._write(stored, nonces)
                 continue

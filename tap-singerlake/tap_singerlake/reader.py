@@ -80,7 +80,7 @@ class Reader:
                         key=self.stream.prefix + self._current.path,
                         id=self._current.id,
                     ) from error
-                logger.info("%s: a file was replaced while it was being read, going on in its successor", fresh.stream)
+                logger.info("%r: a file was replaced while it was being read, going on in its successor", fresh.stream)
                 manifest = fresh
 
     def _files(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:

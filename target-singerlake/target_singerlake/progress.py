@@ -81,7 +81,7 @@ class Progress:
         for stream, tally in self._tallies.items():
             tally.counter.exit()
             self._logger.info(
-                "Stream '%s': %d records in %d files, %d bytes, versions %s%s",
+                "Stream %r: %d records in %d files, %d bytes, versions %s%s",
                 stream,
                 tally.committed,
                 tally.files,

@@ -29,7 +29,10 @@ TEXT = (Path(__file__).parents[2] / "shared/docs/cli.md").read_text()
 
 def leaves(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
             yield from leaves(child, f"{path} {name}".strip())
     else:
         yield path, command

@@ -92,3 +92,24 @@ def test_errors_are_said_all_the_same(run: Run, root: Path) -> None:
     result = run("verify", root, "--quiet")
     assert result.exit_code == 2
     assert "nothing here is a lake" in result.stderr
+
+
+COMMAND = [sys.executable, "-c", "from singerlake.cli.main import main; main()"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
+@pytest.mark.parametrize("arguments", [("ls",), ("export",), ("verify", "--json")])
+def test_an_output_that_is_full_is_one_line(lake: Lake, arguments: tuple[str, ...]) -> None:
+    name, *rest = arguments
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [*COMMAND, name, lake.storage.url, *rest], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "error: the output cannot be written: no space left on device\n"
+
+
+def test_an_output_that_is_closed_is_written_nowhere(lake: Lake) -> None:
+    line = f'exec "$@" {lake.storage.url} >&-'
+    ended = subprocess.run(["sh", "-c", line, "sh", *COMMAND, "ls"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -16,6 +16,7 @@ import pytest
 from singerlake import errors
 from singerlake.clock import SystemClock, random_id
 from singerlake.storage import files
+from singerlake.storage.keys import FLOCK_NAME
 from singerlake.storage.local import ABANDONED_AFTER, LocalStorage
 from singerlake.storage.port import Refused, Written
 
@@ -248,6 +249,16 @@ def test_a_dangling_link_is_no_object(storage: LocalStorage) -> None:
     storage.put("raw/x", b"1")
     (Path(storage.url) / "raw" / ".#x").symlink_to("user@host.1234")
     assert keys(storage) == ["raw/x"]
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(storage: LocalStorage, tmp_path: Path) -> None:
+    storage.put("raw/x", b"1")
+    place = Path(storage.url) / FLOCK_NAME
+    place.unlink()
+    place.symlink_to(tmp_path / "outside")
+    with pytest.raises(errors.AccessDenied, match="link"):
+        storage.put("raw/x", b"2")
+    assert not (tmp_path / "outside").exists()
 
 
 def test_a_root_behind_a_link_works(tmp_path: Path) -> None:

@@ -182,6 +182,15 @@ def test_a_file_given_as_input_is_read(tmp_path: Path) -> None:
     assert kept_ids(tmp_path / "lake") == [1, 2]
 
 
+def test_a_name_moves_no_cursor_in_the_log(tmp_path: Path) -> None:
+    name = "esc\x1b[31mred\x1b]0;title\x07\nforged line"
+    line = {"type": "SCHEMA", "stream": name, "schema": {"properties": {}}, "key_properties": []}
+    done = run(tmp_path / "lake", tmp_path, [json.dumps(line).encode()])
+    assert "Stream 'esc\\x1b[31mred" in done.log
+    assert "\x1b" not in done.log
+    assert "\nforged" not in done.log
+
+
 def test_the_log_sums_up_every_stream_and_keeps_the_metrics_of_singer_sdk(tmp_path: Path) -> None:
     lines = [schema(), *records(1, 2, 3), schema("empty"), schema("users", keys=()), *records(4)]
     done = run(tmp_path / "lake", tmp_path, lines)

@@ -110,8 +110,8 @@ class _Weighed:
 def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
     """Say how many rows lost a value, or were left out for it, so that neither is silent."""
     if decoder.dropped:
-        logger.warning("%s: %d rows left out, each with a value that its column cannot hold", stream, decoder.dropped)
+        logger.warning("%r: %d rows left out, each with a value that its column cannot hold", stream, decoder.dropped)
     elif decoder.rescued:
         logger.warning(
-            "%s: %d rows hold a value that its column cannot, and null in its place", stream, decoder.rescued
+            "%r: %d rows hold a value that its column cannot, and null in its place", stream, decoder.rescued
         )

@@ -81,7 +81,7 @@ def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Str
     if not manifest.files:
         return None
     versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
-    columns = columns_of(manifest.schemas[version].schema for version in versions)
+    columns = columns_of(selection.schema_of(manifest, version).schema for version in versions)
     if request.variant:
         columns = Struct(tuple(replace(field, type=with_variants(field.type)) for field in columns.fields))
     added: tuple[Field, ...] = ()

@@ -39,7 +39,7 @@ def diff(
         )
     manifest = lake.stream(*pairs[0]).snapshot()
     before, after = (selection.resolve_version(manifest, text) for text in (first, second))
-    found = compare(manifest.schemas[before], manifest.schemas[after])
+    found = compare(*(selection.schema_of(manifest, version) for version in (before, after)))
     if as_json:
         say_json(_json(lake, manifest, before, after, found))
     else:

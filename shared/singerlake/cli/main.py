@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.metadata
 import logging
+import os
 import sys
 from typing import Any
 
@@ -15,23 +17,25 @@ from singerlake.errors import FixTheSettings, SingerlakeError
 from singerlake.wording import shown
 
 USAGE, FAILED = 2, 1
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _NAMES = [
-    "annotate",
+    "ls",
+    "versions",
     "diff",
-    "docs",
+    "status",
+    "annotate",
     "export",
+    "docs",
+    "verify",
+    "rebuild",
+    "vacuum",
     "gc",
     "lock",
-    "ls",
-    "rebuild",
-    "status",
     "store",
-    "vacuum",
-    "verify",
-    "versions",
 ]
+"""In the order in which help lists them."""
 
 
 class _Commands(click.Group):
@@ -54,6 +58,13 @@ class _Commands(click.Group):
         except KeyboardInterrupt as interruption:
             click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
             ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
+        except OSError as error:
+            if error.errno not in _UNWRITABLE:
+                raise
+            # What is left of the output would be tried again at the very end, and fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            click.echo(f"error: the output cannot be written: {(error.strerror or '').lower()}", err=True)
+            ctx.exit(FAILED)
         except SingerlakeError as error:
             if ctx.params.get("debug"):
                 raise
@@ -78,6 +89,9 @@ def main(debug: bool) -> None:
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
     130 and 143 it was interrupted (SIGINT, SIGTERM).
     """
+    # Whoever closed one of them wants to hear nothing there.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -131,7 +131,7 @@ def _streams(
                 )
                 done[tap, stream] = _kept(repair, wish.dry_run, as_json)
                 del repair
-            except LookAtTheLake as error:
+            except (LookAtTheLake, SettingError) as error:
                 discardable = isinstance(error, CorruptObject | ForeignManifest)
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))

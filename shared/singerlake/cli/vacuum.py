@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LookAtTheLake, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.parallel import THREADS
@@ -73,7 +73,7 @@ def vacuum(
                     sized=bar.sized,
                     progress=bar.advance,
                 )
-            except LookAtTheLake as error:
+            except (LookAtTheLake, SettingError) as error:
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}"))
     findings += [finding for vacuumed in done.values() for finding in vacuumed.findings]
     if as_json:

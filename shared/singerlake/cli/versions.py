@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say_json, shown, size, table
+from singerlake.cli.output import Column, counted, finding_json, say_findings, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
+from singerlake.errors import LookAtTheLake
 from singerlake.lake import Lake
+from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.history import Version, versions_of
 from singerlake.maintenance.parallel import THREADS, in_parallel
 
@@ -33,21 +35,36 @@ _COLUMNS = (
 @tap_option
 @stream_option
 @json_option
-def versions(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+@click.pass_context
+def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the schema versions of streams: since when, from which offset on, how many records.
 
     Reads the manifests and no data file. A version that comes back after others keeps the offset where it first
-    appeared; reading from it on reads the others too.
+    appeared; reading from it on reads the others too. Exits with 1 where a stream's manifest is missing or cannot be
+    read.
     """
     pairs = chosen_streams(lake, tap, stream)
-    found = in_parallel(lambda pair: (pair, versions_of(lake.stream(*pair).snapshot())), pairs, threads=THREADS)
+    found = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))
+    findings = [finding for *_, finding in found if finding is not None]
     if as_json:
-        streams = [{"tap": tap, "stream": name, "versions": each} for (tap, name), each in found]
-        say_json({"lake": lake.storage.url, "streams": streams})
-        return
-    rows = [(*pair, *_row(version)) for pair, each in found for version in each]
-    counts = f"{counted(len(pairs), 'stream')}, {counted(len(rows), 'version')}"
-    table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {counts}")
+        streams = [{"tap": tap, "stream": name, "versions": each} for (tap, name), each, _ in found]
+        said = [finding_json(finding) for finding in findings]
+        say_json({"lake": lake.storage.url, "streams": streams, "findings": said})
+    else:
+        rows = [(*pair, *_row(version)) for pair, each, _ in found for version in each]
+        counts = f"{counted(len(pairs), 'stream')}, {counted(len(rows), 'version')}"
+        table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {counts}")
+        say_findings(findings)
+    ctx.exit(1 if findings else 0)
+
+
+def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[list[Version], Finding | None]:
+    """One that cannot be read keeps none of the others back."""
+    there = lake.stream(tap, stream)
+    try:
+        return versions_of(there.snapshot()), None
+    except LookAtTheLake as error:
+        return [], Finding("manifest", there.prefix, f"{error.message}; {error.hint}")
 
 
 def _row(version: Version) -> tuple[Any, ...]:

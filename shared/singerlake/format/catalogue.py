@@ -13,15 +13,17 @@ import msgspec
 from singerlake.errors import CorruptObject
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
+from singerlake.format.selection import schema_of
 
 _HINT = "delete it, or run 'singerlake rebuild'"
 
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
-    """The catalog entry of a stream, from the schema of its newest file; None for a stream without files."""
+    """The catalog entry of a stream, from the schema of its newest file; None for a stream without files. Raises
+    ``CorruptObject`` where its version has none."""
     if not manifest.files:
         return None
-    schema = manifest.schemas[manifest.files[-1].version]
+    schema = schema_of(manifest, manifest.files[-1].version)
     return stream_entry(manifest.stream, schema.schema, schema.key_properties)
 
 

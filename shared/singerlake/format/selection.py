@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.errors import LostBookmark, UnknownName
+from singerlake.errors import CorruptObject, LostBookmark, UnknownName
 from singerlake.format import layout
-from singerlake.format.model import DataFile, Manifest
+from singerlake.format.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.ready import ready
 
 
@@ -65,7 +65,7 @@ def first_offset(manifest: Manifest, from_version: str | None) -> int:
     schema, so that nothing is lost when an older schema comes back. Raises ``UnknownName``."""
     if from_version is None:
         return 0
-    return manifest.schemas[resolve_version(manifest, from_version)].first_offset
+    return schema_of(manifest, resolve_version(manifest, from_version)).first_offset
 
 
 def select(
@@ -110,3 +110,17 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
 
 
 ready(Bookmark)
+
+
+def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
+    """The schema of a version, by its hash. Raises ``CorruptObject`` where the manifest has none."""
+    found = manifest.schemas.get(version)
+    if found is None:
+        raise CorruptObject(
+            "the manifest has no schema for a version that it lists",
+            hint="run 'singerlake rebuild', which takes it from the data files",
+            tap=manifest.tap,
+            stream=manifest.stream,
+            version=version,
+        )
+    return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.format.model import Manifest
+from singerlake.format.selection import schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,10 @@ class Version:
 
 
 def versions_of(manifest: Manifest) -> list[Version]:
-    """In the order of their first appearance."""
+    """In the order of their first appearance. Raises ``CorruptObject`` where one has no schema."""
     found = []
     for version, label in manifest.versions.items():
-        schema = manifest.schemas[version]
+        schema = schema_of(manifest, version)
         files = [file for file in manifest.files if file.version == version]
         found.append(
             Version(

@@ -28,10 +28,11 @@ from singerlake.storage.port import Storage
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A stream's state made anew, and what was odd on the way."""
+    """A stream's state made anew, and what was odd on the way. ``held`` are former files whose messages others hold."""
 
     manifest: Manifest
     findings: tuple[Finding, ...]
+    held: frozenset[str] = frozenset()
 
 
 def rebuild_manifest(
@@ -73,6 +74,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
     listed: list[DataFile] = []
     offset = 0
     hashes = Hashes({})
+    held: set[str] = set()
     for file in consumed(choice.files):
         version = hashes.of(file.schema)
         if file.schema is not latest.get(version):
@@ -88,7 +90,13 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
             )
         placed = place(file, version, offset)
         known = former.get(file.id) if former else None
+        if known is not None:
+            # Of records without a time nobody but the writer knew when they came.
+            said = file.said
+            first, last = said.first or known.first, said.last or known.last
+            placed = msgspec.structs.replace(placed, first=first, last=last)
         listed.append(known if known is not None and known == placed else placed)
+        held.update(source for source, _ in file.replaces if former and source in former)
         offset += file.messages
     manifest = msgspec.structs.replace(
         birth,
@@ -100,7 +108,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
             Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered
         ),
     )
-    return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings)
+    return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings, frozenset(held))
 
 
 class Hashes:

@@ -6,14 +6,17 @@ is made anew from files alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 import msgspec
 
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
-from singerlake.format.model import DataFile, Manifest
+from singerlake.format.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.transactions import AddFiles, Rebase, Transaction
+from singerlake.maintenance.check_state import check_state, is_of
 from singerlake.maintenance.choose import choose, distinct
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.found import Found
@@ -89,8 +92,14 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
         for file in made.manifest.files
         if file.id not in before.by_id and file.id not in before.retired_by_id
     )
+    kept = made.held | made.manifest.by_id.keys() | made.manifest.retired_by_id.keys()
+    lost = tuple(
+        Finding("missing", prefix + file.path, "was listed and is not among the sound files; its offsets go to others")
+        for file in before.files
+        if file.id not in kept
+    )
     change = Rebase(manifest=made.manifest)
-    return Repair(before, made.manifest, change, made.findings + unknown, surveyed.read, surveyed.noted)
+    return Repair(before, made.manifest, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
 
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
@@ -100,14 +109,15 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     A listed file that is gone, broken or holds other messages stays listed, and is a finding: its offsets are taken.
     """
     prefix = layout.stream_prefix(before.tap, before.stream)
-    hashes = Hashes({version: held.schema for version, held in before.schemas.items()})
+    sound = {version: held for version, held in before.schemas.items() if is_of(held.schema, version)}
+    hashes = Hashes({version: held.schema for version, held in sound.items()})
     files, copies = distinct(surveyed.found, prefix=prefix, listed=before.by_id)
     by_id = {file.id: file for file in files}
     findings = [*surveyed.findings, *copies]
-    mended = msgspec.structs.replace(
-        before, files=tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
-    )
-    if mended.files == before.files:
+    listed = tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
+    versions, schemas = _versions(before, sound, by_id)
+    mended = msgspec.structs.replace(before, files=listed, versions=versions, schemas=schemas)
+    if (mended.files, versions, schemas) == (before.files, before.versions, before.schemas):
         mended = before
     change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)
     after = mended
@@ -124,7 +134,33 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
         else:
             after = outcome
             change = adding if change is None else Rebase(manifest=after)
+    findings += check_state(after, prefix + layout.MANIFEST)
     return Repair(before, after, change, tuple(findings), surveyed.read, surveyed.noted)
+
+
+def _versions(
+    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, Found]
+) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
+    """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version."""
+    labels, schemas = dict(before.versions), dict(before.schemas)
+    right = set(sound)
+    for file in before.files:
+        if file.version in right and file.version in labels:
+            continue
+        found = by_id.get(file.id)
+        if found is None or not is_of(found.schema.schema, file.version):
+            continue
+        labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
+        if file.version not in right:
+            right.add(file.version)
+            schemas[file.version] = SchemaVersion(
+                schema=found.schema.schema,
+                key_properties=found.schema.key_properties,
+                bookmark_properties=found.schema.bookmark_properties,
+                first_offset=file.offset,
+                first_seen=found.said.created,
+            )
+    return labels, schemas
 
 
 def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, findings: list[Finding]) -> DataFile:

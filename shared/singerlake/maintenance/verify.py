@@ -11,6 +11,7 @@ from singerlake.errors import LookAtTheLake
 from singerlake.format import catalogue, layout, root
 from singerlake.format.model import Manifest
 from singerlake.maintenance.check_file import Check, missing
+from singerlake.maintenance.check_state import check_state
 from singerlake.maintenance.engine import Engine, Threads
 from singerlake.maintenance.findings import Finding, Kind
 from singerlake.maintenance.journal import Journal
@@ -62,7 +63,7 @@ def verify_stream(
         beside = sum(1 for _ in data_files(storage, tap, stream))
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if beside else ())
-    log = tuple(_log(manifest, key))
+    log = check_state(manifest, key)
     listing = _listing(storage, manifest, prefix, sizes=sample is not None, stamps=journal is not None)
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     apart = frozenset(file.path for file in chosen) if sample is not None else frozenset[str]()
@@ -175,27 +176,6 @@ def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
 
 def _said(error: LookAtTheLake) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
-
-
-def _log(manifest: Manifest, key: str) -> Iterator[Finding]:
-    """Offsets are gap-free, ids are distinct, and every version has its label and its schema."""
-    offset = 0
-    seen: set[str] = set()
-    for file in manifest.files:
-        if file.offset != offset:
-            yield Finding("offsets", key, f"file {file.id} begins at offset {file.offset}, {offset} is next")
-        if file.id in seen:
-            yield Finding("offsets", key, f"file {file.id} is listed twice")
-        if file.version not in manifest.versions or file.version not in manifest.schemas:
-            yield Finding("version", key, f"file {file.id} has version {file.version}, which has no label or no schema")
-        if sum(messages for _, messages in file.members) != file.messages:
-            yield Finding(
-                "offsets", key, f"the members of file {file.id} do not add up to its {file.messages} messages"
-            )
-        seen.add(file.id)
-        offset = file.end
-    if manifest.next_offset != offset:
-        yield Finding("offsets", key, f"the next offset is {manifest.next_offset}, the files end at {offset}")
 
 
 def _known(manifest: Manifest) -> frozenset[str]:

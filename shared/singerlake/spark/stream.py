@@ -22,7 +22,7 @@ from singerlake.arrow.splits import pack, partition_bytes, runs
 from singerlake.errors import MissingFile, SettingError
 from singerlake.format import layout
 from singerlake.format.model import DataFile, Manifest
-from singerlake.format.selection import Bookmark
+from singerlake.format.selection import Bookmark, schema_of
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.reader import RunsPartition, SingerlakeReader
@@ -212,7 +212,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             if version in self._told:
                 continue
             self._told.add(version)
-            missing, other = not_read(columns, columns_of([state.schemas[version].schema]))
+            missing, other = not_read(columns, columns_of([schema_of(state, version).schema]))
             what = [
                 f"{text} {', '.join(map(repr, names[:_NAMED]))}"
                 + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
@@ -221,7 +221,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             ]
             if what:
                 logger.warning(
-                    "%s/%s: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
+                    "%r/%r: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
                     "it is started again",
                     state.tap,
                     state.stream,

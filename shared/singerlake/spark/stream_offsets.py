@@ -86,7 +86,7 @@ class Positions:
             ) from None
         if bookmark.lineage != lineage and bookmark.offset > 0:
             logger.warning(
-                "%s/%s was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
+                "%r/%r was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
                 "now, and were %d",
                 self._stream.tap,
                 self._stream.name,

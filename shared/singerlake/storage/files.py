@@ -34,7 +34,7 @@ def exclusive(path: Path) -> Iterator[None]:
     with _locks_guard:
         turn = _locks.setdefault(path, threading.Lock())
     with turn:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -27,6 +27,9 @@ def translate(error: OSError, key: str, root: str) -> SingerlakeError:
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         kind, message = AccessDenied, "the lake's folder does not permit this"
         hint = "check its owner and mode, or change lake_root"
+    elif error.errno == errno.ELOOP:
+        kind, message = AccessDenied, "a symbolic link lies inside the lake, and links are not followed there"
+        hint = "move what it points at into the lake, or remove it"
     elif error.errno == errno.ENAMETOOLONG:
         kind, message = NameTooLong, "a name is too long for the lake's file system"
         hint = "shorten the tap id or the stream name"
