@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from singerlake.clock import SystemClock
 from singerlake.storage.port import Entry, Folder, Part, Storage, Stored
 
@@ -76,4 +78,4 @@ class HastenedStorage:
         return replace(found, entries=tuple(map(self._entry, found.entries)))
 
     def _entry(self, found: Entry) -> Entry:
-        return replace(found, last_modified=self._haste.at(found.last_modified))
+        return msgspec.structs.replace(found, last_modified=self._haste.at(found.last_modified))

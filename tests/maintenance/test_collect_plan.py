@@ -15,6 +15,7 @@ from singerlake.format import fold, layout
 from singerlake.format.model import Manifest, Retired
 from singerlake.format.transactions import CollectFiles, RetireFiles, Transaction
 from singerlake.maintenance.collect_plan import Plan, holder_of, make_plan
+from singerlake.maintenance.tally import Tally
 from singerlake.storage.port import Entry
 from tests.format.test_fold import add, born, done, new_file
 
@@ -117,7 +118,8 @@ def test_a_mark_that_names_no_time_is_never_due(text: str) -> None:
 
 def test_a_stream_whose_birth_is_not_known_has_no_orphans() -> None:
     manifest = msgspec.structs.replace(state(), created="long ago")
-    assert plan(manifest, entry(manifest, 5)).orphans == ()
+    found = plan(manifest, entry(manifest, 5, size=7))
+    assert (found.orphans, found.left) == ((), Tally(1, 7))
 
 
 def test_what_is_listed_stays_whatever_its_name_says() -> None:
@@ -157,8 +159,10 @@ def test_two_files_that_claim_one_id_are_left_alone() -> None:
     manifest = state()
     one = entry(manifest, 5)
     other = Entry(one.key.replace("/hash/", "/other/"), 10, one.last_modified, "etag")
-    found = plan(manifest, entry(manifest, 99), one, other, entry(manifest, 6))
+    copy = Entry(entry(manifest, 99).key.replace("/hash/", "/other/"), 5, one.last_modified, "etag")
+    found = plan(manifest, entry(manifest, 99), one, other, entry(manifest, 6), copy)
     assert [each.key for each in found.orphans] == [entry(manifest, 6).key]
+    assert found.left == Tally(3, one.size + other.size + 5)
 
 
 def test_a_state_that_names_a_file_twice_takes_no_step_with_it_twice() -> None:

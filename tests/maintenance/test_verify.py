@@ -166,6 +166,11 @@ def test_a_file_that_no_manifest_lists(lake: Lake) -> None:
     assert [(finding.kind, finding.key) for finding in findings(lake)] == [("unlisted", key)]
 
 
+def test_a_data_file_beside_the_folders_of_versions_is_misplaced(lake: Lake) -> None:
+    lake.storage.put("raw/t/s/stray.singer.gz", b"?")
+    assert [(finding.kind, finding.key) for finding in findings(lake)] == [("misplaced", "raw/t/s/stray.singer.gz")]
+
+
 def test_a_retired_file_is_no_stray(lake: Lake) -> None:
     lake.storage.put("raw/t/s/x/old.singer.gz", b"?")
     old = {"id": "0000000000000000", "path": "x/old.singer.gz", "by": "b", "since": "2026"}

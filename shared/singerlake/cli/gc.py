@@ -156,12 +156,15 @@ def _told(one: _Stream, delete: bool, orphans: bool) -> list[str]:
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
     if plan.waiting.files:
         if plan.shown and not delete:
-            until = f"; {len(plan.shown):,} of them begin to with the next --delete"
+            until = f"; the grace time of {len(plan.shown):,} begins with the next --delete"
         else:
             until = f", the first until {_minute(plan.until)}" if plan.until else ""
         lines.append(f"  waiting: {_files(plan.waiting)}{until}")
     if plan.orphans and not orphans:
         lines.append(f"  listed nowhere: {_files(tally(each.size for each in plan.orphans))}; --orphans retires them")
+    if plan.left.files:
+        why = "older than the stream's lineage, or with an id that another file has"
+        lines.append(f"  listed nowhere, and left: {_files(plan.left)}, {why}; 'singerlake verify' names them")
     if not delete:
         lines += [f"  {shown(key)}" for key in collected.keys[:_SHOWN]]
         if len(collected.keys) > _SHOWN:
@@ -193,6 +196,7 @@ def _json(lake: Lake, done: list[_Stream], findings: list[Finding], delete: bool
                 "waiting": asdict(one.collected.plan.waiting),
                 "until": one.collected.plan.until,
                 "orphans": asdict(tally(each.size for each in one.collected.plan.orphans)),
+                "left": asdict(one.collected.plan.left),
                 "transactions": asdict(one.trimmed),
                 "locks": one.locks,
             }

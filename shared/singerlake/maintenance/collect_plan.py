@@ -33,13 +33,15 @@ class Garbage:
 class Plan:
     """What collection is to do in a stream. ``orphans`` may be retired; ``young`` are unlisted files that may be a
     writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object.
-    While there are any of these two, there are no orphans. Of retired files, ``shown`` (ids) were
+    While there are any of these two, there are no orphans. ``left`` are unlisted files that are never orphans: older
+    than the lineage, or with an id that another file has. Of retired files, ``shown`` (ids) were
     found in ``manifest.json``, ``due`` are to be deleted, the objects ``again`` should have been, ``forgotten`` (ids)
     are gone for long, and those ``waiting`` have to, the first of them until ``until``. ``stuck`` are replaced and
     lead to no listed file."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
+    left: Tally = NONE
     newer: tuple[Entry, ...] = ()
     missing: tuple[DataFile, ...] = ()
     shown: tuple[str, ...] = ()
@@ -58,11 +60,13 @@ class Plan:
 
 @dataclass(slots=True)
 class _Objects:
-    """What a listing shows of a stream: the objects of retired files by path, the data files nothing knows, the listed
-    ones that are not there, and when the newest of the others was made."""
+    """What a listing shows of a stream: the objects of retired files by path, the data files nothing knows, those that
+    are named as known ones or by no id, the listed ones that are not there, and when the newest of the others was
+    made."""
 
     retired: dict[str, Entry] = field(default_factory=dict)
     unknown: list[Entry] = field(default_factory=list)
+    named: list[Entry] = field(default_factory=list)
     missing: tuple[DataFile, ...] = ()
     newest: datetime = _NEVER
 
@@ -77,7 +81,10 @@ def make_plan(
     """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
     objects below the stream's folder; ``now`` is the storage's clock."""
     objects = _objects(newest, entries)
-    old, young = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    orphans = tuple(_alone(old))
+    alone = set(orphans)
+    left = [*ancient, *objects.named, *(entry for entry in old if entry not in alone)]
     newer = tuple(entry for entry in old if entry.last_modified > objects.newest)
     listed = {file.path for file in newest.files}
     taken: set[str] = set()
@@ -114,8 +121,9 @@ def make_plan(
         else:
             due.append(Garbage(file, entry, holder))
     return Plan(
-        orphans=() if newer or objects.missing else tuple(_alone(old)),
+        orphans=() if newer or objects.missing else orphans,
         young=tally(entry.size for entry in young),
+        left=tally(entry.size for entry in left),
         newer=newer,
         missing=objects.missing,
         shown=tuple(shown),
@@ -161,6 +169,8 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
             id = layout.file_id_in(path)
             if id is not None and id not in manifest.by_id and id not in manifest.retired_by_id:
                 found.unknown.append(entry)
+            else:
+                found.named.append(entry)
     found.missing = tuple(file for file in manifest.files if file.path in listed)
     return found
 
@@ -171,17 +181,22 @@ def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:
     return (entry for entry in entries if counts[layout.file_id_in(entry.key)] == 1)
 
 
-def _by_age(entries: Iterable[Entry], created: datetime, before: datetime) -> tuple[list[Entry], list[Entry]]:
-    """What was last modified by ``before``, and what later. What is older than the lineage is nobody's orphan: a
+def _by_age(
+    entries: Iterable[Entry], created: datetime, before: datetime
+) -> tuple[list[Entry], list[Entry], list[Entry]]:
+    """What was last modified by ``before``, what later, and what before the lineage began. That is nobody's orphan: a
     rebuild left it out, and said why."""
     old: list[Entry] = []
     young: list[Entry] = []
+    ancient: list[Entry] = []
     for entry in entries:
         if entry.last_modified > before:
             young.append(entry)
         elif entry.last_modified >= created:
             old.append(entry)
-    return old, young
+        else:
+            ancient.append(entry)
+    return old, young, ancient
 
 
 def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:

@@ -109,6 +109,9 @@ def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, 
     for entry in storage.list(prefix):
         path = entry.key[len(prefix) :]
         if not layout.is_data_file(path):
+            if "/" not in path and path.endswith(layout.SUFFIX):
+                said = "lies beside the folders of versions, where no data file is looked for; move it into one"
+                seen.findings.append(("", Finding("misplaced", entry.key, said)))
             continue
         file = listed.pop(path, None) if sizes else listed.get(path)
         if file is None:
