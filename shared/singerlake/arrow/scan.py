@@ -13,6 +13,7 @@ from singerlake.arrow.splits import Run
 from singerlake.errors import BrokenFile, MissingFile
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage
+from singerlake.wording import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,8 +111,8 @@ class _Weighed:
 def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
     """Say how many rows lost a value, or were left out for it, so that neither is silent."""
     if decoder.dropped:
-        logger.warning("%r: %d rows left out, each with a value that its column cannot hold", stream, decoder.dropped)
+        what = "%s: %d rows left out, each with a value that its column cannot hold"
+        logger.warning(what, shown(stream), decoder.dropped)
     elif decoder.rescued:
-        logger.warning(
-            "%r: %d rows hold a value that its column cannot, and null in its place", stream, decoder.rescued
-        )
+        what = "%s: %d rows hold a value that its column cannot, and null in its place"
+        logger.warning(what, shown(stream), decoder.rescued)

@@ -32,6 +32,7 @@ from singerlake.spark.stream_limits import admitted
 from singerlake.spark.stream_news import not_read
 from singerlake.spark.stream_offsets import Positions, bookmark_at, from_json, to_json
 from singerlake.spark.stream_state import Follower
+from singerlake.wording import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,11 +222,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             ]
             if what:
                 logger.warning(
-                    "%r/%r: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
+                    "%s/%s: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
                     "it is started again",
-                    state.tap,
-                    state.stream,
+                    shown(state.tap),
+                    shown(state.stream),
                     state.versions[version],
                     version,
-                    ", and ".join(what),
+                    shown(", and ".join(what)),
                 )

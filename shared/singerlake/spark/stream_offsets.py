@@ -15,6 +15,7 @@ from singerlake.errors import LostBookmark, Rebuilt
 from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark
 from singerlake.lake import LakeStream
+from singerlake.wording import shown
 
 logger = logging.getLogger(__name__)
 
@@ -86,12 +87,12 @@ class Positions:
             ) from None
         if bookmark.lineage != lineage and bookmark.offset > 0:
             logger.warning(
-                "%r/%r was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
+                "%s/%s was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
                 "now, and were %d",
-                self._stream.tap,
-                self._stream.name,
+                shown(self._stream.tap),
+                shown(self._stream.name),
                 bookmark.line,
-                bookmark.file,
+                shown(str(bookmark.file)),
                 offset,
                 bookmark.offset,
             )
