@@ -38,6 +38,8 @@ Messages are lower case, end with the next step, and carry their variables last 
 
 from __future__ import annotations
 
+import re
+
 from singerlake.wording import shown
 
 
@@ -52,13 +54,24 @@ class SingerlakeError(Exception):
         self.message = message
         self.hint = hint
         self.context = context
-        parts = [message]
-        if hint:
-            parts.append(f"; {hint}")
-        if context:
-            parts.append(" (" + ", ".join(f"{key}={value!r}" for key, value in context.items()) + ")")
+        super().__init__(self._text())
+
+    def rename(self, setting: str, option: str) -> None:
+        """Say ``option`` where a setting is meant, to those who know it by that name. What is quoted or listed
+        stays: it is the name of a tap, a stream or a version."""
+        meant = re.compile(rf"(?<![\w'\"])(?<!: )(?<!, ){re.escape(setting)}(?![\w'\"])")
+        self.message, self.hint = meant.sub(option, self.message), meant.sub(option, self.hint)
+        self.context = {option if key == setting else key: value for key, value in self.context.items()}
+        self.args = (self._text(),)
+
+    def _text(self) -> str:
+        parts = [self.message]
+        if self.hint:
+            parts.append(f"; {self.hint}")
+        if self.context:
+            parts.append(" (" + ", ".join(f"{key}={value!r}" for key, value in self.context.items()) + ")")
         # What a name or an object on the lake says must not move the cursor of whoever reads the log.
-        super().__init__(shown("".join(parts)))
+        return shown("".join(parts))
 
 
 class FixTheSettings(SingerlakeError):

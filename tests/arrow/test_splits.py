@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.splits import FILE_COST, LEAST_BYTES, MOST_BYTES, Run, pack, partition_bytes, runs
+from singerlake.arrow.request import Request
+from singerlake.arrow.splits import FEWER_BYTES, FILE_COST, LEAST_BYTES, MOST_BYTES, Run, pack, partition_bytes, runs
 from singerlake.format.model import DataFile
 
 MIB = 1 << 20
@@ -82,22 +84,60 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
         assert piece.raw_bytes < 1.5 * target + 8 * MIB or len(members) == 1
 
 
-def test_one_large_file_feeds_all_cores() -> None:
+@pytest.mark.parametrize(("cores", "partitions"), [(1, 8), (2, 8), (8, 8), (12, 12), (32, 32), (64, 64), (1000, 64)])
+def test_one_large_file_feeds_all_cores(cores: int, partitions: int) -> None:
     large = data_file(0, [20_000] * 128)
-    size = partition_bytes([large], 0, large.end)
-    partitions = pack(runs([large], 0, large.end, size), size)
-    assert len(partitions) == 8
-    assert {len(partition) for partition in partitions} == {1}
-    assert {partition[0].messages for partition in partitions} == {320_000}
+    size = partition_bytes([large], 0, large.end, Request(cores=cores))
+    cut = pack(runs([large], 0, large.end, size), size)
+    assert len(cut) == partitions
+    assert {len(partition) for partition in cut} == {1}
+    assert sum(partition[0].messages for partition in cut) == 20_000 * 128
+    members = {len(held(large, partition[0])) for partition in cut}
+    assert max(members) - min(members) <= 1
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=40), min_size=1, max_size=30),
+    st.integers(1, 200),
+)
+def test_no_core_is_without_work_while_there_are_partitions_of_more_than_a_task_costs(
+    counts: list[list[int]], cores: int
+) -> None:
+    files = stream(counts)
+    total = sum(file.raw_bytes for file in files)
+    size = partition_bytes(files, 0, files[-1].end, Request(cores=cores))
+    assert LEAST_BYTES <= size <= MOST_BYTES
+    assert total // size >= min(cores, total // LEAST_BYTES)
+
+
+def test_the_cores_are_those_of_this_process_unless_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = data_file(0, [20_000] * 128)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(32)), raising=False)
+    assert partition_bytes([large], 0, large.end, Request()) == 32 * MIB
+    assert partition_bytes([large], 0, large.end, Request(cores=16)) == 64 * MIB
+    monkeypatch.delattr("os.sched_getaffinity")
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert partition_bytes([large], 0, large.end, Request()) == 16 * MIB
+    monkeypatch.setattr("os.cpu_count", lambda: None)
+    assert partition_bytes([large], 0, large.end, Request()) == 128 * MIB
 
 
 def test_a_partition_is_an_eighth_of_what_is_read_between_a_least_and_a_most() -> None:
     file = data_file(0, [1000] * 64)
-    assert partition_bytes([], 0, 0) == LEAST_BYTES
-    assert partition_bytes([file], 0, 10) == LEAST_BYTES
-    assert partition_bytes([file] * 2, 0, file.end) == 128 * MIB
-    assert partition_bytes([file] * 2, 16_000, 10**9) == 96 * MIB
-    assert partition_bytes([file] * 3, 0, file.end) == MOST_BYTES
+    two = Request(cores=2)
+    assert partition_bytes([], 0, 0, two) == LEAST_BYTES
+    assert partition_bytes([file], 0, 10, two) == LEAST_BYTES
+    assert partition_bytes([file], 0, 10_000, two) == 40 * MIB
+    assert partition_bytes([file], 0, file.end, two) == FEWER_BYTES
+    assert partition_bytes([file] * 2, 0, file.end, two) == 128 * MIB
+    assert partition_bytes([file] * 2, 16_000, 10**9, two) == 96 * MIB
+    assert partition_bytes([file] * 3, 0, file.end, two) == MOST_BYTES
+
+
+def test_the_size_that_is_asked_for_is_the_size() -> None:
+    file = data_file(0, [1000] * 64)
+    assert partition_bytes([file], 0, file.end, Request(partition_bytes=MIB, cores=2)) == MIB
+    assert partition_bytes([file], 0, file.end, Request(partition_bytes=10**12, cores=64)) == 10**12
 
 
 def test_a_file_of_more_than_one_part_is_cut_in_equal_ones() -> None:

@@ -73,6 +73,24 @@ def test_a_root_that_names_nothing_is_told(load: Load, path: str, expected: str)
     assert expected in failure(lambda: load(path=path))
 
 
+def test_a_table_of_the_catalogue_is_told_to_be_a_view(spark: SparkSession, load: Load, lake: Lake) -> None:
+    options = f"OPTIONS (path '{lake.storage.url}', tap '{TAP}', stream '{STREAM}')"
+    view = "use CREATE TEMPORARY VIEW name USING singerlake OPTIONS"
+    assert view in failure(lambda: spark.sql(f"CREATE TABLE made USING singerlake {options}"))
+    assert view in failure(
+        lambda: spark.catalog.createTable("made", source="singerlake", path=lake.storage.url, tap=TAP)
+    )
+    spark.sql(f"CREATE TABLE declared (id BIGINT) USING singerlake {options}")
+    try:
+        assert view in failure(lambda: spark.table("declared").count())
+        assert view in failure(lambda: spark.sql("INSERT INTO declared VALUES (1)"))
+        assert view in failure(
+            lambda: load().select("id").write.format("singerlake").mode("append").saveAsTable("declared")
+        )
+    finally:
+        spark.sql("DROP TABLE declared")
+
+
 @pytest.mark.parametrize("name", ["file", "folder"])
 def test_a_file_and_an_empty_folder_are_no_lake(load: Load, tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("{}")

@@ -194,6 +194,15 @@ def test_one_file_is_read_by_many_tasks_and_each_record_once(spark: SparkSession
     assert load(stream="big").rdd.getNumPartitions() == 1
 
 
+def test_no_core_is_left_without_work(lake: Lake, load: Load) -> None:
+    text = {"properties": {"text": {"type": "string"}}}
+    build_stream(lake, TAP, "wide", text, [{"text": "x" * (1 << 20)} for _ in range(52)], file_size=52, member_size=2)
+    assert load(stream="wide", cores=1).rdd.getNumPartitions() == 1
+    found = load(stream="wide", cores=3)
+    assert found.rdd.getNumPartitions() == 3
+    assert found.selectExpr("count(*)", "sum(length(text))").collect() == [(52, 52 << 20)]
+
+
 def test_registering_by_hand_reads_the_same(spark: SparkSession, load: Load) -> None:
     register(spark)
     assert load().count() == 7
@@ -236,7 +245,7 @@ def test_a_stream_whose_schemas_name_nothing_is_read_for_its_metadata(load: Load
         ({"from_offset": "0", "from_version": "v1"}, "'from_version' and 'from_offset' exclude each other"),
         ({"from_version": "v9"}, "has no version 'v9'; it has: v1 ("),
         ({"versions": "v1,v9"}, "has no version 'v9'; it has: v1 ("),
-        ({"path": "/nowhere/at/all"}, "nothing here is a lake; check lake_root"),
+        ({"path": "/nowhere/at/all"}, "nothing here is a lake; check path"),
         ({"path": "gs://x/y"}, "a scheme nobody here knows"),
         ({"path": " "}, "option 'path' is missing"),
         ({"from_verison": "v2"}, "option 'from_verison' is not known; use one of: path, tap, stream, from_version"),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from singerlake.arrow.request import Request
-from singerlake.errors import SettingError
+from singerlake.errors import NotALake, SettingError, UnknownName
+from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS
+from singerlake.spark.lake import open_stream
 from singerlake.spark.option_values import REQUIRED
-from singerlake.spark.options import OPTIONAL, read_options
+from singerlake.spark.options import LIMITS, OPTIONAL, read_options
+from singerlake.spark.write_options import write_options
+from tests.lakes import build_stream
 
 NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}
 
@@ -63,6 +68,8 @@ def test_a_required_option_that_is_missing_is_named(name: str, value: str | None
         ("to_offset", "1e3"),
         ("to_offset", "1" * 5000),
         ("partition_bytes", "1" * 19),
+        ("cores", "0"),
+        ("cores", "all"),
         ("mode", "strict"),
         ("columns", ""),
         ("columns", '["a"'),
@@ -76,6 +83,37 @@ def test_an_option_that_means_nothing_is_named(name: str, value: str) -> None:
         read_options({**NEEDED, name: value})
 
 
+def test_what_is_known_is_listed_and_what_is_for_streams_apart() -> None:
+    with pytest.raises(SettingError, match="option 'limit' is not known") as unknown:
+        read_options({**NEEDED, "limit": "5"})
+    of_a_batch, of_a_stream = unknown.value.hint.split("; for streams also: ")
+    assert {"path", "cores", "s3_path_style"} <= set(of_a_batch.removeprefix("use one of: ").split(", "))
+    assert of_a_stream.split(", ") == list(LIMITS)
+    assert read_options({**NEEDED, "cores": " 48"}).request.cores == 48
+
+
+@pytest.mark.parametrize("options", [read_options, write_options])
+def test_a_table_of_sparks_catalogue_is_refused_for_a_view(options: Callable[[dict[str, str]], object]) -> None:
+    # What Spark passes when it makes a table, and when it reads one.
+    made = {"location": "file:/lake", "owner": "me", "provider": "singerlake", "option.tap": "t", **NEEDED}
+    for given in (made, {}):
+        with pytest.raises(SettingError, match="use CREATE TEMPORARY VIEW name USING singerlake OPTIONS"):
+            options(given)
+
+
+def test_errors_name_the_option_and_not_the_setting(tmp_path: Path) -> None:
+    given = read_options({**NEEDED, "path": str(tmp_path)})
+    with pytest.raises(NotALake, match="check path; a lake has a folder 'raw' \\(path='") as none:
+        open_stream(given)
+    assert "lake_root" not in str(none.value)
+    for name in ("a", "lake_root", "lake_root x"):
+        build_stream(Lake.open(str(tmp_path)), "t", name, {"properties": {"n": {}}}, [{"n": 1}])
+    with pytest.raises(UnknownName, match="it has: a, lake_root, lake_root x \\(path='"):
+        open_stream(given)
+    with pytest.raises(SettingError, match=r"^path has a scheme nobody here knows"):
+        write_options({**NEEDED, "path": "gs://b/lake"}).lake()
+
+
 def test_versions_are_a_list_between_commas() -> None:
     assert read_options({**NEEDED, "versions": "v1, 3)vD5#h ,v3"}).request.versions == ("v1", "3)vD5#h", "v3")
 
@@ -85,4 +123,4 @@ def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:
     found = read_options({**NEEDED, **{name.upper(): value for name, value in given.items()}})
     assert found.storage == {**given, "s3_path_style": True}
     assert "hush" not in repr(found)
-    assert not set(OPTIONAL) & set(S3_SETTINGS)
+    assert not {*OPTIONAL, *LIMITS} & set(S3_SETTINGS)

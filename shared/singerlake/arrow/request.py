@@ -33,8 +33,8 @@ class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
     exclusive. ``columns`` are names in the order wanted (None: all). ``variant``: JSON of no declared type becomes a
-    variant and not text. ``partition_bytes`` are raw bytes of a partition (None: what
-    suits the amount that is read).
+    variant and not text. ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and
+    ``cores``, those that partitions are read on; None: as many as this process has).
 
     Raises ``SettingError`` where one of them makes no sense, or two exclude each other.
     """
@@ -48,6 +48,7 @@ class Request:
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
     partition_bytes: int | None = None
+    cores: int | None = None
 
     def __post_init__(self) -> None:
         if self.from_version is not None and self.from_offset is not None:

@@ -5,22 +5,27 @@ Pure. A large file becomes many partitions, and many small files become one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
 
+from singerlake.arrow.request import Request
 from singerlake.format.model import DataFile
 from singerlake.format.ready import ready
 
 MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
 little. Spark's own file readers have the same size (``spark.sql.files.maxPartitionBytes``)."""
-LEAST_BYTES = 64 << 20
+FEWER_BYTES = 64 << 20
 """Raw bytes of a partition where there is little: about half a second of work for a task, against a tenth that starting
 one takes."""
+LEAST_BYTES = 16 << 20
+"""Raw bytes of a partition where cores would have nothing to do otherwise: below it, starting a task takes about as
+long as its work."""
 WANTED = 8
-"""Partitions that a read is cut into before they get larger than the least."""
+"""Partitions that a read is cut into before they get larger than ``FEWER_BYTES``."""
 _DIGEST = 32
 """Bytes of a SHA-256."""
 FILE_COST = 1 << 20
@@ -56,16 +61,27 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.offset + self.messages
 
 
-def partition_bytes(files: Iterable[DataFile], first: int, stop: int) -> int:
-    """Raw bytes that a partition should have where the messages of ``files`` with offsets [first, stop) are read."""
+def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: Request) -> int:
+    """Raw bytes that a partition should have where the messages of ``files`` with offsets [first, stop) are read: as
+    many as ``request`` says, or so many that no core is left without work where there is enough of it."""
+    if request.partition_bytes is not None:
+        return request.partition_bytes
+    cores = request.cores or _cores_here()
+    plenty = max(WANTED, cores) * MOST_BYTES
     total = 0
     for file in files:
         meant = min(stop, file.end) - max(first, file.offset)
         if meant > 0:
             total += file.raw_bytes * meant // file.messages
-            if total >= WANTED * MOST_BYTES:
+            if total >= plenty:
                 return MOST_BYTES
-    return max(LEAST_BYTES, total // WANTED)
+    usual = min(MOST_BYTES, max(FEWER_BYTES, total // WANTED))
+    return min(usual, max(LEAST_BYTES, total // cores))
+
+
+def _cores_here() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Run]:

@@ -17,6 +17,7 @@ from singerlake.format.model import Manifest
 from singerlake.lake import Lake, LakeStream
 from singerlake.manifests.port import Loaded
 from singerlake.settings import s3_settings
+from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
 
 KEPT = 4
@@ -43,12 +44,14 @@ _kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
 _lock = threading.Lock()
 
 
+@named_as_options()
 def open_stream(options: ReadOptions) -> LakeStream:
     """The stream the options name. Raises ``NotALake``, ``UnknownName`` listing what there is."""
     lake = Lake.open(options.path, s3_settings(options.storage))
     return lake.require().existing_stream(options.tap, options.stream)
 
 
+@named_as_options()
 def snapshot(stream: LakeStream) -> Manifest:
     """The stream's state as it is now, read from storage as far as it is not known already. Raises as
     ``LakeStream.snapshot``."""

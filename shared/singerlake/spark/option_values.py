@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from singerlake.errors import SettingError
+from singerlake.errors import SettingError, SingerlakeError
 from singerlake.settings import S3_SETTINGS
 
 REQUIRED = {
@@ -20,18 +21,40 @@ REQUIRED = {
 _TRUTH = {"true": True, "false": False}
 
 
-def checked(given: Mapping[str, str], optional: Sequence[str]) -> dict[str, str]:
-    """The options under lower-case names, the required ones among them; beside those of S3 and ``optional`` none is
-    known. Raises ``SettingError`` naming the option."""
+_OF_A_TABLE = frozenset({"owner", "provider"})
+"""What Spark puts among the options when it makes a table of its catalogue."""
+_USE_A_VIEW = "use CREATE TEMPORARY VIEW name USING singerlake OPTIONS (path '...', tap '...', stream '...')"
+
+
+def checked(given: Mapping[str, str], optional: Sequence[str], of_streams: Sequence[str] = ()) -> dict[str, str]:
+    """The options under lower-case names, the required ones among them; beside those of S3, ``optional`` and
+    ``of_streams`` none is known. Raises ``SettingError`` naming the option, and where Spark makes or reads a table of
+    its catalogue."""
     options = {name.lower(): value for name, value in given.items()}
+    if options.keys() >= _OF_A_TABLE:
+        raise SettingError("Spark would make a table of this that is read without its options", hint=_USE_A_VIEW)
     known = (*REQUIRED, *optional, *S3_SETTINGS)
     for name in options:
-        if name not in {each.lower() for each in known}:
-            raise SettingError(f"option {name!r} is not known", hint=f"use one of: {', '.join(known)}")
+        if name not in {each.lower() for each in (*known, *of_streams)}:
+            streams = f"; for streams also: {', '.join(of_streams)}" if of_streams else ""
+            raise SettingError(f"option {name!r} is not known", hint=f"use one of: {', '.join(known)}{streams}")
     for name, meaning in REQUIRED.items():
         if not options.get(name, "").strip():
-            raise SettingError(f"option {name!r} is missing", hint=f"set .option({name!r}, ...): {meaning}")
+            hint = f"set .option({name!r}, ...): {meaning}"
+            if not options:
+                hint += f". A table of Spark's catalogue hands over none of its options: {_USE_A_VIEW}"
+            raise SettingError(f"option {name!r} is missing", hint=hint)
     return options
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """Errors within name the option ``path``, which for the plugins is the setting ``lake_root``."""
+    try:
+        yield
+    except SingerlakeError as error:
+        error.rename("lake_root", "path")
+        raise
 
 
 def storage(options: Mapping[str, str]) -> dict[str, Any]:

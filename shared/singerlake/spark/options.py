@@ -21,7 +21,10 @@ OPTIONAL = (
     "mode",
     "variant",
     "partition_bytes",
+    "cores",
     "pushdown",
+)
+LIMITS = (
     "maxRecordsPerTrigger",
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
@@ -51,7 +54,7 @@ class ReadOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
-    options = checked(given, OPTIONAL)
+    options = checked(given, OPTIONAL, LIMITS)
     return ReadOptions(
         path=absolute(options["path"]),
         tap=options["tap"],
@@ -65,7 +68,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             metadata=truth("metadata", options.get("metadata", "false")),
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
-            partition_bytes=_size("partition_bytes", options),
+            partition_bytes=_positive(
+                "partition_bytes", options, "no positive number of bytes", "write it in digits, as 67108864"
+            ),
+            cores=_positive("cores", options, "no positive number", "write it in digits, as 16"),
         ),
         storage=storage(options),
         limits=Limits(
@@ -87,10 +93,6 @@ def _offset(option: str, options: Mapping[str, str]) -> int | None:
 
 def _limit(option: str, options: Mapping[str, str]) -> int | None:
     return _positive(option, options, "no positive number", "write it in digits, as 1000000")
-
-
-def _size(option: str, options: Mapping[str, str]) -> int | None:
-    return _positive(option, options, "no positive number of bytes", "write it in digits, as 67108864")
 
 
 def _positive(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:

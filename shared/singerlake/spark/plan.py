@@ -31,9 +31,8 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeRea
 
     def cut(conditions: Sequence[Condition]) -> list[tuple[Run, ...]]:
         left = list(prune(files, pinned.first, pinned.stop, conditions)) if conditions else None
-        size = request.partition_bytes or partition_bytes(
-            files if left is None else [file for file, *_ in left], pinned.first, pinned.stop
-        )
+        read = files if left is None else [file for file, *_ in left]
+        size = partition_bytes(read, pinned.first, pinned.stop, request)
         if left is None:
             return pack(runs(files, pinned.first, pinned.stop, size), size)
         return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)

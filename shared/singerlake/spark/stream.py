@@ -144,7 +144,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         columns = self._columns or self._settle(state, files)
         if self._whole:
             self._tell_of_new(state, files, columns)
-        target = self._options.request.partition_bytes or partition_bytes(files, first, stop)
+        target = partition_bytes(files, first, stop, self._options.request)
         return [
             StreamPartition(RunsPartition(part), columns) for part in pack(runs(files, first, stop, target), target)
         ]

@@ -11,7 +11,7 @@ from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.lock import LockSettings
 from singerlake.settings import STORE_SETTINGS, s3_settings, store_settings
-from singerlake.spark.option_values import absolute, checked, names, storage, whole
+from singerlake.spark.option_values import absolute, checked, named_as_options, names, storage, whole
 
 OPTIONAL = (
     "key_properties",
@@ -46,6 +46,7 @@ class WriteOptions:
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
     stores: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @named_as_options()
     def lake(self) -> Lake:
         """The lake these options name, whether it is there or not."""
         return Lake.open(self.path, s3_settings(self.storage), store_settings(self.stores))

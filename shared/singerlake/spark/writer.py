@@ -23,6 +23,7 @@ from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import s3_settings
 from singerlake.singer_file import spool_error
+from singerlake.spark.option_values import named_as_options
 from singerlake.spark.write_files import Job, TaskFiles
 from singerlake.spark.write_options import WriteOptions
 from singerlake.spark.write_schema import json_schema
@@ -150,6 +151,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         )
 
 
+@named_as_options()
 def _stream_writer(lake: Lake, options: WriteOptions, writer_id: str) -> StreamWriter:
     """A writer to the stream, which is there when this returns."""
     writer = lake.stream(options.tap, options.stream).writer(
