@@ -16,7 +16,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format pytest simulate bench docs clean
+.PHONY: help install demo test lint format pytest spark simulate bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,13 @@ lint: $(READY) ## Style, types, layers, and that generated files are current
 pytest: $(READY) ## The tests alone; PYTEST_ARGS='-k lock' chooses some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4
+	@test -n '$(SPARK)' || { echo 'Say which version: make spark SPARK=4.1.4'; exit 2; }
+	@$(PYTHON) -m venv '$(VENV)-spark-$(SPARK)'
+	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --upgrade 'pip>=25.1'
+	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --editable '.[spark,dynamodb,postgres,docs]' --group dev 'pyspark[connect]==$(SPARK)'
+	PATH='$(CURDIR)/$(VENV)-spark-$(SPARK)/bin':"$$PATH" python -m pytest $(PYTEST_ARGS) tests/spark
+
 format: $(READY) ## Put the code into the project's style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -61,4 +68,4 @@ bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio
 	@$(BIN)/python -m bench --json bench.json
 
 clean: ## Remove .venv and caches; lakes stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-spark-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.lake import Lake
 from tests.lakes import build_stream
+from tests.spark.streaming import needs_limits
 
 DOCS = Path(__file__).parents[2] / "shared/docs"
 V1 = {"properties": {"id": {"type": "integer"}, "user_id": {"type": "integer"}}}
@@ -53,6 +54,7 @@ def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) ->
         spark.catalog.dropTempView("orders")
 
 
+@needs_limits
 def test_the_page_on_streams(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     run(spark, "spark-streaming.md", tmp_path)
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 7

@@ -14,7 +14,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.lakes import build_stream
-from tests.spark.streaming import STREAM, TAP, V1, V2, add, options, rebuild, snapshot, vacuum
+from tests.spark.streaming import (
+    STREAM,
+    TAP,
+    V1,
+    V2,
+    add,
+    limits_if_any,
+    needs_limits,
+    options,
+    rebuild,
+    snapshot,
+    vacuum,
+)
 
 Load = Callable[..., DataFrame]
 
@@ -93,6 +105,7 @@ def test_available_now_reads_what_there_is_and_a_restart_what_is_new(lake: Lake,
     assert sink.run(load()) == [[25, 26]]
 
 
+@needs_limits
 def test_limits_cut_batches_and_hold_together(load: Load, sink: Sink) -> None:
     assert sink.run(load(maxRecordsPerTrigger=7, maxFilesPerTrigger=1)) == [
         list(range(7)),
@@ -104,14 +117,14 @@ def test_limits_cut_batches_and_hold_together(load: Load, sink: Sink) -> None:
 
 
 def test_trigger_once_takes_all_whatever_the_limits(load: Load, sink: Sink) -> None:
-    sink.start(load(maxRecordsPerTrigger=7), once=True).awaitTermination()
+    sink.start(load(**limits_if_any(maxRecordsPerTrigger=7)), once=True).awaitTermination()
     assert sink.batches == {0: list(range(25))}
 
 
 def test_a_query_on_processing_time_follows_the_stream_through_all_that_happens_to_it(
     lake: Lake, load: Load, sink: Sink, started: Callable[[StreamingQuery], StreamingQuery]
 ) -> None:
-    query = started(sink.start(load(maxRecordsPerTrigger=10), processingTime="100 milliseconds"))
+    query = started(sink.start(load(**limits_if_any(maxRecordsPerTrigger=10)), processingTime="100 milliseconds"))
     query.processAllAvailable()
     assert sink.ids == list(range(25))
     vacuum(lake)
@@ -129,6 +142,23 @@ def test_a_query_on_processing_time_follows_the_stream_through_all_that_happens_
     assert '"offset": 30' in str(progress["sources"][0]["latestOffset"]).replace("'", '"')
 
 
+@pytest.mark.parametrize("meanwhile", [vacuum, rebuild])
+def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
+    lake: Lake, load: Load, sink: Sink, meanwhile: Callable[[Lake], object]
+) -> None:
+    sink.run(load())
+    add(lake, 25, 26)
+    sink.die_in = 1
+    with pytest.raises(StreamingQueryException, match="the sink died"):
+        sink.run(load())
+    meanwhile(lake)
+    add(lake, 27)
+    sink.run(load())
+    assert sink.runs == [0, 1, 1, 2]
+    assert sink.batches == {0: list(range(25)), 1: [25, 26], 2: [27]}
+
+
+@needs_limits
 @pytest.mark.parametrize(
     "meanwhile",
     [[], ["more"], ["vacuum"], ["vacuum", "more"], ["rebuild"], ["vacuum", "rebuild", "more"]],
@@ -154,19 +184,21 @@ def test_a_parquet_sink_gets_each_record_once_over_many_starts(
 ) -> None:
     end = 25
     for grown in range(4):
-        load(maxRecordsPerTrigger=9).writeStream.format("parquet").option("path", str(tmp_path / "out")).option(
+        found = load(**limits_if_any(maxRecordsPerTrigger=9))
+        found.writeStream.format("parquet").option("path", str(tmp_path / "out")).option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         ).trigger(availableNow=True).start().awaitTermination()
         add(lake, *range(end, end + grown))
         end += grown
-    found = spark.read.parquet(str(tmp_path / "out")).selectExpr("id").collect()
-    assert sorted(row.id for row in found) == list(range(end - 3))
+    rows = spark.read.parquet(str(tmp_path / "out")).selectExpr("id").collect()
+    assert sorted(row.id for row in rows) == list(range(end - 3))
 
 
 def test_aggregates_over_a_stream_agree_with_the_batch(spark: SparkSession, lake: Lake, load: Load) -> None:
-    load(maxFilesPerTrigger=1).groupBy("name").count().writeStream.format("memory").queryName("counted").outputMode(
-        "complete"
-    ).trigger(availableNow=True).start().awaitTermination()
+    counts = load(**limits_if_any(maxFilesPerTrigger=1)).groupBy("name").count()
+    counts.writeStream.format("memory").queryName("counted").outputMode("complete").trigger(
+        availableNow=True
+    ).start().awaitTermination()
     batch = spark.read.format("singerlake").options(**options(lake)).load().groupBy("name").count()
     assert sorted(spark.table("counted").collect()) == sorted(batch.collect())
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from singerlake.errors import LostState, MissingFile, SettingError, UnknownName
 from singerlake.format import layout
@@ -27,7 +26,8 @@ from tests.spark.streaming import (
     vacuum,
 )
 
-ALL = ReadAllAvailable()
+limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="pyspark before 4.2 has no limits")
+ALL = limits.ReadAllAvailable()
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_options_or_schema_is_told_before_the_first_batch(
 
 def test_a_state_that_is_lost_stops_a_query_and_a_rebuild_lets_it_go_on(lake: Lake) -> None:
     made = reader(lake)
-    start = through_json(made.latestOffset(made.initialOffset(), ReadMaxRows(12)))
+    start = through_json(made.latestOffset(made.initialOffset(), limits.ReadMaxRows(12)))
     lake.storage.delete(layout.manifest_key(TAP, STREAM))
     for each in (made, reader(lake)):
         with pytest.raises(LostState, match="run 'singerlake rebuild', then start the query again"):

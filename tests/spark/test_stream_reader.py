@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows, ReadMinRows
 
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -33,7 +32,8 @@ from tests.spark.streaming import (
     vacuum,
 )
 
-ALL = ReadAllAvailable()
+limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="pyspark before 4.2 has no limits")
+ALL = limits.ReadAllAvailable()
 
 
 @pytest.fixture
@@ -136,18 +136,18 @@ def test_files_of_other_versions_count_for_nothing(lake: Lake) -> None:
 
 def test_what_spark_says_of_a_limit_holds_beside_the_options(lake: Lake) -> None:
     made = reader(lake, maxRecordsPerTrigger=8)
-    assert made.getDefaultReadLimit() == ReadMaxRows(8)
-    assert reader(lake, maxFilesPerTrigger=2, maxBytesPerTrigger=9).getDefaultReadLimit() == ReadMaxFiles(2)
-    assert reader(lake, maxBytesPerTrigger=9).getDefaultReadLimit() == ReadMaxBytes(9)
+    assert made.getDefaultReadLimit() == limits.ReadMaxRows(8)
+    assert reader(lake, maxFilesPerTrigger=2, maxBytesPerTrigger=9).getDefaultReadLimit() == limits.ReadMaxFiles(2)
+    assert reader(lake, maxBytesPerTrigger=9).getDefaultReadLimit() == limits.ReadMaxBytes(9)
     assert reader(lake).getDefaultReadLimit() == ALL
     start = made.initialOffset()
     for limit, end in [
         (ALL, 25),
-        (ReadMaxRows(3), 3),
-        (ReadMaxRows(20), 8),
-        (ReadMaxFiles(1), 8),
-        (ReadMaxBytes(1), 1),
-        (ReadMinRows(1), 8),
+        (limits.ReadMaxRows(3), 3),
+        (limits.ReadMaxRows(20), 8),
+        (limits.ReadMaxFiles(1), 8),
+        (limits.ReadMaxBytes(1), 1),
+        (limits.ReadMinRows(1), 8),
     ]:
         assert made.latestOffset(start, limit)["offset"] == end
 

@@ -6,7 +6,6 @@ import logging
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from singerlake.arrow.columns import (
     Array,
@@ -38,7 +37,8 @@ from tests.spark.streaming import (
     through_json,
 )
 
-ALL = ReadAllAvailable()
+limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="pyspark before 4.2 has no limits")
+ALL = limits.ReadAllAvailable()
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_what_running_columns_do_not_take_of_a_version(
 
 def test_metadata_is_as_in_a_batch(lake: Lake) -> None:
     made = reader(lake, metadata=True, columns="_singerlake_offset,id,_singerlake_file,_singerlake_version")
-    start, end = made.initialOffset(), made.latestOffset(made.initialOffset(), ReadMaxRows(12))
+    start, end = made.initialOffset(), made.latestOffset(made.initialOffset(), limits.ReadMaxRows(12))
     state = snapshot(lake)
     for row in rows(made, start, end):
         file = next(each for each in state.files if each.offset <= row["_singerlake_offset"] < each.end)
