@@ -6,11 +6,13 @@ singer-sdk, and so ``--about`` and Meltano, know them by.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
+from singerlake.wording import shown
 
 if TYPE_CHECKING:
     from singerlake.storage.s3 import S3Settings
@@ -125,6 +127,18 @@ def without_secrets(text: str) -> str:
         if described.get("secret") and f"config['{name}']" in text:
             return f"{name} is not valid (its value is not shown)"
     return text
+
+
+def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """What to say of settings that a plugin does not have: singer-sdk passes over them, and a slip of the pen would
+    leave a default in force."""
+    told = []
+    for name in config:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            told.append(f"setting {shown(repr(name))} is not known and does nothing{meant}")
+    return told
 
 
 _FIELDS = {

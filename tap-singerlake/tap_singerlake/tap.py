@@ -17,7 +17,7 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, without_secrets
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, unknown_settings, without_secrets
 from tap_singerlake import settings
 from tap_singerlake.catalog import discovered, for_singer_sdk
 from tap_singerlake.output import LineWriter, StateLines
@@ -140,6 +140,9 @@ class TapSingerlake(Tap):
         except ConfigValidationError as error:
             error.errors = [without_secrets(text) for text in error.errors]
             raise
+        finally:
+            for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
+                self.logger.warning("%s", text)
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
         self.message_writer.stop(signum, frame)

@@ -16,7 +16,7 @@ from singer_sdk.mapper import PluginMapper
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.settings import s3_settings, store_settings, without_secrets
+from singerlake.settings import s3_settings, store_settings, unknown_settings, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.reader import MessageReader
 from target_singerlake.rewriting import Rewriter
@@ -104,6 +104,9 @@ class TargetSingerlake(Target):
         except ConfigValidationError as error:
             error.errors = [without_secrets(text) for text in error.errors]
             raise
+        finally:
+            for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
+                self.logger.warning("%s", text)
 
     @classmethod
     def invoke(cls, **arguments: Any) -> None:

@@ -122,6 +122,16 @@ def test_a_version_that_one_of_several_streams_has_not_says_how_to_ask_it_of_the
     assert run_process(tmp_path, config(root, from_version={"flights": "v2"})).stdout.count(b'"RECORD"') == 51
 
 
+def test_settings_that_nobody_knows_are_told_and_do_no_harm(flights, root, tmp_path):
+    result = run_process(tmp_path, {**config(root), "from_verzion": "v2", "x\x1b[2J": "hunter2"})
+    log = result.stderr.decode()
+    assert result.returncode == 0
+    assert "setting 'from_verzion' is not known and does nothing; did you mean 'from_version'?" in log
+    assert "setting 'x\\x1b[2J' is not known and does nothing" in log
+    assert "hunter2" not in log
+    assert "not known" not in run_process(tmp_path, config(root)).stderr.decode()
+
+
 def test_missing_settings_are_named_also_by_discovery_and_test(tmp_path):
     for arguments in ((), ("--discover",), ("--test",)):
         result = run_process(tmp_path, {}, *arguments)

@@ -265,6 +265,25 @@ def test_a_standard_input_that_was_closed_from_the_start_is_one_line(tmp_path: P
     assert "standard input is closed; pipe a tap's output into the target" in log
 
 
+def test_settings_that_nobody_knows_are_told_and_the_rest_is_done(tmp_path: Path) -> None:
+    lines = [schema(), *records(1, 2)]
+    done = run(tmp_path / "lake", tmp_path, lines, max_file_byte=5, load_method="append-only")
+    assert (done.code, kept_ids(tmp_path / "lake")) == (0, [1, 2])
+    assert "setting 'max_file_byte' is not known and does nothing; did you mean 'max_file_bytes'?" in done.log
+    assert "setting 'load_method' is not known and does nothing" in done.log
+    assert "not known" not in run(tmp_path / "lake", tmp_path, lines).log
+
+
+def test_a_misspelt_setting_is_told_beside_the_one_that_is_missing(tmp_path: Path) -> None:
+    line = command(tmp_path / "lake", tmp_path)
+    Path(line[-1]).write_text(json.dumps({"lake_rot": str(tmp_path), "tap_id": TAP}))
+    done = subprocess.run(line, input=b"", capture_output=True, env=environment(), timeout=SOON)
+    log = done.stderr.decode()
+    assert (done.returncode, "Traceback" in log) == (1, False)
+    assert "'lake_root' is a required property" in log
+    assert "setting 'lake_rot' is not known and does nothing; did you mean 'lake_root'?" in log
+
+
 @pytest.mark.parametrize(
     ("content", "says"), [(None, "was not found"), ("{", "config is not JSON"), ("", "config is not JSON")]
 )
