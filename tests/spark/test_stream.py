@@ -153,7 +153,9 @@ def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
         sink.run(load())
     meanwhile(lake)
     add(lake, 27)
-    sink.run(load())
+    # Before pyspark 4.2 one start is one batch, be it an old one.
+    for _ in range(2):
+        sink.run(load())
     assert sink.runs == [0, 1, 1, 2]
     assert sink.batches == {0: list(range(25)), 1: [25, 26], 2: [27]}
 
