@@ -1,6 +1,6 @@
 """Filters that Spark pushes down (from 4.1 on, where ``spark.sql.python.filterPushdown.enabled`` is set).
 
-Only for those who ask for it: up to 4.3 at least, Spark keeps what a reader planned with one query's filters beside the
+Only for those who ask for it: up to 4.3.0, Spark keeps what a reader planned with one query's filters beside the
 DataFrame, and takes it for the next query of the same DataFrame that has no filters to push, or for the other side of a
 join with itself. Neither a reader nor a task can tell.
 """
