@@ -122,6 +122,20 @@ class TestTrim:
         assert (result.exit_code, "t/a/b: not a JSON object" in result.stdout) == (1, True)
         assert "t/flights: 9 records" in result.stdout
 
+    @pytest.mark.parametrize(
+        ("body", "says"), [(None, "no state; run 'singerlake rebuild'"), (b"{", "not a JSON object"), (b"[]", "not a")]
+    )
+    def test_a_stream_whose_state_cannot_be_read_is_not_called_tidy(
+        self, run: Run, lake: Lake, body: bytes | None, says: str
+    ) -> None:
+        key = layout.manifest_key("t", "flights")
+        lake.storage.delete(key)
+        if body is not None:
+            lake.storage.put(key, body)
+        result = run("store", "trim", lake.storage.url)
+        assert (result.exit_code, f"t/flights: {says}" in result.stdout) == (1, True)
+        assert result.stdout.count("nothing to remove") == 2
+
     @pytest.mark.parametrize("keep", ["-1", "some"])
     def test_wrong_usage(self, run: Run, lake: Lake, keep: str) -> None:
         assert run("store", "trim", lake.storage.url, "--keep", keep).exit_code == 2

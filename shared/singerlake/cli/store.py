@@ -31,6 +31,8 @@ _COLUMNS = (
 KEPT = 200
 """Transactions a trim leaves, as Sleeper's does: what a slow reader may still be following."""
 
+_NO_STATE = "no state; run 'singerlake rebuild'"
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -130,7 +132,7 @@ def _kept(lake: Lake, tap: str, stream: str) -> Kept:
         number = found.number if found else None
         kind = there.kind()
         if kind is None:
-            return Kept(tap, stream, trouble="no state; run 'singerlake rebuild'")
+            return Kept(tap, stream, trouble=_NO_STATE)
         keeper = there.store(kind)
         loaded = keeper.load()
         if loaded is None:
@@ -161,8 +163,11 @@ def _row(kept: Kept) -> tuple[str, ...]:
 
 
 def _trimmed(lake: Lake, tap: str, stream: str, *, keep: int, dry_run: bool) -> Trimmed | str:
+    there = lake.stream(tap, stream)
     try:
-        return lake.stream(tap, stream).store().trim(keep=keep, dry_run=dry_run)
+        published(lake.storage, layout.manifest_key(tap, stream))
+        kind = there.kind()
+        return _NO_STATE if kind is None else there.store(kind).trim(keep=keep, dry_run=dry_run)
     except SingerlakeError as error:
         return str(error)
 
