@@ -26,6 +26,7 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
+from singerlake.arrow.decimals import decimals
 from singerlake.arrow.values import EXACT, Misfit, describe, parse, slot
 from singerlake.arrow.variant import TooManyDigits, encode
 
@@ -73,6 +74,8 @@ def from_texts(texts: pa.Array, column: Column, arrow: pa.DataType) -> pa.Array:
         return _in_years(_timestamps(texts, arrow), pa.int64(), _MICROSECONDS)
     if isinstance(column, Date):
         return _in_years(texts.cast(arrow), pa.int32(), _DAYS)
+    if isinstance(column, Decimal):
+        return decimals(texts, arrow)
     return texts if texts.type == arrow else texts.cast(arrow)
 
 
