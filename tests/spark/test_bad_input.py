@@ -200,6 +200,33 @@ def test_a_manifest_that_says_something_else_of_a_file_than_the_file_fails_the_r
     assert "BrokenFile" in message or "CorruptObject" in message
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.update(next_offset=2),
+        lambda manifest: manifest.update(next_offset=7),
+        lambda manifest: manifest["files"].append(manifest["files"][-1]),
+        lambda manifest: manifest["files"].insert(0, manifest["files"][0]),
+        lambda manifest: manifest["files"].pop(0),
+        lambda manifest: manifest["files"].pop(1),
+        lambda manifest: manifest["files"].reverse(),
+        lambda manifest: manifest["files"][0].update(offset=-2),
+        lambda manifest: manifest["files"][1].update(offset=2),
+        lambda manifest: manifest["files"][0].update(messages=2),
+        lambda manifest: manifest["files"][1].update(messages=2),
+        lambda manifest: manifest.update(files=[]),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_told_and_never_read_short_or_twice(
+    load: Load, lake: Lake, change: Callable[[dict[str, Any]], object]
+) -> None:
+    build_stream(lake, TAP, STREAM, V2, [{"id": 4}, {"id": 5}])
+    damaged(lake, change)
+    message = failure(lambda: load().collect())
+    assert "the manifest contradicts itself" in message
+    assert "run 'singerlake verify'" in message
+
+
 def test_a_path_in_a_manifest_cannot_leave_the_lake(load: Load, lake: Lake, tmp_path: Path) -> None:
     manifest = lake.stream(TAP, STREAM).snapshot()
     inside = Path(lake.storage.url) / layout.stream_prefix(TAP, STREAM) / manifest.files[-1].path
