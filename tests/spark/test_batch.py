@@ -278,6 +278,25 @@ def test_a_schema_that_asks_for_what_is_not_there_is_told_before_any_task(
 
 
 @pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"stream": "nope"}, "UnknownName: tap 'tap-a' has no stream 'nope'"),
+        ({"path": "/nowhere/at/all"}, "NotALake: nothing here is a lake; check path"),
+        ({"from_version": "v9"}, "UnknownName"),
+        ({"colums": "id"}, "SettingError: option 'colums' is not known"),
+    ],
+)
+def test_under_a_schema_of_ones_own_what_is_wrong_is_told_as_plainly(
+    load: Load, options: dict[str, str], expected: str
+) -> None:
+    frame = load("id BIGINT", **options)
+    for _ in range(2):
+        message = failure(lambda: frame.collect())
+        assert expected in message
+        assert "Pickl" not in message
+
+
+@pytest.mark.parametrize(
     "column", ["_singerlake_offset STRING", "_singerlake_offset DECIMAL(20,0)", "_singerlake_version BIGINT"]
 )
 def test_the_lakes_own_columns_are_read_as_what_they_are(load: Load, column: str) -> None:

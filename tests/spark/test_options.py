@@ -61,6 +61,8 @@ def test_a_required_option_that_is_missing_is_named(name: str, value: str | None
         ("metadata", "yes"),
         ("s3_path_style", "1"),
         ("versions", " , "),
+        ("from_version", ""),
+        ("from_version", "  "),
         ("partition_bytes", "0"),
         ("partition_bytes", "64m"),
         ("partition_bytes", "-5"),

@@ -60,7 +60,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         tap=options["tap"],
         stream=options["stream"],
         request=Request(
-            from_version=options.get("from_version", "").strip() or None,
+            from_version=_version("from_version", options),
             versions=names("versions", options),
             from_offset=_offset("from_offset", options),
             to_offset=_offset("to_offset", options),
@@ -81,6 +81,13 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         ),
         pushdown=truth("pushdown", options.get("pushdown", "false")),
     )
+
+
+def _version(option: str, options: Mapping[str, str]) -> str | None:
+    name = options.get(option)
+    if name is not None and not name.strip():
+        raise SettingError(f"option {option!r} names nothing", hint="name a version, or leave it out to read all")
+    return name.strip() if name else None
 
 
 _MOST_DIGITS = 18

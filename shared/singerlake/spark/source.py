@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from singerlake.errors import SettingError
+from singerlake.errors import SettingError, SingerlakeError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -38,9 +38,16 @@ class SingerlakeDataSource(DataSource):
         self._given = dict(options)
         self._pin: Pin | None = None
         self._whole = False
+        self._refused: SingerlakeError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pin": self._pin or self._pinned()[1]}
+        if self._pin is not None:
+            return self.__dict__
+        try:
+            return {**self.__dict__, "_pin": self._pinned()[1]}
+        except SingerlakeError as error:
+            # Raised here it would be a PicklingError to whoever reads it; a reader is asked for next.
+            return {**self.__dict__, "_refused": error}
 
     @classmethod
     def name(cls) -> str:
@@ -60,11 +67,13 @@ class SingerlakeDataSource(DataSource):
         return to_spark(projected(columns, manifest, request))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema ``UnknownName`` and
-        ``SettingError``."""
+        """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema what pinning raises,
+        ``UnknownName`` and ``SettingError``."""
         from singerlake.spark.plan import plan
         from singerlake.spark.stream_limits import no_limits_in_batch
 
+        if self._refused is not None:
+            raise self._refused
         no_limits_in_batch(self._options.limits)
         return plan(self._options, self._pin or self._pinned()[1], schema)
 
