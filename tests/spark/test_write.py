@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
 from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.spark import register
 from tests.lakes import build_stream
 from tests.spark.writes import STREAM, TAP, Place
 from tests.tap.runs import Output, environment, run_process
@@ -248,6 +251,17 @@ def test_rows_far_larger_than_a_block_are_written_whole(spark: SparkSession, pla
     found = place.read().selectExpr("count(*)", "min(length(text))", "max(length(text))").collect()
     assert found == [(3, 2000000, 2000000)]
     place.check()
+
+
+def test_streams_are_written_from_threads_each_of_which_knows_the_session(spark: SparkSession, place: Place) -> None:
+    def one(name: str) -> int:
+        register(spark)
+        there = replace(place, stream=name)
+        there.write(spark.range(3))
+        return len(there.records())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, [f"s{number}" for number in range(6)])) == [3] * 6
 
 
 def test_singerlake_status_shows_the_run(spark: SparkSession, place: Place) -> None:

@@ -18,7 +18,10 @@ __all__ = ["read_streams", "register"]
 
 def register(spark: SparkSession) -> None:
     """Make the format ``singerlake`` known to one session: with Spark Connect, whose server looks in its own
-    environment, or where the discovery of data sources failed. Where it is known already, nothing changes."""
+    environment, or where the discovery of data sources failed. Where it is known already, nothing changes.
+
+    Make that session the one of this thread, too: a write looks for its format in the thread's session, which pyspark
+    sets in the thread that made it and in no other."""
     from pyspark.errors import AnalysisException
 
     from singerlake.spark.source import SingerlakeDataSource
@@ -29,3 +32,5 @@ def register(spark: SparkSession) -> None:
         # Only pyspark 4.0 refuses to register what it found by itself; later ones replace it.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+    # Of all that pyspark offers, this makes the session the thread's.
+    spark.createDataFrame([], "nothing INT")
