@@ -83,8 +83,12 @@ DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
 }
 MERGED: dict[tuple[str, str], list[tuple[Any, Any, str, Any, Any, list[Any]]]] = {
     ("`integer`", "`number`"): [(INTEGER, NUMBER, "double", 1, 1.5, [1.0, 1.5])],
-    ("`integer`", "decimal number"): [(INTEGER, CENTS, "decimal(38,2)", 1, 1.25, [Decimal("1.00"), Decimal("1.25")])],
-    ("decimal", "decimal"): [
+    ("`integer`", "decimal, of either kind"): [
+        (INTEGER, CENTS, "decimal(38,2)", 1, 1.25, [Decimal("1.00"), Decimal("1.25")]),
+        (INTEGER, MONEY, "decimal(38,2)", 1, "1.25", [Decimal("1.00"), Decimal("1.25")]),
+    ],
+    ("decimal", "decimal, of either kind"): [
+        (CENTS, MONEY, "decimal(38,2)", 1.5, "1.25", [Decimal("1.50"), Decimal("1.25")]),
         (
             MONEY,
             {**MONEY, "precision": 9, "scale": 4},
@@ -92,9 +96,12 @@ MERGED: dict[tuple[str, str], list[tuple[Any, Any, str, Any, Any, list[Any]]]] =
             "1.50",
             "0.0001",
             [Decimal("1.5000"), Decimal("0.0001")],
-        )
+        ),
     ],
-    ("`number`", "decimal number"): [(NUMBER, CENTS, "string", 0.1, 0.25, ["0.1", "0.25"])],
+    ("`number`", "decimal, of either kind"): [
+        (NUMBER, CENTS, "string", 0.1, 0.25, ["0.1", "0.25"]),
+        (NUMBER, MONEY, "string", 0.1, "0.25", ["0.1", '"0.25"']),
+    ],
     ("`string`, `date`, `timestamp`, decimal in a string", "another of these"): [
         (STRING, DAY, "string", "a", "2026-01-01", ["a", "2026-01-01"]),
         (DAY, MOMENT, "string", "2026-01-01", "2026-01-01T00:00:00Z", ["2026-01-01", "2026-01-01T00:00:00Z"]),
