@@ -7,7 +7,6 @@ process. It gets what it cannot get wrong: no exponent, and so few digits that 3
 
 from __future__ import annotations
 
-import decimal
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
 
 _DIGITS = 38
 """Digits that 128 bits hold, whichever they are."""
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]*)\.?(?P<part>[0-9]*)([eE](?P<direction>[+-]?)(?P<power>[0-9]+))?")
+_POWER = 18
+"""Digits of an exponent that a text could be long enough to make up for, and that ``int`` takes."""
 
 
 def decimals(texts: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
@@ -47,19 +48,20 @@ def _written_out(text: str, arrow: pa.Decimal128Type) -> str:
     """The same number without an exponent and without needless zeros. Raises ``pyarrow.ArrowInvalid``."""
     import pyarrow as pa
 
-    if not _NUMBER.fullmatch(text):
+    found = _NUMBER.fullmatch(text)
+    if found is None or not (found["whole"] or found["part"]):
         raise pa.ArrowInvalid("no number")
-    try:
-        sign, digits, exponent = decimal.Decimal(text).as_tuple()
-    except decimal.InvalidOperation:
-        raise pa.ArrowInvalid("an exponent that no number has") from None
-    assert isinstance(exponent, int)
-    unscaled = "".join(map(str, digits)).strip("0")
-    if not unscaled:
+    written = found["whole"] + found["part"]
+    digits = written.strip("0")
+    if not digits:
         return "0"
-    exponent += len(digits) - len("".join(map(str, digits)).rstrip("0"))
-    if exponent < -arrow.scale or len(unscaled) + exponent > arrow.precision - arrow.scale:
+    power = (found["power"] or "").lstrip("0")
+    if len(power) > _POWER:
+        raise pa.ArrowInvalid("more zeros than are declared")
+    exponent = int((found["direction"] or "") + (power or "0"))
+    exponent += len(written) - len(written.rstrip("0")) - len(found["part"])
+    if exponent < -arrow.scale or len(digits) + exponent > arrow.precision - arrow.scale:
         raise pa.ArrowInvalid("more digits before or after the point than are declared")
-    point = max(0, -exponent)
-    padded = (unscaled + "0" * max(0, exponent)).rjust(point + 1, "0")
-    return ("-" if sign else "") + (f"{padded[:-point]}.{padded[-point:]}" if point else padded)
+    after = max(0, -exponent)
+    padded = (digits + "0" * max(0, exponent)).rjust(after + 1, "0")
+    return found["sign"] + (f"{padded[:-after]}.{padded[-after:]}" if after else padded)
