@@ -49,6 +49,14 @@ def check(lake: Lake, lines: list[bytes]) -> None:
     assert [finding for finding in found if finding.kind != "unlisted"] == []
 
 
+def test_a_server_that_looks_for_sources_under_other_names_is_sent_them(s3: S3Server, lake: Lake) -> None:
+    lines = fill(lake, 6 * MIB, 6 * MIB)
+    assert "%" in lake.storage.url
+    s3.decode_copy_sources_twice()
+    assert vacuum(lake).into.files == 1
+    check(lake, lines)
+
+
 def test_the_server_copies_what_is_large_enough_by_itself(s3: S3Server, lake: Lake) -> None:
     lines = fill(lake, 12 * MIB, 6 * MIB, 1000, 2000, 11 * MIB)
     s3.requests()

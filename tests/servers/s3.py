@@ -119,6 +119,10 @@ class S3Server:
         """Answer 412 to every quoted If-Match on PUT, as Ceph 16 does."""
         self._add("refuse_quoted_etags", "PUT", ALWAYS, "", True)
 
+    def decode_copy_sources_twice(self) -> None:
+        """Look for the source of a copy under its name decoded once too often, as Ceph 16 does for parts."""
+        self._add("decode_copy_sources_twice", "PUT", ALWAYS, "", False)
+
     def calm(self) -> None:
         """End all faults and forget the requests seen."""
         self.control("DELETE")

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
@@ -28,6 +29,7 @@ _STATUS_LINES = {
     400: "400 Bad Request",
     403: "403 Forbidden",
     404: "404 Not Found",
+    405: "405 Method Not Allowed",
     409: "409 Conflict",
     412: "412 Precondition Failed",
     429: "429 Too Many Requests",
@@ -95,6 +97,8 @@ class Application:
         if kind == "ignore_conditions":
             for name in _CONDITIONS:
                 environ.pop(name, None)
+        elif kind == "decode_copy_sources_twice" and "HTTP_X_AMZ_COPY_SOURCE" in environ:
+            environ["HTTP_X_AMZ_COPY_SOURCE"] = unquote(environ["HTTP_X_AMZ_COPY_SOURCE"])
         elif kind == "refuse_quoted_etags" and environ.get("HTTP_IF_MATCH", "").startswith('"'):
             return _error(412, "PreconditionFailed")
         elif kind == "drop_request":

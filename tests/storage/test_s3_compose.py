@@ -15,6 +15,7 @@ from tests.storage.buckets import body
 
 LARGE, SMALL = b"l" * (LEAST + 1000), b"s" * 1000
 MIB = 1 << 20
+COPY = "x-amz-copy-source"
 
 
 def objects(storage: S3Storage) -> None:
@@ -67,7 +68,7 @@ def test_the_server_copies_what_is_large_enough(s3: S3Server, storage: S3Storage
     objects(storage)
     s3.requests()
     storage.compose("made", [of("large"), of("large"), of("small")])
-    copies = [request for request in s3.requests() if "x-amz-copy-source" in request.headers]
+    copies = [request for request in s3.requests() if COPY in request.headers]
     assert len(copies) == 2
     assert body(storage, "made") == LARGE * 2 + SMALL
 
@@ -79,13 +80,49 @@ def test_small_objects_alone_are_one_put(s3: S3Server, storage: S3Storage) -> No
     assert [request.method for request in s3.requests()] == ["GET", "GET", "PUT", "HEAD"]
 
 
-def test_a_server_that_cannot_copy_parts_is_sent_them(s3: S3Server, storage: S3Storage) -> None:
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(501, "NotImplemented"), (405, "MethodNotAllowed"), (404, "NoSuchKey"), (404, ""), (400, "InvalidRequest")],
+)
+def test_a_server_that_cannot_copy_parts_is_sent_them(s3: S3Server, storage: S3Storage, status: int, code: str) -> None:
     objects(storage)
     pieces = [of("large"), of("small"), of("large")]
-    s3.fail("PUT", status=501, code="NotImplemented", key_contains="made")
+    s3.fail("PUT", status=status, code=code, key_contains="made")
     storage.compose("made", pieces)
     assert body(storage, "made") == LARGE + SMALL + LARGE
     assert uploads(s3, storage) == []
+
+
+def test_a_server_that_decodes_the_names_of_sources_twice_is_sent_them(s3: S3Server, storage: S3Storage) -> None:
+    storage.put("c3%2693%23l/large", LARGE)
+    storage.put("plain", LARGE)
+    s3.decode_copy_sources_twice()
+    s3.requests()
+    percent, plain = (Part(key, 0, len(LARGE)) for key in ("c3%2693%23l/large", "plain"))
+    storage.compose("made", [plain, percent, b"end"])
+    copies = [request.headers[COPY] for request in s3.requests() if COPY in request.headers]
+    assert [source.rpartition("/")[2] for source in copies] == ["plain", "large"]
+    assert body(storage, "made") == LARGE * 2 + b"end"
+    assert uploads(s3, storage) == []
+
+
+def test_a_source_that_is_gone_is_missing_on_a_server_that_does_not_find_sources(
+    s3: S3Server, storage: S3Storage
+) -> None:
+    s3.decode_copy_sources_twice()
+    with pytest.raises(errors.MissingFile, match="key='a%23b'"):
+        storage.compose("made", [Part("a%23b", 0, len(LARGE)), b"more"])
+    assert uploads(s3, storage) == []
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "NoSuchUpload"), (404, "NoSuchKey")])
+def test_an_upload_that_storage_forgot_is_no_missing_source(
+    s3: S3Server, storage: S3Storage, status: int, code: str
+) -> None:
+    objects(storage)
+    s3.fail("PUT", status=status, code=code, times=ALWAYS, key_contains="made")
+    with pytest.raises(errors.StorageUnavailable, match=r"upload.*run again.*key='made'"):
+        storage.compose("made", [of("large"), of("small")])
 
 
 def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: S3Storage) -> None:

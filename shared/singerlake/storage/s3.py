@@ -294,6 +294,8 @@ class S3Storage:
             cause = _client_error(error)
             entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
             if entry is None or entry.size != size:
+                if is_absent(cause):
+                    raise StorageUnavailable("storage lost an upload", hint="run again", key=key) from error
                 raise self._translate(key)(cause) from error
             return entry
         entry = self.head(key)

@@ -51,6 +51,8 @@ _MEANINGS = {
     "RequestLimitExceeded": Meaning.BUSY,
     "TooManyRequests": Meaning.BUSY,
     "429": Meaning.BUSY,
+    # An earlier try whose reply was lost may have ended it.
+    "NoSuchUpload": Meaning.UNKNOWN,
 }
 _ENDPOINT = "check s3_endpoint_url, aws_region and the network"
 _CREDENTIALS = "set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment"
@@ -72,6 +74,11 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
     "NoSuchBucket": (NoSuchBucket, "the bucket does not exist", "check lake_root, aws_region and s3_endpoint_url"),
     "NoSuchKey": (MissingFile, "no such object", ""),
     "404": (MissingFile, "no such object", ""),
+    "NoSuchUpload": (
+        StorageUnavailable,
+        "storage gave up an upload in parts",
+        "run again; look for a rule of the bucket that ends uploads too soon",
+    ),
     "KeyTooLongError": (NameTooLong, "a name is too long for S3", "shorten the tap id, the stream name or lake_root"),
     "InvalidBucketName": (SettingError, "that is no bucket name", "check lake_root"),
     "PermanentRedirect": (SettingError, "the bucket is in another region", "set aws_region"),
@@ -124,11 +131,16 @@ def is_past_end(error: Exception) -> bool:
     return isinstance(error, ClientError) and _code(error) in ("InvalidRange", "416")
 
 
-def is_unknown_request(error: Exception) -> bool:
-    """Whether storage does not know this kind of request at all."""
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
+    return meaning(error) in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
+
+
+def is_lost_upload(error: BaseException) -> bool:
+    """Whether storage does not know an upload in parts, which is over then, whole or not."""
     from botocore.exceptions import ClientError
 
-    return isinstance(error, ClientError) and _code(error) in ("NotImplemented", "501", "MethodNotAllowed")
+    return isinstance(error, ClientError) and _code(error) == "NoSuchUpload"
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
