@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -20,6 +22,20 @@ def size(count: int) -> str:
         amount /= 1000
         unit += 1
     return f"{amount:.1f} {_UNITS[unit]}" if unit and amount < 99.95 else f"{amount:.0f} {_UNITS[unit]}"
+
+
+def minute(moment: datetime) -> str:
+    """``2026-01-01 03:00``, in UTC. A year has four digits, which ``%Y`` does not give it with every C library."""
+    return _utc(moment).isoformat(" ", "minutes")
+
+
+def second(moment: datetime) -> str:
+    """``2026-01-01 03:00:00``, in UTC."""
+    return _utc(moment).isoformat(" ", "seconds")
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(timezone.utc).replace(tzinfo=None)
 
 
 def counted(count: int, noun: str) -> str:

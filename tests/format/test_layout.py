@@ -84,7 +84,7 @@ def test_a_name_that_does_not_fit_is_refused_with_its_length_and_limit(tap: str,
         layout.manifest_key(tap, stream)
 
 
-@given(st.integers(1, layout.STREAM_LIMIT), st.datetimes(min_value=datetime(1900, 1, 1)))
+@given(st.integers(1, layout.STREAM_LIMIT), st.datetimes())
 def test_every_file_of_an_accepted_stream_has_a_name_that_fits(length: int, moment: datetime) -> None:
     moment = moment.replace(tzinfo=timezone.utc)
     path = layout.file_path("s" * length, "3)vD5#h", moment, moment, "0123456789abcdef")
@@ -101,6 +101,13 @@ def test_a_file_name_shows_its_times_in_utc() -> None:
         layout.file_path("flights", "abc", first, first, "0" * 16)
         == "abc/flights-20260101T000000.001000Z-20260101T000000.001000Z-0000000000000000.singer.gz"
     )
+
+
+@pytest.mark.parametrize("year", [1, 33, 999, 1000, 9999])
+def test_the_years_of_a_file_name_have_four_digits(year: int) -> None:
+    moment = datetime(year, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
+    (first, last) = layout.file_path("s", "abc", moment, moment, "0" * 16).split("-")[1:3]
+    assert first == last == f"{year:04}1231T235959.999999Z"
 
 
 @pytest.mark.parametrize(

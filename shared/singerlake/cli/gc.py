@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
+from singerlake.cli.output import counted, finding_json, minute, progress, say, say_findings, say_json, shown, size
 from singerlake.cli.store import KEPT
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
@@ -177,7 +177,7 @@ def _files(count: Tally) -> str:
 
 
 def _minute(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    return f"{minute(moment)} UTC"
 
 
 def _json(lake: Lake, done: list[_Stream], findings: list[Finding], delete: bool) -> dict[str, Any]:

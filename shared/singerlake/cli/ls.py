@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say_json, shown, size, table
+from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
 from singerlake.lake import Lake
 from singerlake.maintenance.census import Census, take_census
 from singerlake.maintenance.parallel import THREADS, in_parallel
@@ -68,7 +68,7 @@ def _row(stream: Census) -> tuple[str, ...]:
         f"{stream.files:,}",
         f"{stream.records:,}",
         size(stream.bytes),
-        f"{stream.last_write:%Y-%m-%d %H:%M}" if stream.last_write else "",
+        minute(stream.last_write) if stream.last_write else "",
     )
 
 

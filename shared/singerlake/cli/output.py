@@ -27,6 +27,8 @@ from rich.text import Text
 
 from singerlake.maintenance.findings import Finding
 from singerlake.wording import counted as counted
+from singerlake.wording import minute as minute
+from singerlake.wording import second as second
 from singerlake.wording import shown as shown
 from singerlake.wording import size as size
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say_json, shown, size, table
+from singerlake.cli.output import Column, counted, say_json, second, shown, size, table
 from singerlake.errors import LookAtTheLake
 from singerlake.format.model import Manifest
 from singerlake.lake import Lake
@@ -109,7 +109,7 @@ def _row(found: _Stream, run: Tracked) -> tuple[str, ...]:
     return (
         found.tap,
         found.stream,
-        f"{run.started:%Y-%m-%d %H:%M:%S}" if run.started else "",
+        second(run.started) if run.started else "",
         str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else "",
         run.outcome + (" *" if run.locked else ""),
         f"{run.files:,}",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, finding_json, say_findings, say_json, shown, size, table
+from singerlake.cli.output import Column, counted, finding_json, minute, say_findings, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LookAtTheLake
 from singerlake.lake import Lake
@@ -73,7 +73,7 @@ def _row(version: Version) -> tuple[Any, ...]:
         version.label,
         version.hash,
         f"{version.first_offset:,}",
-        f"{seen:%Y-%m-%d %H:%M}" if seen else version.first_seen,
+        minute(seen) if seen else version.first_seen,
         f"{version.files:,}",
         f"{version.records:,}",
         size(version.bytes),

@@ -178,4 +178,6 @@ def is_data_file(path: str) -> bool:
 
 
 def _compact(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+    # ``%Y`` gives as few digits as a year has with some C libraries.
+    utc = moment.astimezone(timezone.utc)
+    return f"{utc.year:04}{utc:%m%dT%H%M%S.%fZ}"

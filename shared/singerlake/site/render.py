@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
 from singerlake.maintenance.annotate import SCHEMES
-from singerlake.wording import counted, cut, shown, size
+from singerlake.wording import counted, cut, minute, second, shown, size
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -76,11 +76,11 @@ def _number(value: int) -> str:
 
 
 def _moment(value: datetime | None) -> str:
-    return f"{value.astimezone(timezone.utc):%Y-%m-%d %H:%M}" if value else "never"
+    return minute(value) if value else "never"
 
 
 def _iso(value: datetime) -> str:
-    return f"{value.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return second(value).replace(" ", "T") + "Z"
 
 
 def _prose(text: str) -> Any:
