@@ -41,7 +41,7 @@ def test_what_names_no_moment_is_none(text: str) -> None:
     assert parse_timestamp(text) is None
 
 
-@given(st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(timezone.utc)))
+@given(st.datetimes(timezones=st.just(timezone.utc)))
 def test_a_written_time_reads_back(moment: datetime) -> None:
     assert parse_timestamp(timestamp(moment)) == moment
 

@@ -42,12 +42,13 @@ class GrowingFile:
     @property
     def first(self) -> datetime:
         """The earliest time that one of its records was extracted, or else its first message received."""
-        return self.extracted[0] if self.extracted else self.first_received
+        return self.extracted[0] if self.extracted else min(self.first_received, self.last_received)
 
     @property
     def last(self) -> datetime:
         """The latest time that one of its records was extracted, or else its last message received."""
-        return self.extracted[1] if self.extracted else self.last_received
+        # Where the clock was set back meanwhile, the last message came before the first one.
+        return self.extracted[1] if self.extracted else max(self.first_received, self.last_received)
 
     def note_times(self, times: list[Any]) -> None:
         """The ``time_extracted`` of more of its records."""

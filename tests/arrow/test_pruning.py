@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,10 +183,21 @@ def test_what_says_nothing_leaves_everything(condition: Condition) -> None:
     assert list(prune([file], 2, 5, [condition])) == [(file, 2, 5)]
 
 
-@pytest.mark.parametrize(("first", "last"), [("", ""), ("2026", "2026"), ("now", "2026-01-01T00:00:00Z")])
-def test_a_file_whose_times_are_not_known_stays(first: str, last: str) -> None:
-    import msgspec
+LATER_FIRST = ("2026-01-01T00:00:19.000000Z", "2026-01-01T00:00:00.001000Z")
+"""What an early writer gave a file whose first record had no time and whose last one had."""
 
+
+@pytest.mark.parametrize("test", [Comparison.EQUAL, Comparison.LESS, Comparison.MORE, Comparison.AMONG])
+def test_a_row_of_a_file_that_begins_later_than_it_ends_is_found_by_its_time(test: Comparison) -> None:
+    """Also where the time that is asked for lies within the two, or outside of them."""
+    file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=LATER_FIRST[0], last=LATER_FIRST[1])
+    for seconds in (-1, 0, 0.001, 5, 19, 20):
+        asked = Condition(TIME, test, (datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds),))
+        assert list(prune([file], 0, 1, [asked])) == [(file, 0, 1)]
+
+
+@pytest.mark.parametrize(("first", "last"), [("", ""), ("2026", "2026"), ("now", "2026-01-01T00:00:00Z"), LATER_FIRST])
+def test_a_file_whose_times_are_not_known_stays(first: str, last: str) -> None:
     file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=first, last=last)
     asked = [Condition(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=timezone.utc) - timedelta(1),))]
     assert list(prune([file], 0, 1, asked)) == [(file, 0, 1)]

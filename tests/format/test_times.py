@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from singerlake.arrow.arrays import build
 from singerlake.arrow.columns import Field, Timestamp
-from singerlake.format.times import joined, span
+from singerlake.format.times import joined, known_span, span
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
@@ -42,6 +42,28 @@ def test_spans_are_joined() -> None:
     assert joined(one, other) == joined(other, one) == (other[0], one[0])
     assert joined(one, None) == joined(None, one) == one
     assert joined(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "known"),
+    [
+        ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000000Z", True),
+        ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000001Z", True),
+        ("2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000000Z", False),
+        ("2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00Z", False),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", True),
+        ("2026-01-01T05:00:00+05:00", "2026-01-01T01:00:00Z", True),
+        ("0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z", True),
+        ("2026-01-01T00:00:00Z", "soon", False),
+        ("", "2026-01-01T00:00:00Z", False),
+        ("2026-02-30T00:00:00.000000Z", "2026-03-30T00:00:00.000000Z", False),
+        ("2026-W01-1T00:00:00.000000Z", "2026-03-30T00:00:00.000000Z", False),
+    ],
+)
+def test_a_span_that_ends_before_it_begins_is_unknown_as_one_that_names_no_moment(
+    first: str, last: str, known: bool
+) -> None:
+    assert (known_span(first, last) is not None) is known
 
 
 PARTS = (

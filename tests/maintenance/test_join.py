@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFile
 from singerlake.format.model import DataFile, NewFile
+from singerlake.format.times import known_span
 from singerlake.maintenance.join import (
     Differs,
     Head,
@@ -198,7 +199,17 @@ def test_times_are_the_earliest_and_the_latest() -> None:
 def test_a_time_that_names_no_moment_stays_one_that_names_none() -> None:
     heads = [head_of(1, original(1), first="2026-01-01T00:00:00Z", last="soon"), head_of(2, original(2), first="2026")]
     file = join(heads, id="new", lineage="l", stream=STREAM, now=START).file
-    assert (file.first, file.last) == ("2026", "soon")
+    assert (file.first, file.last) == ("2026-01-01T00:00:00Z", "soon")
+
+
+def test_times_that_say_nothing_are_not_narrowed_by_those_of_other_files() -> None:
+    """A file that begins later than it ends holds records of any time."""
+    unknown = {"first": "2026-01-01T00:00:19Z", "last": "2026-01-01T00:00:00Z"}
+    known = {"first": "2026-01-01T00:00:05Z", "last": "2026-01-01T00:00:06Z"}
+    for order in ((unknown, known), (known, unknown), (known, unknown, known)):
+        heads = [head_of(at, original(at), **times) for at, times in enumerate(order, 1)]
+        file = join(heads, id="new", lineage="l", stream=STREAM, now=START).file
+        assert known_span(file.first, file.last) is None
 
 
 def test_a_member_table_that_does_not_add_up_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from singerlake.maintenance.repair import Repair
 from singerlake.maintenance.repair_stream import Wish, repair_stream
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.storage.memory import MemoryStorage, Step
+from tests.fakes import START
 from tests.maintenance.shelf import (
     OTHER,
     PREFIX,
@@ -30,6 +32,7 @@ from tests.maintenance.shelf import (
     header,
     kinds,
     numbered,
+    record,
     schema_line,
 )
 
@@ -162,6 +165,32 @@ def test_facts_are_mended_and_offsets_kept(settled: Shelf) -> None:
     assert after.files[1].members == ((0, 2),)
     assert after.lineage == before.lineage
     assert not repair(settled).needed
+
+
+@pytest.mark.parametrize(("first", "last"), [("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"), ("2026", "soon")])
+@pytest.mark.parametrize("anew", [False, True])
+def test_unknown_times_become_those_of_the_records_or_of_the_file(
+    settled: Shelf, first: str, last: str, anew: bool
+) -> None:
+    settled.put(9, file_bytes([[record(1, time_extracted="2020-01-01T00:00:00Z")]], extra=header(9)))
+    repair(settled, adopt=True)
+    before = stored(settled)
+    unknown = tuple(msgspec.structs.replace(file, first=first, last=last) for file in before.files)
+    commit(settled, msgspec.structs.replace(before, files=unknown))
+    repair(settled, discard=anew)
+    spans = {file.id: (file.first, file.last) for file in stored(settled).files}
+    assert spans.pop(file_id(9)) == ("2020-01-01T00:00:00.000000Z",) * 2
+    assert spans == {file_id(n): (timestamp(START + timedelta(seconds=n)),) * 2 for n in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_known_times_of_records_without_any_stay(settled: Shelf, anew: bool) -> None:
+    before = stored(settled)
+    times = ("2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z")
+    known = tuple(msgspec.structs.replace(file, first=times[0], last=times[1]) for file in before.files)
+    commit(settled, msgspec.structs.replace(before, files=known))
+    repair(settled, discard=anew)
+    assert {(file.first, file.last) for file in stored(settled).files} == {times}
 
 
 def test_a_moved_file_is_found_by_its_id(settled: Shelf) -> None:

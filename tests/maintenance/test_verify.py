@@ -52,6 +52,15 @@ def test_a_sound_stream_has_no_finding(lake: Lake) -> None:
     assert verify_metadata(lake.storage) == ()
 
 
+@pytest.mark.parametrize("times", [{"first": "2026-02-01T00:00:00Z", "last": "2026-01-01T00:00:00Z"}, {"last": "soon"}])
+def test_a_file_whose_times_are_unknown_is_named_and_needs_nothing(lake: Lake, times: dict[str, str]) -> None:
+    edit(lake, lambda manifest: manifest["files"][1].update(times))
+    (found,) = findings(lake)
+    path = lake.stream("t", "s").snapshot().files[1].path
+    assert (found.kind, found.key, found.problem) == ("times", lake.stream("t", "s").prefix + path, False)
+    assert times["last"] in found.message
+
+
 def test_a_stream_that_was_only_locked_has_no_finding(lake: Lake) -> None:
     lake.storage.put("raw/t/new/x/singerlake.lock", b"{}")
     assert verify_stream(lake.storage, "t", "new", lake.stream("t", "new").state).findings == ()

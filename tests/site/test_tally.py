@@ -66,6 +66,12 @@ def test_times_that_cannot_be_read_are_counted_apart() -> None:
     assert sum(each.files for each in ranges(found)) == 4
 
 
+def test_a_file_that_begins_later_than_it_ends_has_no_time() -> None:
+    times = {"first": "2026-01-01T00:00:19.000000Z", "last": "2026-01-01T00:00:00.001000Z"}
+    found = tally(manifest("t", "s", files=[times]).files)
+    assert (found.hours, found.undated.files) == ({}, 1)
+
+
 def test_streams_together_have_what_each_has() -> None:
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     parts = [tally(files((timestamp(start + timedelta(hours=n % 3)), n + 1), ("?", 5))) for n in range(6)]

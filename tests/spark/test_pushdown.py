@@ -100,6 +100,18 @@ QUERIES = [
 ]
 
 
+def test_a_row_of_a_file_that_begins_later_than_it_ends_is_not_left_out(spark: SparkSession, enabled: None) -> None:
+    """The oldest lake there is has such a file."""
+    golden = Path(__file__).parents[1] / "golden" / "format1" / "lake"
+    options = {"path": str(golden), "tap": "tap-example", "stream": "../a b/ü", "metadata": True, "pushdown": True}
+    frame = spark.read.format("singerlake").options(**options).load()
+    moment = "timestamp'2026-01-01T00:00:00.001Z'"
+    found = [
+        row.at for row in frame.where(f"_time_extracted = {moment}").selectExpr("_singerlake_offset as at").collect()
+    ]
+    assert found == [1]
+
+
 @pytest.mark.parametrize(("where", "expected"), QUERIES)
 def test_pushed_or_not_the_same_rows_come(
     spark: SparkSession, load: Load, where: str, expected: list[int], enabled: None

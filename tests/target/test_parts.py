@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from target_singerlake.files import Compressor
+from singerlake.singer_file import FileHeader
+from target_singerlake.files import Compressor, GrowingFile
 from target_singerlake.progress import EVERY_SECONDS, Progress
 from target_singerlake.reader import READ_BYTES, Input, Waker
 from target_singerlake.settings import PROPERTIES, settings_of
+from tests.fakes import START
 
 
 def test_after_an_error_nothing_passes_for_compressed() -> None:
@@ -34,6 +37,22 @@ def test_after_an_error_nothing_passes_for_compressed() -> None:
         compressor.check()
     compressor.close()
     assert done == ["first"]
+
+
+@pytest.mark.parametrize("seconds", [-60, 0, 60])
+def test_a_clock_that_is_set_back_gives_no_file_that_ends_before_it_begins(seconds: int) -> None:
+    received = START, START + timedelta(seconds=seconds)
+    file = GrowingFile(
+        schema=None,  # type: ignore[arg-type]
+        header=FileHeader(id="f", created="", run="r", seq=0),
+        path=Path("f"),
+        epoch=0,
+        opened=0.0,
+        first_received=received[0],
+        last_received=received[1],
+        level=1,
+    )
+    assert [file.first, file.last] == sorted(received)
 
 
 def test_work_that_was_queued_behind_an_error_fails_too() -> None:

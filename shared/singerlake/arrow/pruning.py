@@ -16,8 +16,8 @@ from enum import Enum
 from typing import Any
 
 from singerlake.arrow.decode import FILE, OFFSET, TIME, VERSION
-from singerlake.clock import parse_timestamp
 from singerlake.format.model import DataFile
+from singerlake.format.times import known_span
 
 _ROUNDING = timedelta(microseconds=1)
 """What nanoseconds, cut here and rounded there, may differ by."""
@@ -144,10 +144,10 @@ def _time_may_match(file: DataFile, condition: Condition) -> bool:
 
 
 def _bounds(file: DataFile) -> tuple[datetime, datetime]:
-    """The span of its rows' times, a little wider; all of time where the manifest's are none, or at the end of what a
+    """The span of its rows' times, a little wider; all of time where it is unknown, or at the end of what a
     ``datetime`` holds."""
-    earliest, latest = parse_timestamp(file.first), parse_timestamp(file.last)
-    if earliest is not None and latest is not None:
+    span = known_span(file.first, file.last)
+    if span is not None:
         with suppress(OverflowError):
-            return earliest - _ROUNDING, latest + _ROUNDING
+            return span[0] - _ROUNDING, span[1] + _ROUNDING
     return datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc)

@@ -36,6 +36,13 @@ def span(times: Sequence[Any]) -> Span | None:
     return (min(moments), max(moments)) if moments else None
 
 
+def known_span(first: str, last: str) -> Span | None:
+    """What a listed file's ``first`` and ``last`` say of its records' times; None where they say nothing, so that no
+    record may be left out by them: one of the two names no moment, or the first is later than the last."""
+    earliest, latest = parse_timestamp(first), parse_timestamp(last)
+    return (earliest, latest) if earliest and latest and earliest <= latest else None
+
+
 def joined(one: Span | None, other: Span | None) -> Span | None:
     """The span of both."""
     if one is None or other is None:

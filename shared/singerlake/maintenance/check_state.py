@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from singerlake.format import layout
 from singerlake.format.hashing import full_hash
 from singerlake.format.model import Manifest
+from singerlake.format.times import known_span
 from singerlake.maintenance.findings import Finding
 
 
@@ -16,6 +18,7 @@ def check_state(manifest: Manifest, key: str) -> tuple[Finding, ...]:
 
 
 def _files(manifest: Manifest, key: str) -> Iterator[Finding]:
+    prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     offset = 0
     seen: set[str] = set()
     for file in manifest.files:
@@ -31,6 +34,9 @@ def _files(manifest: Manifest, key: str) -> Iterator[Finding]:
             )
         seen.add(file.id)
         offset = file.end
+        if known_span(file.first, file.last) is None:
+            said = f"its times are unknown, listed are first {file.first!r:.40} and last {file.last!r:.40}"
+            yield Finding("times", prefix + file.path, said, problem=False)
     if manifest.next_offset != offset:
         yield Finding("offsets", key, f"the next offset is {manifest.next_offset}, the files end at {offset}")
 

@@ -21,6 +21,7 @@ Kind = Literal[
     "offsets",
     "repeated",
     "root",
+    "times",
     "uncommitted",
     "unlisted",
     "vanished",

@@ -9,16 +9,16 @@ SHA-256 of the whole. So nothing rests on the copying, and a damaged original is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
-from singerlake.clock import parse_timestamp
 from singerlake.errors import BrokenFile
 from singerlake.format import layout
 from singerlake.format.model import DataFile, NewFile
+from singerlake.format.times import known_span
 from singerlake.maintenance.found import is_by_content
 from singerlake.maintenance.tally import Tally, tally
 from singerlake.singer_file import (
@@ -128,8 +128,8 @@ def join(heads: Sequence[Head], *, id: str, lineage: str, stream: str, now: date
         shift = size - len(head.dropped)
         members += [(start + shift, messages) for start, messages in head.file.members]
         size += head.file.bytes - len(head.dropped)
-    first, last = _bound([file.first for file in files], min), _bound([file.last for file in files], max)
-    since, until = parse_timestamp(first) or now, parse_timestamp(last) or now
+    first, last = _span(files)
+    since, until = known_span(first, last) or (now, now)
     return Join(
         heads=tuple(heads),
         front=front,
@@ -149,19 +149,16 @@ def join(heads: Sequence[Head], *, id: str, lineage: str, stream: str, now: date
     )
 
 
-Bound = Callable[[list[tuple[datetime, str]]], tuple[datetime, str]]
-
-
-def _bound(texts: Sequence[str], bound: Bound) -> str:
-    """The earliest or the latest of some times. One that names no moment stays, so that readers go on to leave out
-    nothing by it."""
-    moments: list[tuple[datetime, str]] = []
-    for text in texts:
-        moment = parse_timestamp(text)
-        if moment is None:
-            return text
-        moments.append((moment, text))
-    return bound(moments)[1]
+def _span(files: Sequence[DataFile]) -> tuple[str, str]:
+    """The earliest ``first`` and the latest ``last``. Where those of one file say nothing, they stay, so that readers
+    go on to leave out nothing by them."""
+    bounds: list[tuple[tuple[datetime, str], tuple[datetime, str]]] = []
+    for file in files:
+        span = known_span(file.first, file.last)
+        if span is None:
+            return file.first, file.last
+        bounds.append(((span[0], file.first), (span[1], file.last)))
+    return min(earliest for earliest, _ in bounds)[1], max(latest for _, latest in bounds)[1]
 
 
 def provenance_members(provenance: Provenance) -> bytes:

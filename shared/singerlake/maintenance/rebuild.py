@@ -16,11 +16,12 @@ from singerlake.format import layout
 from singerlake.format.fold import empty
 from singerlake.format.hashing import hash_among
 from singerlake.format.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
+from singerlake.format.times import known_span
 from singerlake.maintenance.batches import consumed
 from singerlake.maintenance.choose import choose, distinct
 from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.found import Found
+from singerlake.maintenance.found import Found, Said
 from singerlake.maintenance.parallel import Progress
 from singerlake.maintenance.survey import Survey, data_files, survey
 from singerlake.storage.port import Storage
@@ -91,10 +92,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
         placed = place(file, version, offset)
         known = former.get(file.id) if former else None
         if known is not None:
-            # Of records without a time nobody but the writer knew when they came.
-            said = file.said
-            first, last = said.first or known.first, said.last or known.last
-            placed = msgspec.structs.replace(placed, first=first, last=last)
+            placed = timed(placed, file.said, known)
         listed.append(known if known is not None and known == placed else placed)
         held.update(source for source, _ in file.replaces if former and source in former)
         offset += file.messages
@@ -126,6 +124,14 @@ class Hashes:
             self._known.setdefault(version, schema.schema)
             seen = self._seen[id(schema)] = (schema, version)
         return seen[1]
+
+
+def timed(placed: DataFile, said: Said, known: DataFile) -> DataFile:
+    """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
+    have none: nobody but the writer knew when those came."""
+    if said.first is not None or known_span(known.first, known.last) is None:
+        return placed
+    return msgspec.structs.replace(placed, first=known.first, last=known.last)
 
 
 def describe(file: Found, version: str) -> NewFile:

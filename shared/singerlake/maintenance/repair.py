@@ -20,7 +20,7 @@ from singerlake.maintenance.check_state import check_state, is_of
 from singerlake.maintenance.choose import choose, distinct
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.found import Found
-from singerlake.maintenance.rebuild import Hashes, describe, place, rebuilt
+from singerlake.maintenance.rebuild import Hashes, describe, place, rebuilt, timed
 from singerlake.maintenance.survey import Survey
 from singerlake.maintenance.tally import NONE, Tally
 
@@ -169,12 +169,7 @@ def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, 
         return listed
     version = hashes.of(found.schema)
     if (found.messages, version) == (listed.messages, listed.version):
-        said = found.said
-        mended = msgspec.structs.replace(
-            place(found, version, listed.offset),
-            first=said.first or listed.first,
-            last=said.last or listed.last,
-        )
+        mended = timed(place(found, version, listed.offset), found.said, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
-from singerlake.clock import parse_timestamp
 from singerlake.format.model import DataFile
+from singerlake.format.times import known_span
 from singerlake.wording import size
 
 PERIODS = 60
 """Bars that a chart over time has at most; the eye cannot tell more apart on a telephone."""
 BOUNDS = tuple(step * 10**power for power in range(19) for step in (1, 2, 5))
 """Bytes at which one range of file sizes ends and the next begins: 1, 2, 5, 10, 20, ..."""
-_HOUR = len("2026-01-01T03")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Amount:
 @dataclass(frozen=True, slots=True)
 class Tally:
     """``hours``: what came in each hour, UTC, by the time of each file's newest record. ``undated``: files whose time
-    cannot be read. ``sizes``: how many files lie in each range of sizes, by the range's place in ``BOUNDS``."""
+    is unknown. ``sizes``: how many files lie in each range of sizes, by the range's place in ``BOUNDS``."""
 
     hours: Mapping[datetime, Amount] = field(default_factory=dict)
     undated: Amount = Amount()
@@ -65,25 +64,18 @@ class Range:
 
 def tally(files: Iterable[DataFile]) -> Tally:
     """One pass, without a new object for each file."""
-    texts: dict[str, list[int]] = {}
+    slots: dict[datetime | None, list[int]] = {}
     sizes: Counter[int] = Counter()
     for file in files:
-        # The time is RFC 3339 in UTC (format 5), so files of one hour begin alike.
-        slot = texts.setdefault(file.last[:_HOUR], [0, 0, 0])
+        span = known_span(file.first, file.last)
+        hour = span[1].replace(minute=0, second=0, microsecond=0, tzinfo=None) if span else None
+        slot = slots.setdefault(hour, [0, 0, 0])
         slot[0] += 1
         slot[1] += file.records
         slot[2] += file.bytes
         sizes[bisect_right(BOUNDS, file.bytes) - 1] += 1
-    hours: dict[datetime, Amount] = {}
-    undated = Amount()
-    for text, amounts in texts.items():
-        moment = parse_timestamp(text)
-        if moment is None:
-            undated += Amount(*amounts)
-        else:
-            hour = moment.replace(minute=0, second=0, microsecond=0, tzinfo=None)
-            hours[hour] = hours.get(hour, Amount()) + Amount(*amounts)
-    return Tally(hours, undated, dict(sizes))
+    undated = Amount(*slots.pop(None, ()))
+    return Tally({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated, dict(sizes))
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
