@@ -104,6 +104,30 @@ class FaultProxy:
         """Have the server take the first half of the body for all of it."""
         return self._add("truncate", matches, **options)
 
+    def twice(self, matches: str, **options: Any) -> Fault:
+        """Send the request to the server twice, as balancers do whose server died; the client gets the second answer,
+        a refusal perhaps by its own success. HTTP only."""
+        return self._add("twice", matches, **options)
+
+    def act_as(self, *quirks: str) -> None:
+        """Have the server seem to be another one until ``calm``: ``tests.servers.fault_proxy_quirks``. Beside that,
+        requests meet faults. HTTP only."""
+        self.command("act_as", quirks=quirks)
+
+    def shut(self, seconds: float | None = None) -> None:
+        """Refuse connections and reset those there are, as if the server were gone: for so many seconds, or until
+        ``open`` or ``calm``."""
+        self.command("shut", seconds=seconds)
+
+    def open(self) -> None:
+        """Take connections again."""
+        self.command("open")
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does. What it has sent to the server takes effect; its clients get no reply."""
+        self._process.kill()
+        self._process.wait()
+
     def watch(self, matches: str) -> Fault:
         """Do nothing to the requests, but count them."""
         return self._add("none", matches, times=ALWAYS)
@@ -113,7 +137,7 @@ class FaultProxy:
         return list(self.command("seen"))
 
     def calm(self) -> None:
-        """End all faults, let everything held go, forget what was seen."""
+        """End all faults, let everything held go, forget what was seen, take connections."""
         self.command("calm")
 
     def command(self, do: str, **arguments: Any) -> Any:
@@ -131,11 +155,11 @@ class FaultProxy:
         return Fault(self, self.command("add", effect=effect, matches=matches, **options))
 
 
-def http_fault_proxy(url: str, *, since: float = 0, factor: float = 1) -> Any:
-    """A context with a proxy in front of an HTTP server such as ``http://127.0.0.1:9000``. With ``factor`` the server's
-    clock seems to run that much faster from ``since`` on, in seconds since 1970."""
+def http_fault_proxy(url: str, *, port: int = 0, since: float = 0, factor: float = 1) -> Any:
+    """A context with a proxy in front of an HTTP server such as ``http://127.0.0.1:9000``, at ``port`` or a free one.
+    With ``factor`` the server's clock seems to run that much faster from ``since`` on, in seconds since 1970."""
     parts = urlsplit(url)
-    return _proxy("http", parts.hostname or "", parts.port or 80, *((since, factor) if factor != 1 else ()))
+    return _proxy("http", parts.hostname or "", parts.port or 80, port, *((since, factor) if factor != 1 else ()))
 
 
 def postgres_fault_proxy(host: str, port: int) -> Any:

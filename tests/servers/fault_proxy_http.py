@@ -1,4 +1,5 @@
-"""The HTTP fault proxy's process: ``python -m tests.servers.fault_proxy_http HOST PORT [SINCE FACTOR]``.
+"""The HTTP fault proxy's process: ``python -m tests.servers.fault_proxy_http HOST PORT OWN_PORT [SINCE FACTOR]``.
+It serves on OWN_PORT, or on a free port where that is 0.
 
 Each request is read whole, held against the rules, and sent on over a connection of its own; clients keep theirs.
 A request is described as ``PUT /bucket/key?query``, with the value of ``X-Amz-Target`` and the body behind it where
@@ -12,56 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
-import struct
 import sys
 import time
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import format_datetime
 from urllib.parse import unquote
 
+from tests.servers.fault_proxy_door import Door, reset
+from tests.servers.fault_proxy_quirks import Quirks
+from tests.servers.fault_proxy_request import Request
 from tests.servers.fault_proxy_rules import Rule, Rules
 
 _LIMIT = 1 << 22
-_ENDS = {"connection", "expect", "content-length", "transfer-encoding", "content-md5", "keep-alive"}
-
-
 _ENTRY = re.compile(rb"<Key>([^<]*)</Key>(\s*)<LastModified>[^<]*</LastModified>")
 
 
 class _Over(Exception):
     """The client's connection is done with."""
-
-
-@dataclass
-class Request:
-    """One request as it came; ``body`` is what goes over the wire, chunk framing included."""
-
-    line: str
-    headers: list[tuple[str, str]]
-    body: bytes
-
-    def header(self, name: str) -> str:
-        return next((value for key, value in self.headers if key.lower() == name), "")
-
-    @property
-    def described(self) -> str:
-        method, target, _ = self.line.split(" ", 2)
-        operation = self.header("x-amz-target")
-        more = f" {operation} {self.body.decode('utf-8', 'replace')}" if operation else ""
-        return f"{method} {unquote(target)}{more}"
-
-    def encoded(self, body: bytes | None = None) -> bytes:
-        """For the server, on a connection that ends with the reply; with ``body``, one of another length."""
-        kept = [(name, value) for name, value in self.headers if name.lower() not in _ENDS]
-        if body is None and self.header("transfer-encoding"):
-            kept.append(("Transfer-Encoding", self.header("transfer-encoding")))
-        elif body is not None or self.body or self.header("content-length"):
-            kept.append(("Content-Length", str(len(self.body if body is None else body))))
-        kept.append(("Connection", "close"))
-        head = "\r\n".join([self.line, *(f"{name}: {value}" for name, value in kept)])
-        return head.encode("latin-1") + b"\r\n\r\n" + (self.body if body is None else body)
 
 
 class Written:
@@ -104,6 +72,7 @@ class Proxy:
         self._rules = rules
         self._server = (host, port)
         self._written = written
+        self._quirks = Quirks(rules.quirks)
         self._late: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -129,10 +98,12 @@ class Proxy:
             await self._send_half(request)
             raise _reset(writer)
         if rule is not None and effect in ("drop", "error") and not rule.after:
-            reply = _error(rule, request)
+            reply = request.refusal(rule.status, rule.code)
         else:
             shorter = request.body[: len(request.body) // 2] if effect == "truncate" else None
             reply = await self._send(request, shorter)
+            if effect == "twice":
+                reply = await self._send(request)
         if rule is not None:
             rule.done += 1
             if effect == "park" and rule.after:
@@ -140,7 +111,7 @@ class Proxy:
             if effect == "drop":
                 raise _reset(writer)
             if effect == "error" and rule.after:
-                reply = _error(rule, request)
+                reply = request.refusal(rule.status, rule.code)
             if effect == "cut_reply":
                 writer.write(reply[: len(reply) - 1])
                 await writer.drain()
@@ -150,17 +121,25 @@ class Proxy:
 
     async def _send(self, request: Request, shorter: bytes | None = None) -> bytes:
         """The server's whole reply, marked as one after which the connection stays."""
-        reader, writer = await asyncio.open_connection(*self._server)
-        try:
-            writer.write(request.encoded(shorter))
-            await writer.drain()
-            head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
-        finally:
-            writer.close()
+        with self._quirks.around(request) as seen:
+            reply = seen.refusal or await self._exchange(seen.request.encoded(shorter))
+            head, _, body = seen.answered(reply).partition(b"\r\n\r\n")
         if self._written is not None:
             head, body = self._written.seen(request, head, body)
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
         return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+    async def _exchange(self, encoded: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*self._server)
+        try:
+            writer.write(encoded)
+            await writer.drain()
+            reply = await reader.read(-1)
+        finally:
+            writer.close()
+        if not reply:
+            raise ConnectionResetError("the server hung up")
+        return reply
 
     async def _send_half(self, request: Request) -> None:
         """The request up to the middle of its body, as a client that died leaves it."""
@@ -168,7 +147,7 @@ class Proxy:
         _, writer = await asyncio.open_connection(*self._server)
         writer.write(encoded[: len(encoded) - len(request.body) // 2 - 1])
         await writer.drain()
-        _reset(writer)
+        reset(writer)
 
     async def _send_late(self, request: Request, rule: Rule) -> None:
         """What was on its way when its sender gave up."""
@@ -204,36 +183,18 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
             return b"".join(parts)
 
 
-def _error(rule: Rule, request: Request) -> bytes:
-    """An error as S3 or DynamoDB words it. The effect ``drop`` never gets to send one."""
-    if request.header("x-amz-target"):
-        kind = "application/x-amz-json-1.0"
-        body = f'{{"__type":"com.amazonaws.dynamodb.v20120810#{rule.code}","message":"injected"}}'
-    else:
-        kind = "application/xml"
-        body = f"<Error><Code>{rule.code}</Code><Message>injected</Message></Error>"
-    if request.line.startswith("HEAD "):
-        body = ""
-    head = f"HTTP/1.1 {rule.status} Injected\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return (head + body).encode()
-
-
 def _reset(writer: asyncio.StreamWriter) -> _Over:
-    """Break a connection off, so that the peer sees a reset; raise what this gives."""
-    connection = writer.get_extra_info("socket")
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
+    """Break a connection off; raise what this gives."""
+    reset(writer)
     return _Over()
 
 
 async def main() -> None:
     """Serve on a free port of 127.0.0.1, say which on standard output, end with standard input."""
     rules = Rules()
-    written = Written(float(sys.argv[3]), float(sys.argv[4])) if sys.argv[3:] else None
+    written = Written(float(sys.argv[4]), float(sys.argv[5])) if sys.argv[4:] else None
     proxy = Proxy(rules, sys.argv[1], int(sys.argv[2]), written)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=_LIMIT)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await rules.obey()
+    await rules.obey(Door(proxy.serve, port=int(sys.argv[3]), limit=_LIMIT))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ SQL in it, such as ``BEGIN`` or ``COMMIT``.
 from __future__ import annotations
 
 import asyncio
-import socket
 import struct
 import sys
 
+from tests.servers.fault_proxy_door import Door, reset
 from tests.servers.fault_proxy_rules import Rule, Rules
 
 _ENCRYPTION = {80877103, 80877104}  # SSLRequest and GSSENCRequest: the answer "N" makes the client go on without
@@ -114,9 +114,7 @@ class Session:
         """Reset the client's connection; the server's stays until the session ends."""
         if not self._gone:
             self._gone = True
-            connection = self._to_client.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._to_client.transport.abort()
+            reset(self._to_client)
 
     def _describe(self, batch: list[tuple[bytes, bytes]]) -> str:
         texts = []
@@ -156,9 +154,7 @@ async def main() -> None:
         server = await asyncio.open_connection(sys.argv[1], int(sys.argv[2]))
         await Session(rules, (reader, writer), server).run()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await rules.obey()
+    await rules.obey(Door(serve))
 
 
 if __name__ == "__main__":

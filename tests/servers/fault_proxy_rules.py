@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.servers.fault_proxy_door import Door
+
 
 @dataclass
 class Rule:
@@ -59,23 +61,27 @@ class Rule:
 
 
 class Rules:
-    """The faults in force, in the order given; the first that takes a request has it."""
+    """The faults in force, in the order given; the first that takes a request has it. ``quirks`` are what the server
+    seems to do to all requests beside that."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
         self._seen: list[str] = []
+        self.quirks: set[str] = set()
 
     def meet(self, described: str) -> Rule | None:
         self._seen.append(described[:300])
         return next((rule for rule in self._rules if rule.takes(described)), None)
 
-    async def obey(self) -> None:
-        """Carry out commands until standard input ends."""
+    async def obey(self, door: Door) -> None:
+        """Open the door, say on standard output where it is, and carry out commands until standard input ends."""
+        await door.open()
+        print(door.port, flush=True)
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
-            print(json.dumps(self._command(json.loads(line))), flush=True)
+            print(json.dumps(await self._command(json.loads(line), door)), flush=True)
 
-    def _command(self, command: dict[str, Any]) -> Any:
+    async def _command(self, command: dict[str, Any], door: Door) -> Any:
         do = command.pop("do")
         if do == "add":
             self._rules.append(Rule(**command))
@@ -85,11 +91,19 @@ class Rules:
             return {"hits": rule.hits, "waiting": rule.waiting, "done": rule.done}
         if do == "release":
             self._rules[command["rule"]].gate.set()
+        elif do == "shut":
+            door.shut(command["seconds"])
+        elif do == "open":
+            await door.open()
+        elif do == "act_as":
+            self.quirks.update(command["quirks"])
         elif do == "calm":
             for rule in self._rules:
                 rule.times = 0
                 rule.gate.set()
             self._seen.clear()
+            self.quirks.clear()
+            await door.open()
         elif do == "seen":
             seen, self._seen = self._seen, []
             return seen

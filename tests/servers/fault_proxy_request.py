@@ -1,0 +1,51 @@
+"""A request as it passes the HTTP fault proxy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+_ENDS = {"connection", "expect", "content-length", "transfer-encoding", "content-md5", "keep-alive"}
+
+
+@dataclass
+class Request:
+    """One request as it came; ``body`` is what goes over the wire, chunk framing included."""
+
+    line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+    @property
+    def described(self) -> str:
+        method, target, _ = self.line.split(" ", 2)
+        operation = self.header("x-amz-target")
+        more = f" {operation} {self.body.decode('utf-8', 'replace')}" if operation else ""
+        return f"{method} {unquote(target)}{more}"
+
+    def encoded(self, body: bytes | None = None) -> bytes:
+        """For the server, on a connection that ends with the reply; with ``body``, one of another length."""
+        kept = [(name, value) for name, value in self.headers if name.lower() not in _ENDS]
+        if body is None and self.header("transfer-encoding"):
+            kept.append(("Transfer-Encoding", self.header("transfer-encoding")))
+        elif body is not None or self.body or self.header("content-length"):
+            kept.append(("Content-Length", str(len(self.body if body is None else body))))
+        kept.append(("Connection", "close"))
+        head = "\r\n".join([self.line, *(f"{name}: {value}" for name, value in kept)])
+        return head.encode("latin-1") + b"\r\n\r\n" + (self.body if body is None else body)
+
+    def refusal(self, status: int, code: str) -> bytes:
+        """An error as S3 or DynamoDB words it."""
+        if self.header("x-amz-target"):
+            kind = "application/x-amz-json-1.0"
+            body = f'{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"}}'
+        else:
+            kind = "application/xml"
+            body = f"<Error><Code>{code}</Code><Message>injected</Message></Error>"
+        if self.line.startswith("HEAD "):
+            body = ""
+        head = f"HTTP/1.1 {status} Injected\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        return (head + body).encode()
