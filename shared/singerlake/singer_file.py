@@ -11,6 +11,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -32,7 +33,11 @@ MAGIC = b"\x1f\x8b\x08"
 _READ = 1 << 20
 _FASTEST_ZLIB_LEVEL = 4
 _EMPTY_DEFLATE = b"\x03\x00"
-_LONGEST_HEADER = 12 + 0xFFFF
+_LONGEST_EMPTY = 12 + 0xFFFF + 1024
+"""Bytes of a member without content: its header up to the end of the extra field, and room for the rest."""
+HELD_BYTES = 64 << 20
+"""Most bytes of text held back until the checksum behind them is seen; only files of foreign make have members so
+large."""
 
 
 class Readable(Protocol):
@@ -217,19 +222,49 @@ def read_provenance(head: bytes) -> Provenance | None:
 
 
 def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
-    """What ``read_provenance`` gives, and how many bytes the members that say it take."""
+    """What ``read_provenance`` gives, and how many bytes the file has up to the last member that says it."""
     parts: list[Provenance] = []
-    size = 0
-    while True:
-        header = member_extra(head[size : size + _LONGEST_HEADER])
-        if header is None or header[0] is None:
-            break
+    at = size = 0
+    while (found := member_extra(head[at : at + _LONGEST_EMPTY])) is not None:
+        member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+        window = head[at : at + _LONGEST_EMPTY]
         try:
-            parts.append(msgspec.json.decode(header[0], type=Provenance))
-        except REFUSALS:
+            if member.decompress(window, 1) or not member.eof:
+                break
+        except igzip_lib.error:  # type: ignore[misc]  # isal's stub has an instance here
             break
-        size += header[1] + len(_EMPTY_DEFLATE) + 8
+        at += len(window) - len(member.unused_data)
+        if found[0] is not None:
+            with suppress(*REFUSALS):
+                parts.append(msgspec.json.decode(found[0], type=Provenance))
+                size = at
     return (Provenance.joined(parts) if parts else None), size
+
+
+def first_line(stream: Readable, *, where: dict[str, str], checked: bool = True) -> bytes | None:
+    """The first line of a data file, with its newline: the SCHEMA message that rules the file's records, whichever
+    gzip member it shares with others. ``stream`` gives the stored bytes from the first one on. None where the text ends
+    before the line does.
+
+    ``checked``: the member in which the line ends is read to its end, or for ``HELD_BYTES`` of text, so that no line of
+    a damaged member is given; raises ``BrokenFile`` where it is damaged, or cut. Otherwise what is there of the stored
+    bytes may end anywhere, and None also means that more of them are needed.
+    """
+    line, size = b"", 0
+    try:
+        for piece in _inflated(stream, where, _READ):
+            if not line.endswith(b"\n"):
+                begin, newline, _ = piece.partition(b"\n")
+                line += begin + newline
+            elif not piece:
+                break
+            size += len(piece)
+            if line.endswith(b"\n") and (not checked or size > HELD_BYTES):
+                break
+    except BrokenFile:
+        if checked:
+            raise
+    return line if line.endswith(b"\n") else None
 
 
 def empty_member(extra: bytes) -> bytes:
@@ -284,13 +319,14 @@ def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -
         if cut:
             yield b"".join((tail, memoryview(piece)[:cut]))
             tail = piece[cut:]
-        else:
+        elif piece:
             tail += piece
     if tail:
         raise BrokenFile("ends in the middle of a line", hint="run 'singerlake verify'", **where)
 
 
 def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[bytes]:
+    """The decompressed bytes in pieces of at most ``size``, and an empty piece where a gzip member has ended well."""
     pending = b""
     decompressor = None
     try:
@@ -313,6 +349,7 @@ def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[by
             if decompressor.eof:
                 pending = decompressor.unused_data
                 decompressor = None
+                yield b""
     except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]
         raise BrokenFile(f"damaged gzip: {error}", hint="run 'singerlake verify'", **where) from error
     if decompressor is not None:

@@ -12,12 +12,9 @@ from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark, Slice, first_offset, resolve_version
 from singerlake.lake import LakeStream
-from singerlake.singer_file import Block, inflate
+from singerlake.singer_file import HELD_BYTES, Block, first_line
 
 logger = logging.getLogger(__name__)
-
-HELD_BYTES = 64 << 20
-"""Most bytes held back until the checksum behind them is seen; only files of foreign make have members so large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +102,19 @@ class Reader:
         return self.stream.resume(manifest, self.position)
 
     def _schema_line(self, file: DataFile) -> bytes:
-        """The file's own SCHEMA message, which stands alone before its first tabled member."""
+        """The file's own SCHEMA message. A writer of this package has it stand alone before the first tabled member;
+        elsewhere it may share a member with messages."""
         key = self.stream.prefix + file.path
+        where = {"key": key, "id": file.id}
+        storage = self.stream.lake.storage
         end = file.members[0][0] if file.members else file.bytes
-        head = self.stream.lake.storage.read_range(key, 0, end)
-        text = b"".join(inflate(io.BytesIO(head), where={"key": key, "id": file.id}))
-        lines = [line + b"\n" for line in text.split(b"\n") if is_schema_line(line)]
-        if not lines:
-            raise BrokenFile("has no SCHEMA message", hint="run 'singerlake verify'", key=key, id=file.id)
-        return lines[-1]
+        line = first_line(io.BytesIO(storage.read_range(key, 0, end)), where=where) if end else None
+        if line is None:
+            with storage.open(key) as body:
+                line = first_line(body, where=where)
+        if line is None or not is_schema_line(line):
+            raise BrokenFile("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
+        return line
 
 
 def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
+import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -167,21 +168,57 @@ def test_the_same_schema_message_under_another_header_is_alike_and_no_other_is()
     ]
 
 
-def test_files_whose_schema_message_cannot_be_told_are_alone() -> None:
-    """It stands in one member with the first records."""
+def test_a_schema_message_is_found_in_a_member_with_records_once_enough_of_it_is_there() -> None:
     bodies = [
         compress_member(schema_line() + b"".join(numbered(number, 2)), 1, extra=header(number)) for number in (1, 2)
     ]
     assert [len(group) for group in alike(head_of(at, body) for at, body in enumerate(bodies, 1))] == [1, 1]
+    whole = [read_head(listed(at, body), body) for at, body in enumerate(bodies, 1)]
+    assert {head.schema for head in whole} == {schema_line()}
+    assert [len(group) for group in alike([*whole, head_of(3, original(3))])] == [3]
 
 
-def test_a_header_that_is_no_plain_one_is_compared_too() -> None:
-    named = bytearray(original(1))
-    named[3] |= 8
-    heads = [head_of(1, original(1)), replace(head_of(1, original(1)), schema=None)]
-    start = heads[0].file.members[0][0]
-    strange = read_head(heads[0].file, bytes(named[:start]))
-    assert strange.schema != heads[0].schema
+def test_the_first_of_two_schema_messages_is_the_one_that_counts() -> None:
+    other = schema_line(key_properties=["n"])
+    bodies = original(1), original(2, schema=schema_line() + other), original(3, schema=other + schema_line())
+    heads = [head_of(at, body) for at, body in enumerate(bodies, 1)]
+    assert [head.schema for head in heads] == [schema_line(), schema_line(), other]
+
+
+def foreign_empty(extra: bytes) -> bytes:
+    """An empty member as no vacuum of this package writes it: deflated otherwise, and with a name and a checksum."""
+    fields = b"SL" + struct.pack("<H", len(extra)) + extra
+    head = b"\x1f\x8b\x08\x0e\0\0\0\0\0\xff" + struct.pack("<H", len(fields)) + fields + b"name\0"
+    return head + struct.pack("<H", zlib.crc32(head) & 0xFFFF) + b"\x01\0\0\xff\xff" + b"\0" * 8
+
+
+def test_the_members_in_front_are_read_in_any_shape() -> None:
+    parts = [Provenance(id=file_id(9), lineage="x", offset=0, replaces=((file_id(n), 3),)) for n in (1, 2)]
+    front = [foreign_empty(msgspec.json.encode(part)) for part in parts]
+    bare = compress_member(b"", 1)
+    for members in ([*front], [bare, *front], [front[0], bare, front[1]], [*front, bare]):
+        body = b"".join(members) + original(1) + original(2)
+        found, size = split_provenance(body)
+        assert found == Provenance.joined(parts)
+        assert body[:size] == b"".join(members[: members.index(front[1]) + 1])
+        assert scan(io.BytesIO(body), key="").provenance == found
+        assert head_of(9, body).sources == ((file_id(1), 3), (file_id(2), 3))
+
+
+def test_a_member_with_content_does_not_say_what_a_file_was_joined_from() -> None:
+    words = msgspec.json.encode(Provenance(id=file_id(9), lineage="x", offset=0, replaces=((file_id(1), 3),)))
+    body = file_bytes([numbered(1, 3)], extra=words)
+    assert read_provenance(body) is None
+    assert scan(io.BytesIO(body), key="").provenance is None
+    assert head_of(5, body).sources == ((file_id(5), 3),)
+
+
+def test_a_file_that_does_not_begin_with_a_schema_message_is_alone() -> None:
+    sound = head_of(1, original(1))
+    damaged = read_head(sound.file, b"\x1f\x8b\x08" + bytes(sound.file.members[0][0] - 3))
+    assert damaged.schema is None
+    records = compress_member(b"".join(numbered(1, 1)), 1)
+    assert read_head(sound.file, records + original(1)).schema is None
 
 
 def test_times_are_the_earliest_and_the_latest() -> None:

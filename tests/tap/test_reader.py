@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import msgspec
@@ -17,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.storage.memory import MemoryStorage, Step
 from tap_singerlake.reader import FileEnd, Messages, Reader, SchemaLine, verified
-from tests.lakes import build_stream
+from tests.lakes import build_stream, record_line
 from tests.tap.runs import V1, V2
 
 KEY = layout.manifest_key("tap-a", "s")
@@ -172,6 +173,36 @@ def test_nothing_of_a_damaged_member_is_passed_on(storage, memory_lake, damage):
     with pytest.raises(BrokenFile):
         seen.extend(event for event in Reader(stream).events(stream.snapshot()))
     assert ids(seen) in (list(range(6)), list(range(9))), "what lies before the damage, but for a member at most"
+
+
+@pytest.mark.parametrize("damage", ["a bit of the schema", "the last bit", "cut"])
+def test_no_schema_message_of_a_damaged_member_is_passed_on(storage, damage):
+    """It stands in one member with the records."""
+    schema = json.dumps({"type": "SCHEMA", "stream": "s", "schema": V1}).encode() + b"\n"
+    text = schema + b"".join(record_line("s", {"id": n}) + b"\n" for n in range(10))
+    # Not deflated, so that a bit of the text is a bit of the file.
+    body = bytearray(gzip.compress(text, compresslevel=0))
+    if damage == "a bit of the schema":
+        body[body.index(b"integer")] ^= 1
+    elif damage == "the last bit":
+        body[-9] ^= 1
+    else:
+        del body[-20:]
+    lake = Lake(storage)
+    build_stream(lake, "tap-a", "s", V1, [{"id": n} for n in range(10)])
+
+    def edit(manifest: Manifest) -> Manifest:
+        (file,) = manifest.files
+        storage.put(lake.stream("tap-a", "s").prefix + file.path, bytes(body))
+        return msgspec.structs.replace(
+            manifest, files=(msgspec.structs.replace(file, members=((0, 10),), bytes=len(body)),)
+        )
+
+    change(storage, edit)
+    seen = []
+    with pytest.raises(BrokenFile):
+        seen.extend(Reader(lake.stream("tap-a", "s")).events(lake.stream("tap-a", "s").snapshot()))
+    assert seen == []
 
 
 def test_a_file_without_a_schema_message_is_broken(storage, memory_lake):

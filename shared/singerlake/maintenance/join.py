@@ -1,5 +1,5 @@
 """Joining data files by their gzip members, byte for byte: what goes in front, what the result is, and whether what
-storage gives back is that. Pure; nothing is decompressed.
+storage gives back is that. Pure; nothing but the SCHEMA message that a file begins with is decompressed.
 
 That what came out is right is seen by reading it back once, from where readers will: each original's bytes in it have
 the SHA-256 that the manifest has of that original, whichever way storage put them there, and the same pass gives the
@@ -9,6 +9,7 @@ SHA-256 of the whole. So nothing rests on the copying, and a damaged original is
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ import msgspec
 
 from singerlake.errors import BrokenFile
 from singerlake.format import layout
+from singerlake.format.messages import is_schema_line
 from singerlake.format.model import DataFile, NewFile
 from singerlake.format.times import known_span
 from singerlake.maintenance.found import is_by_content
@@ -27,7 +29,7 @@ from singerlake.singer_file import (
     Provenance,
     Readable,
     empty_member,
-    member_extra,
+    first_line,
     read_header,
     split_provenance,
 )
@@ -40,8 +42,8 @@ _READ = 1 << 18
 class Head:
     """What stands before the first message of a listed file. ``dropped`` are the members that tell what it was joined
     from, which is in ``sources`` as ``(original id, messages)``; ``through`` are the joined files that held some of its
-    messages, itself among them, as ``(id, messages before it)``. Files of equal ``schema`` have the same SCHEMA message
-    byte for byte; None where that cannot be told without decompressing."""
+    messages, itself among them, as ``(id, messages before it)``. ``schema`` is the SCHEMA message that the file begins
+    with, which rules its records; None where it was not among the bytes that were looked at."""
 
     file: DataFile
     dropped: bytes
@@ -70,8 +72,8 @@ class Join:
 
 
 def read_head(file: DataFile, stored: bytes) -> Head:
-    """The head of ``file`` from its stored bytes up to its first tabled member. Raises ``BrokenFile`` where the file
-    says that it is another, or where its member table cannot be right."""
+    """The head of ``file`` from the first of its stored bytes, up to its first tabled member at least. Raises
+    ``BrokenFile`` where the file says that it is another, or where its member table cannot be right."""
     starts = [start for start, _ in file.members]
     if sum(messages for _, messages in file.members) != file.messages or starts != sorted({*starts}):
         raise BrokenFile("its gzip members do not add up to what the manifest says", hint="run 'singerlake verify'")
@@ -92,14 +94,9 @@ def read_head(file: DataFile, stored: bytes) -> Head:
     return Head(file, stored[:size], sources, through, _schema(stored[size:]))
 
 
-def _schema(member: bytes) -> bytes | None:
-    """The SCHEMA member but for its extra field, in which each file has its own id. The flags stay, since they say how
-    the rest is to be read."""
-    found = member_extra(member)
-    if found is None or (found[0] is not None and b'"replaces"' in found[0]):
-        return None
-    rest = member[found[1] :]
-    return bytes((member[3] & ~4,)) + rest if rest else None
+def _schema(stored: bytes) -> bytes | None:
+    line = first_line(io.BytesIO(stored), where={}, checked=False)
+    return line if line is not None and is_schema_line(line) else None
 
 
 def alike(heads: Iterable[Head]) -> Iterator[tuple[Head, ...]]:

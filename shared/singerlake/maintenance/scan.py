@@ -108,6 +108,7 @@ class _Reader:
         self._lines = Lines(key, times=times)
         self._header: FileHeader | None = None
         self._origins: list[Provenance] = []
+        self._front: Provenance | None = None
         self._table: list[tuple[int, int]] = []
         self._cuts: list[tuple[int, int]] = []
         self._open = self._counted = self._raw_bytes = self._crc = 0
@@ -119,6 +120,7 @@ class _Reader:
 
     def member(self, start: int, extra: bytes | None) -> None:
         """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
+        self._close_front()
         if extra is not None:
             self._note(extra)
         self._cuts.append((self._raw_bytes, self._crc))
@@ -131,9 +133,15 @@ class _Reader:
         not depend on it."""
         found = own_words(extra)
         if isinstance(found, Provenance) and self._lines.stream is None:
-            self._origins.append(found)
+            self._front = found
         elif isinstance(found, FileHeader) and self._header is None:
             self._header = found
+
+    def _close_front(self) -> None:
+        """Only a member without content says what a file was joined from."""
+        if self._front is not None:
+            self._origins.append(self._front)
+            self._front = None
 
     def _close_member(self) -> None:
         messages = self._lines.messages
@@ -143,6 +151,8 @@ class _Reader:
 
     def text(self, piece: bytes) -> None:
         """The next decompressed bytes."""
+        if piece:
+            self._front = None
         self._raw_bytes += len(piece)
         self._crc = isal_zlib.crc32(piece, self._crc)
         self._lines.feed(piece)
@@ -150,6 +160,7 @@ class _Reader:
     def finish(self) -> Scanned:
         lines = self._lines
         stream, schema = lines.finish()
+        self._close_front()
         self._close_member()
         return Scanned(
             header=self._header,

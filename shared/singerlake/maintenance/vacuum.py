@@ -38,6 +38,8 @@ from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.storage.port import Storage
 
+_BEGINNING = 1 << 16
+"""Stored bytes among which a SCHEMA message is looked for first."""
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -156,12 +158,17 @@ class _Vacuum:
 
     def _head(self, file: DataFile) -> Head | Finding:
         key = self.prefix + file.path
-        length = file.members[0][0] if file.members else file.bytes
+        length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
         try:
-            found = self.storage.beginning(key, length)
-            if found.size != file.bytes:
-                raise BrokenFile(f"has {found.size} bytes, listed are {file.bytes}")
-            return read_head(file, found.data)
+            while True:
+                found = self.storage.beginning(key, length)
+                if found.size != file.bytes:
+                    raise BrokenFile(f"has {found.size} bytes, listed are {file.bytes}")
+                head = read_head(file, found.data)
+                if head.schema is not None or length >= file.bytes:
+                    return head
+                # Where the SCHEMA message shares its member with others, nobody knows where it ends.
+                length = min(max(4 * length, _BEGINNING), file.bytes)
         except MissingFile:
             return self._missing(key)
         except BrokenFile as error:
