@@ -30,6 +30,7 @@ $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,docs]' --group dev
 	@$(BIN)/python -m tools.chromium || echo "The tests of pages will fail without it; all else works."
+	@$(BIN)/python -m tools.nginx || echo "The tests of storage behind a balancer will fail without it; all else works."
 	@touch $(READY)
 
 demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.debian import can_install, installing
+
 VARIABLE = "SINGERLAKE_CHROMIUM"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PACKAGES = ("chromium-headless-shell", "chromium")
@@ -65,15 +67,10 @@ def _of_playwright() -> list[Path]:
 
 def _ways() -> list[list[str]]:
     """Commands of which the first to succeed is enough."""
-    apt = shutil.which("apt-get")
     ways = [[sys.executable, "-m", "playwright", "install", "--only-shell", "chromium"]]
-    if apt and os.geteuid() == 0:
-        install = (
-            "apt-get -qq update; DEBIAN_FRONTEND=noninteractive "
-            'apt-get -qq -y --no-install-recommends -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 install "$0"'
-        )
+    if can_install():
         # Distributions that have but a stand-in for it lack the first, and Playwright's own is better than the second.
-        ways = [["sh", "-c", install, PACKAGES[0]], *ways, ["sh", "-c", install, PACKAGES[1]]]
+        ways = [installing(PACKAGES[0]), *ways, installing(PACKAGES[1])]
     return ways
 
 

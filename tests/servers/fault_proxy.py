@@ -50,9 +50,14 @@ class Fault:
         """Requests that met it and that the server has answered, or that were refused in its place."""
         return self._look("done")
 
+    @property
+    def waiting(self) -> int:
+        """Requests that are held."""
+        return self._look("waiting")
+
     def wait_for(self, waiting: int = 1) -> None:
         """Return once so many requests are held."""
-        wait_until(lambda: self._look("waiting") >= waiting, f"{waiting} requests to be held")
+        wait_until(lambda: self.waiting >= waiting, f"{waiting} requests to be held")
 
     def release(self) -> None:
         """Let what is held go, now and later."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import chromium
+from tools import chromium, debian
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., li
         monkeypatch.setenv("PATH", str(folder))
         monkeypatch.delenv(chromium.VARIABLE, raising=False)
         monkeypatch.setattr(chromium, "_of_playwright", list)
-        monkeypatch.setattr(chromium.os, "geteuid", lambda: 0 if root else 1000)
+        monkeypatch.setattr(debian.os, "geteuid", lambda: 0 if root else 1000)
         monkeypatch.setattr(chromium.subprocess, "run", run)
         return ran
 
