@@ -113,8 +113,9 @@ class Lake:
 
     def catalogue(self, tap: str) -> dict[str, Any]:
         """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to
-        a race is read from its manifest, and one whose folder is gone is left out, as are streams without files. An
-        entry may be a schema behind until the stream's next run. A catalogue that cannot be read counts as none."""
+        a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
+        entry is of the stream's newest version (``selection.newest_version``), and may be behind while a run goes on. A
+        catalogue that cannot be read counts as none."""
         known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
         cached = {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
         entries = []

@@ -15,7 +15,8 @@ from singer_sdk.metrics import Metric, Tag, Timer
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import BrokenFile, SingerlakeError
 from singerlake.format.layout import file_path
-from singerlake.format.model import Manifest, NewFile, Run
+from singerlake.format.model import Manifest, NewFile, Run, SchemaVersion
+from singerlake.format.selection import newest_version
 from singerlake.lake import Lake
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files import GrowingFile
@@ -45,7 +46,8 @@ class Committed:
 @dataclass
 class _Channel:
     """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
-    next, and the commits whose place in the log is not settled yet."""
+    next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
+    was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
 
     name: str
     writer: StreamWriter | None = None
@@ -54,7 +56,8 @@ class _Channel:
     unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
     settling: Future[None] | None = None
     look_again: float = 0.0
-    announced: frozenset[str] = field(default_factory=frozenset)
+    announced: dict[str, SchemaVersion] = field(default_factory=dict)
+    announced_at: int = 0
     recorded: str = ""
 
 
@@ -133,6 +136,8 @@ class Publisher:
         for other in self._other:
             other.result()
         self._other = []
+        if self._to_announce:
+            self._announce()
 
     def say_failed(self) -> None:
         """After ``close``: have each stream's log say that the run failed, as far as the lake still answers."""
@@ -242,6 +247,10 @@ class Publisher:
             channel.recorded = run.status
         writer.finish()
         self._hand_out(channel)
+        manifest = writer.open()
+        if _is_behind(channel, manifest):
+            with self._noting:
+                self._to_announce[channel.name] = manifest
 
     def _run(self) -> Run:
         return Run(
@@ -253,14 +262,18 @@ class Publisher:
         )
 
     def _note(self, committed: Committed) -> None:
-        """Have the lake's caches brought up to date where a version is new to them in this run."""
-        channel = self._channels[committed.growing.schema.stream]
-        if committed.file.version in channel.announced:
+        """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes
+        back is told at the run's end: a tap may go to and fro between two of them with every file."""
+        channel, manifest = self._channels[committed.growing.schema.stream], committed.manifest
+        version = newest_version(manifest)
+        if version is None or channel.announced.get(version) == manifest.schemas[version]:
             return
-        channel.announced |= {committed.file.version}
+        channel.announced.pop(version, None)
+        channel.announced[version] = manifest.schemas[version]
+        channel.announced_at = manifest.next_offset
         with self._noting:
             waiting = bool(self._to_announce)
-            self._to_announce[channel.name] = committed.manifest
+            self._to_announce[channel.name] = manifest
         if not waiting:
             self._other.append(self._executor.submit(self._announce))
 
@@ -269,6 +282,15 @@ class Publisher:
             with self._noting:
                 manifests, self._to_announce = list(self._to_announce.values()), {}
             self._lake.announce(*manifests)
+
+
+def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
+    """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
+    was told, by this run or by others."""
+    said = next(reversed(channel.announced), None)
+    if said is not None and channel.announced[said] != manifest.schemas.get(said):
+        return True
+    return any(file.version != said for file in manifest.files_from(channel.announced_at))
 
 
 def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:

@@ -22,7 +22,7 @@ from singerlake.maintenance.findings import KINDS, Finding
 from singerlake.maintenance.journal import open_journal
 from singerlake.maintenance.sample import Sample, parse_sample
 from singerlake.maintenance.tally import NONE, Tally
-from singerlake.maintenance.verify import Verified, verify_metadata, verify_stream
+from singerlake.maintenance.verify import Verified, verify_catalogue, verify_metadata, verify_stream
 
 
 @click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")
@@ -72,6 +72,7 @@ def verify(
         pairs = chosen_streams(lake, tap, stream)
         findings = list(verify_metadata(lake.storage, tap))
         done: list[Verified] = []
+        by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
         with progress() as start:
             for name, each in pairs:
                 bar = start(f"{name}/{each}")
@@ -87,7 +88,10 @@ def verify(
                     progress=bar.advance,
                 )
                 findings += checked.findings
-                done.append(replace(checked, findings=()))
+                by_tap[name][each] = replace(checked, findings=())
+                done.append(by_tap[name][each])
+        for name, streams in by_tap.items():
+            findings += verify_catalogue(lake.storage, name, streams)
     kept = [finding for finding in findings if finding.kind not in ignore]
     problems = sum(finding.problem for finding in kept)
     if as_json:

@@ -13,17 +13,18 @@ import msgspec
 from singerlake.errors import CorruptObject
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.model import Manifest
-from singerlake.format.selection import schema_of
+from singerlake.format.selection import newest_version, schema_of
 
 _HINT = "delete it, or run 'singerlake rebuild'"
 
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
-    """The catalog entry of a stream, from the schema of its newest file; None for a stream without files. Raises
-    ``CorruptObject`` where its version has none."""
-    if not manifest.files:
+    """The catalog entry of a stream, from the schema of its newest version; None for a stream that has no version.
+    Raises ``CorruptObject`` where its version has none."""
+    version = newest_version(manifest)
+    if version is None:
         return None
-    schema = schema_of(manifest, manifest.files[-1].version)
+    schema = schema_of(manifest, version)
     return stream_entry(manifest.stream, schema.schema, schema.key_properties)
 
 
@@ -52,6 +53,12 @@ def stream_entry(stream: str, schema: Any, key_properties: Iterable[str]) -> dic
         "replication_method": "LOG_BASED",
         "metadata": metadata,
     }
+
+
+def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two entries of a stream hold one schema and the same keys. The rest follows from these, as the version
+    that wrote it saw fit."""
+    return all(one.get(name) == other.get(name) for name in ("schema", "key_properties"))
 
 
 def merged(catalogue: dict[str, Any] | None, *fresh: dict[str, Any]) -> dict[str, Any]:

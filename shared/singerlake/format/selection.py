@@ -60,6 +60,18 @@ def resolve_version(manifest: Manifest, text: str) -> str:
     )
 
 
+def newest_version(manifest: Manifest) -> str | None:
+    """The version (hash) whose schema stands for the stream as it is now: that of the file that holds the greatest
+    offset, in a stream without messages the one with the greatest label; None where there is none."""
+    if manifest.files:
+        return manifest.files[-1].version
+    return max(manifest.versions, key=lambda version: _label(manifest.versions[version]), default=None)
+
+
+def _label(text: str) -> tuple[int, str]:
+    return len(text), text
+
+
 def first_offset(manifest: Manifest, from_version: str | None) -> int:
     """The offset at which a version first appears; 0 for None. Everything from there on follows, whatever its
     schema, so that nothing is lost when an older schema comes back. Raises ``UnknownName``."""

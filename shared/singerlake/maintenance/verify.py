@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from singerlake.errors import LookAtTheLake
 from singerlake.format import catalogue, layout, root
@@ -26,7 +27,8 @@ from singerlake.storage.port import Entry, Storage
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
-    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before."""
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``entry`` is
+    the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended."""
 
     files: int
     messages: int
@@ -34,6 +36,8 @@ class Verified:
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
+    entry: dict[str, Any] | None = None
+    running: bool = False
 
 
 def verify_stream(
@@ -85,10 +89,39 @@ def verify_stream(
         findings=log,
         read=read,
         noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
+        entry=_entry(manifest),
+        running=bool(manifest.runs) and manifest.runs[-1].status == "running",
     )
     # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
     del manifest, chosen, rest
     return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+def _entry(manifest: Manifest) -> dict[str, Any] | None:
+    try:
+        return catalogue.entry(manifest)
+    except LookAtTheLake:
+        # Its version has no schema, which is a finding of its own.
+        return None
+
+
+def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]) -> tuple[Finding, ...]:
+    """Whether a tap's catalogue has the schemas that ``streams``, by name, have now. It may miss streams, which readers
+    find by a listing. A note where a run goes on, which brings it up to date at its end. Raises what storage raises."""
+    key = layout.catalogue_key(tap)
+    stored = storage.get(key)
+    try:
+        cached = catalogue.from_json(stored.body, key=key)["streams"] if stored else []
+    except LookAtTheLake:
+        return ()
+    behind = []
+    for item in cached:
+        checked = streams.get(item["tap_stream_id"])
+        if checked is not None and checked.entry is not None and not catalogue.says_the_same(item, checked.entry):
+            said = f"has another schema of stream {item['tap_stream_id']!r} than its newest version"
+            hint = "; its run has not ended" if checked.running else "; run 'singerlake rebuild'"
+            behind.append(Finding("catalogue", key, said + hint, problem=not checked.running))
+    return tuple(behind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from singerlake.format.model import Manifest, StreamSchema
 from singerlake.format.root import TapNotes
+from singerlake.format.selection import newest_version
 from singerlake.maintenance.census import Census
 from singerlake.maintenance.history import Version, versions_of
 from singerlake.maintenance.locks import Held
@@ -96,7 +97,7 @@ def stream_facts(
 ) -> StreamFacts:
     """What a manifest tells; ``trouble`` is that with the samples."""
     versions = _versions(manifest)
-    newest = manifest.files[-1].version if manifest.files else None
+    newest = newest_version(manifest)
     return StreamFacts(
         tap=manifest.tap,
         stream=manifest.stream,
