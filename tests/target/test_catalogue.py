@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.format import catalogue
-from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
 from tests.target.support import TAP, USERS, WIDER, config, ingest, manifest, record, schema, state, text
 
