@@ -95,6 +95,45 @@ def test_staleness_is_judged_by_change_and_not_by_what_the_holder_s_clock_says(p
     assert place.clock.seconds >= SETTINGS.stale_after
 
 
+def test_a_lock_as_the_specification_writes_it_is_waited_for_and_taken_over_when_stale(place: Place) -> None:
+    """Without ``nonce``; its holder refreshes it for a while, and then is dead."""
+    beats = iter(range(1, 60))
+
+    def beat(_: float) -> None:
+        number = next(beats, None)
+        if number is not None:
+            spec = {"writer-id": "0c6d2a", "acquired": "2026-01-01T00:00:00Z", "refreshed": f"{number}"}
+            place.storage.put(KEY, msgspec.json.encode(spec))
+
+    beat(0)
+    place.clock.on_sleep = beat
+    patient = LockSettings(max_wait=1000, stale_after=30, refresh=10)
+    lock = place.lock("bob", patient)
+    lock.acquire()
+    assert lock.is_held
+    assert next(beats, None) is None
+    assert place.clock.seconds > SETTINGS.stale_after
+
+
+def test_a_lock_of_the_specification_that_stays_alive_is_named_when_patience_ends(place: Place) -> None:
+    place.storage.put(KEY, b'{"writer-id": "0c6d2a", "acquired": "a", "refreshed": "0"}')
+    changes = itertools.count()
+
+    def beat(_: float) -> None:
+        spec = {"writer-id": "0c6d2a", "acquired": "a", "refreshed": str(next(changes))}
+        place.storage.put(KEY, msgspec.json.encode(spec))
+
+    place.clock.on_sleep = beat
+    with pytest.raises(LockWaitExceeded, match="writer 0c6d2a has held the lock since a"):
+        place.lock("bob").acquire()
+
+
+def test_another_program_s_lock_under_one_s_own_writer_id_is_not_taken_for_one_s_own(place: Place) -> None:
+    place.storage.put(KEY, b'{"writer-id": "bob", "acquired": "a", "refreshed": "b"}')
+    place.lock("bob").acquire()
+    assert place.clock.seconds >= SETTINGS.stale_after
+
+
 def test_a_writer_that_woke_up_late_neither_overwrites_nor_deletes_its_successor_s_lock(place: Place) -> None:
     sleeper = place.lock("sleeper")
     sleeper.acquire()

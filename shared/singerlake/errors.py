@@ -29,6 +29,7 @@
     │   ├── TooManyConflicts
     │   ├── CommitRefused
     │   ├── StorageUnavailable
+    │   ├── ConditionsUnproven
     │   └── StorageFull
     └── FindOutWhatHappened nothing may be deleted before the outcome is known
         └── UnknownOutcome
@@ -184,6 +185,10 @@ class CommitRefused(TryAgainLater):
 
 class StorageUnavailable(TryAgainLater):
     """Storage did not answer or asked to slow down, and retries ran out; nothing was changed."""
+
+
+class ConditionsUnproven(TryAgainLater):
+    """Storage did not show whether it honours conditional writes, so a writer does not begin; nothing was changed."""
 
 
 class StorageFull(TryAgainLater):

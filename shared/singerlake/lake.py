@@ -30,6 +30,7 @@ from singerlake.manifests.publish import published
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
 
 if TYPE_CHECKING:
@@ -172,9 +173,7 @@ class Lake:
                 return
 
     def _replace(self, key: str, body: bytes, etag: str | None) -> bool:
-        if etag is None:
-            return isinstance(self.storage.put(key, body, if_absent=True), Written)
-        return isinstance(self.storage.put(key, body, if_match=etag), Written)
+        return isinstance(put_on_condition(self.storage, key, body, etag=etag), Written)
 
 
 _CACHE_ATTEMPTS = 5

@@ -20,6 +20,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObject, LockWaitExceeded, SettingError, SingerlakeError, UnknownOutcome
 from singerlake.format.ready import ready
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored, Written
 
 logger = logging.getLogger(__name__)
@@ -31,13 +32,14 @@ _WAIT_HINT = "wait for it, raise lock_max_wait_seconds, or run 'singerlake lock 
 
 
 class LockBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"writer_id": "writer-id"}):
-    """What a lock file holds. ``nonce`` makes every body, and so every ETag, new; ``released`` is set by a holder
-    that gave the lock up where storage cannot delete conditionally."""
+    """What a lock file holds. ``nonce`` makes every body, and so every ETag, new; the Singerlake Spec does not have it,
+    so that a lock of another program may be without. ``released`` is set by a holder that gave the lock up where
+    storage cannot delete conditionally."""
 
     writer_id: str
     acquired: str
     refreshed: str
-    nonce: str
+    nonce: str | None = None
     released: str | None = None
 
 
@@ -93,7 +95,6 @@ class Lock:
         self._settings = settings
         self._clock = clock
         self._ids = ids
-        self._conditional = storage.capabilities().conditional_put
         self._mine: tuple[LockBody, str] | None = None
 
     @property
@@ -133,7 +134,7 @@ class Lock:
             stored = self._storage.get(self._key)
             body = parse_lock(stored.body, key=self._key) if stored else None
             now = self._clock.monotonic()
-            if stored is not None and body is not None and body.nonce in nonces and body.released is None:
+            if stored is not None and body is not None and self._is_own(body, nonces) and body.released is None:
                 self._mine = (body, stored.etag)
                 return
             if watched is None or stored is None or watched[0] != stored.body:
@@ -156,7 +157,7 @@ class Lock:
         """Release whatever was written: whoever has to end may have been told so while a write was under way."""
         with suppress(SingerlakeError):
             stored = self._storage.get(self._key)
-            if stored is not None and self._nonce(stored) in nonces:
+            if stored is not None and self._is_own(parse_lock(stored.body, key=self._key), nonces):
                 self._mine = (parse_lock(stored.body, key=self._key), stored.etag)
                 self.release()
 
@@ -166,10 +167,10 @@ class Lock:
             return False
         body, etag = self._mine
         fresh = msgspec.structs.replace(body, refreshed=timestamp(self._clock.now()), nonce=self._ids())
-        outcome = self._replace(body, fresh, etag)
+        outcome = self._replace(fresh, etag)
         if isinstance(outcome, Refused):
             found = self._storage.get(self._key)
-            if found is not None and self._nonce(found) == fresh.nonce:
+            if found is not None and parse_lock(found.body, key=self._key) == fresh:
                 outcome = Written(found.etag)
         if isinstance(outcome, Refused):
             logger.warning("the lock %s was taken over; going on, since commits are safe without it", self._key)
@@ -188,37 +189,29 @@ class Lock:
                 self._storage.delete(self._key, if_match=etag)
             else:
                 gone = msgspec.structs.replace(body, released=timestamp(self._clock.now()), nonce=self._ids())
-                self._replace(body, gone, etag)
+                self._replace(gone, etag)
         except SingerlakeError as error:
             logger.warning("could not release the lock %s: %s", self._key, error)
 
     def _write(self, seen: Stored | None, nonces: set[str]) -> None:
         """Put a lock of one's own where ``seen`` was, and remember its nonce. Whether it took is for the next read to
         tell: the reply to a write can be lost, and without conditions another writer's may have come on top."""
-        now = timestamp(self._clock.now())
-        body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=self._ids())
+        now, nonce = timestamp(self._clock.now()), self._ids()
+        body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=nonce)
         encoded = msgspec.json.encode(body)
-        nonces.add(body.nonce)
+        nonces.add(nonce)
         with suppress(UnknownOutcome):
-            if not self._conditional:
-                self._storage.put(self._key, encoded)
-            elif seen is None:
-                self._storage.put(self._key, encoded, if_absent=True)
-            else:
-                self._storage.put(self._key, encoded, if_match=seen.etag)
+            etag = seen.etag if seen else None
+            put_on_condition(self._storage, self._key, encoded, etag=etag, just_read=True)
 
-    def _replace(self, mine: LockBody, body: LockBody, etag: str) -> Written | Refused:
-        """Put ``body`` where ``mine`` is, by its ETag or, without conditions, by looking just before."""
-        encoded = msgspec.json.encode(body)
-        if self._conditional:
-            return self._storage.put(self._key, encoded, if_match=etag)
-        found = self._storage.get(self._key)
-        if found is None or self._nonce(found) != mine.nonce:
-            return Refused()
-        return self._storage.put(self._key, encoded)
+    def _replace(self, body: LockBody, etag: str) -> Written | Refused:
+        """Put ``body`` where the lock with ``etag``, one's own, still is."""
+        return put_on_condition(self._storage, self._key, msgspec.json.encode(body), etag=etag)
 
-    def _nonce(self, stored: Stored) -> str:
-        return parse_lock(stored.body, key=self._key).nonce
+    def _is_own(self, body: LockBody, nonces: set[str]) -> bool:
+        """Read back, a lock is one's own by ``writer-id`` and by a nonce that this object wrote: two threads of one
+        writer may want the same lock."""
+        return body.writer_id == self._writer_id and body.nonce in nonces
 
     def _beat(self, done: threading.Event) -> None:
         while not done.wait(self._settings.refresh):

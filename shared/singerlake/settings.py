@@ -58,6 +58,14 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
     "s3_path_style": setting(
         "boolean", "Path-style addressing", "Put the bucket into the path instead of the host name."
     ),
+    "s3_probe_max_wait_seconds": setting(
+        "integer",
+        "Probe wait",
+        "How long a writer asks again where the answers of storage do not show whether it honours conditional writes. "
+        "Then, and with 0 at once, it stops before it writes.",
+        default=60,
+        minimum=0,
+    ),
 }
 """The settings of lakes on S3, name -> JSON Schema."""
 
@@ -110,14 +118,21 @@ class StoreSettings:
 def store_settings(config: Mapping[str, Any]) -> StoreSettings:
     """What ``config`` says of manifest stores; settings that are unset, null or empty keep their defaults."""
     chosen: dict[str, Any] = {name: config[name] for name in STORE_SETTINGS if config.get(name) not in (None, "")}
-    if isinstance(chosen.get("merge_stale_seconds"), str):
-        chosen["merge_stale_seconds"] = _whole(chosen["merge_stale_seconds"], "merge_stale_seconds")
-    return StoreSettings(**chosen)
+    return StoreSettings(**_with_numbers(chosen, STORE_SETTINGS))
 
 
-def _whole(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise SettingError(f"{name} is not a whole number above 0", hint=f"set {name} to one", value=text)
+def _with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """``config`` with whole numbers where the environment or Spark gave their digits. Raises ``SettingError``."""
+    numbers = {name: keys.get("minimum", 0) for name, keys in described.items() if "integer" in keys["type"]}
+    return {
+        name: _whole(value, name, numbers[name]) if name in numbers and isinstance(value, str) else value
+        for name, value in config.items()
+    }
+
+
+def _whole(text: str, name: str, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise SettingError(f"{name} is not a whole number of {least} or more", hint=f"set {name} to one", value=text)
     return int(text)
 
 
@@ -152,6 +167,7 @@ _FIELDS = {
     "s3_endpoint_url": "endpoint_url",
     "s3_kms_key_id": "kms_key_id",
     "s3_path_style": "path_style",
+    "s3_probe_max_wait_seconds": "probe_max_wait",
 }
 
 
@@ -159,5 +175,5 @@ def s3_settings(config: Mapping[str, Any]) -> S3Settings:
     """What ``config`` says of S3; settings that are unset, null or empty keep their defaults."""
     from singerlake.storage.s3 import S3Settings
 
-    chosen = {field: config[name] for name, field in _FIELDS.items() if config.get(name) not in (None, "")}
-    return S3Settings(**chosen)
+    given = _with_numbers(config, S3_SETTINGS)
+    return S3Settings(**{field: given[name] for name, field in _FIELDS.items() if given.get(name) not in (None, "")})

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from tests.model.explorer import Explored, Model, explore
+from tests.model.lockfile_store import Lockfile
 from tests.model.log_store import LogStore
 from tests.model.settle import Settle
 from tests.model.settle_times import SettleTimes
@@ -22,6 +23,8 @@ class Case:
 
 
 KEPT = (
+    Case("lockfile: 3 writers of 1 commit, 3 faults of the network", Lockfile(writers=3, faults=3)),
+    Case("lockfile: 2 writers of 2 commits, 4 faults of the network", Lockfile(commits=2, faults=4)),
     Case("log: 2 writers give birth, 1 trim", LogStore(writers=2, trims=1, born=False)),
     Case("log: 3 writers, 2 appends without an answer, publishing", LogStore(writers=3, lost=2, publishes=True)),
     Case("log: 3 writers, 1 trim", LogStore(writers=3, trims=1)),
@@ -62,6 +65,11 @@ KEPT = (
 """Explored to the last state."""
 
 FAULTY = (
+    Case(
+        "lockfile: a writer that was fooled looks, writes without a condition and reads back",
+        Lockfile(fooled=1),
+        r"o0 b1 was shown, and now it is o0 a1",
+    ),
     Case(
         "log: no look at the floor after an append",
         LogStore(writers=2, trims=1, floor_after_append=False),

@@ -66,6 +66,8 @@ def _append_to(
         fewer = state.lost - 1
         if free:
             yield f"{label}: done, no answer", with_actor(kept._replace(lost=fewer), place, unknown)
+            # A balancer sent it twice, and passes on the second answer.
+            yield f"{label}: done, and refused", with_actor(kept._replace(lost=fewer), place, refused)
         yield f"{label}: not done, no answer", with_actor(state._replace(lost=fewer), place, unknown)
         flying = state._replace(lost=fewer, flying=(number, record))
         yield f"{label}: no answer yet", with_actor(flying, place, unknown)

@@ -15,7 +15,9 @@ DOCUMENT = Path(__file__).parents[2] / "shared" / "docs" / "model.md"
 
 
 def lines() -> list[str]:
-    return [line for line in DOCUMENT.read_text().splitlines() if line.startswith(("| log:", "| merge:"))]
+    return [
+        line for line in DOCUMENT.read_text().splitlines() if line.startswith(("| lockfile:", "| log:", "| merge:"))
+    ]
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)

@@ -164,6 +164,8 @@ class SimulatedDynamo:
         self._world.step(Step("write", what, True))
         if fate is Fate.TWICE:
             self._world.later(f"{what} again", _answered(effect))
+        if fate is Fate.DUPLICATED:
+            answer = effect()
         if fate is Fate.REPLY_LOST:
             raise ReadTimeoutError(endpoint_url="simulated")
         if fate is Fate.REFUSED:

@@ -19,10 +19,11 @@ class Fate(Enum):
     LATE = "takes effect when its caller has given it up"
     REFUSED = "takes effect, and is answered 412 by its own second try"
     TWICE = "goes well; an earlier try that was given up lands later"
+    DUPLICATED = "takes effect; a balancer sends it again and passes on the second answer"
 
 
 _OF_READS = (Fate.UNAVAILABLE,)
-_OF_WRITES = (Fate.UNAVAILABLE, Fate.REPLY_LOST, Fate.LATE, Fate.NEVER, Fate.REFUSED, Fate.TWICE)
+_OF_WRITES = (Fate.UNAVAILABLE, Fate.REPLY_LOST, Fate.LATE, Fate.NEVER, Fate.REFUSED, Fate.TWICE, Fate.DUPLICATED)
 _READS = frozenset(("get", "head", "list", "list_folder", "read_range", "beginning", "open", "read"))
 _STALLS = (1.0, 4.0, 15.0, 45.0, 300.0, 4000.0)
 _OUTAGES = (0.5, 5.0, 60.0)

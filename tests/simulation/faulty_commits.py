@@ -46,11 +46,31 @@ class LockAlone(LockfileStore):
         return Loaded(after, outcome.etag)
 
 
+class Fooled(LockfileStore):
+    """Was answered 412 by a balancer for writes that took effect, and takes the storage for one that ignores
+    conditions: it looks, writes without condition and reads back, behind the stream's own lock."""
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
+        after = apply(base.manifest, transaction)
+        if isinstance(after, Conflict):
+            return after
+        before = self.catch_up(base)
+        if before is None or before.manifest.transaction != base.manifest.transaction:
+            return Outdated()
+        self._storage.put(self._key, to_json(after))
+        found = self.load()
+        return found if found and found.manifest.transaction == after.transaction else Outdated()
+
+
 class BlindHeartbeat(Lock):
     """Refreshes the lock whoever has it by now."""
 
-    def _replace(self, mine: LockBody, body: LockBody, etag: str) -> Written | Refused:
-        del mine, etag
+    def _replace(self, body: LockBody, etag: str) -> Written | Refused:
+        del etag
         return self._storage.put(self._key, msgspec.json.encode(body))
 
 
@@ -117,6 +137,11 @@ def _unguarded(world: World) -> Watches:
     )
 
 
+def _some_fooled(world: World, process: Process) -> LockfileStore:
+    del process
+    return (LockfileStore if world.choices.below(3) else Fooled)(world.storage, TAP, STREAM)
+
+
 def _lock_alone(world: World, process: Process) -> LockAlone:
     del process
     return LockAlone(world.storage, TAP, STREAM)
@@ -125,6 +150,7 @@ def _lock_alone(world: World, process: Process) -> LockAlone:
 _LOCKFILE, _LOG = KINDS["lockfile"], KINDS["log"]
 COMMITS = (
     Kind("lock-alone", _lock_alone, _unguarded, conditions=False),
+    replace(_LOCKFILE, name="fooled", store_of=_some_fooled),
     replace(_LOCKFILE, name="blind-heartbeat", patched=partial(_with_lock, BlindHeartbeat)),
     replace(_LOCKFILE, name="blind-release", patched=partial(_with_lock, BlindRelease)),
     replace(_LOCKFILE, name="hasty", writer_job=Hasty),

@@ -12,13 +12,16 @@ from typing import Any, Protocol, TypeVar, cast
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import StorageUnavailable, UnknownOutcome
 from singerlake.storage.memory import MemoryStorage, Step
-from singerlake.storage.port import Entry, Part, Refused, Stored, Written
+from singerlake.storage.port import Capabilities, Entry, Part, Refused, Stored, Written
+from singerlake.storage.probe import Attempt, in_turn, prove
 from tests.simulation.faults import Fate
 
 Answer = TypeVar("Answer")
 
 PAGE = 3
 """Objects in a page of a listing. Real ones have 1,000; what counts is that others write between two pages."""
+PROBE_MAX_WAIT = 10.0
+_RACERS = 3
 
 
 class Weather(Protocol):
@@ -37,6 +40,12 @@ class Weather(Protocol):
     def changed(self, key: str, before: Stored | None, after: Stored | None) -> None:
         """Called at each effect, when it has happened."""
         ...
+
+    def probes(self) -> Clock | None:
+        """The clock of the process that calls, where it is to find out by itself what storage honours."""
+        ...
+
+    def fail(self, what: str) -> None: ...
 
 
 class _Watched(dict[str, Stored]):
@@ -74,6 +83,7 @@ class SimulatedStorage(MemoryStorage):
         )
         self._weather = weather
         self._objects = _Watched(weather.changed)
+        self._proved: dict[Clock, Capabilities] = {}
 
     def as_it_is(self, key: str) -> Stored | None:
         """An object, seen by nobody who takes part."""
@@ -82,6 +92,19 @@ class SimulatedStorage(MemoryStorage):
     def keys(self) -> list[str]:
         """All keys, likewise."""
         return list(self._objects)
+
+    def capabilities(self) -> Capabilities:
+        """What the product's probe makes of the answers that a process gets, once for each; others believe what is
+        so."""
+        told = super().capabilities()
+        clock = self._weather.probes() if told.conditional_put else None
+        if clock is None:
+            return told
+        if clock not in self._proved:
+            self._proved[clock] = prove(self, clock=clock, ids=self._ids, max_wait=PROBE_MAX_WAIT, race=_few_in_turn)
+            if not self._proved[clock].conditional_put:
+                self._weather.fail("the probe takes a storage for one that ignores conditions, which it does not")
+        return self._proved[clock]
 
     def get(self, key: str) -> Stored | None:
         return self._read("get", key, partial(super().get, key))
@@ -141,6 +164,8 @@ class SimulatedStorage(MemoryStorage):
             self.hook(Step(operation, key, True))
             raise UnknownOutcome("no answer came", key=key)
         answer = send()
+        if fate is Fate.DUPLICATED:
+            answer = send()
         self._weather.note(f"{operation} {key}: {answer if isinstance(answer, bool) else type(answer).__name__}")
         if fate is Fate.REPLY_LOST:
             raise UnknownOutcome("the reply was lost", key=key)
@@ -154,6 +179,10 @@ class SimulatedStorage(MemoryStorage):
         if fate is Fate.UNAVAILABLE:
             self.hook(Step(operation, key, False))
             raise StorageUnavailable("storage could not answer", key=key)
+
+
+def _few_in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
+    return in_turn(attempt, bodies[:_RACERS])
 
 
 class Spooled:

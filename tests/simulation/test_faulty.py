@@ -21,8 +21,11 @@ from tests.simulation.shrink import shrunk
 from tests.simulation.world import World
 
 SEEDS = 1200
+BEGINS = {"impatient": 3800}
+"""The seed from which on a hole is looked for that few runs meet; 0 for all others."""
 BREAKS = {
     "lock-alone": "manifest.json went from|acknowledged files are in the state no more|without",
+    "fooled": "acknowledged files are in the state no more|manifest.json went from|never was|another state",
     "blind-heartbeat": "overwrote the lock of",
     "blind-release": "deleted the lock of",
     "hasty": "one batch of one run is listed as two files",
@@ -45,11 +48,12 @@ BREAKS = {
 
 def first_violation(name: str, pattern: str) -> tuple[int, str]:
     """The first seed that breaks the promise that ``pattern`` names, and how."""
-    for seed in range(SEEDS):
+    begins = BEGINS.get(name, 0)
+    for seed in range(begins, begins + SEEDS):
         violation = simulate(FAULTY[name], seed).violation
         if violation is not None and re.search(pattern, violation):
             return seed, violation
-    raise AssertionError(f"none of {SEEDS} runs of {name} breaks {pattern!r}")
+    raise AssertionError(f"none of {SEEDS} runs from {begins} on of {name} breaks {pattern!r}")
 
 
 @pytest.mark.parametrize("name", FAULTY)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from singerlake.clock import IdSource
+from singerlake.clock import Clock, IdSource
 from singerlake.errors import TryAgainLater, UnknownOutcome
 from singerlake.format import layout
 from singerlake.lock import LockSettings
@@ -96,6 +96,7 @@ class World:
         self.unfinished: set[Job] = set()
         self.transient: tuple[type[Exception], ...] = TRANSIENT
         self._by = ""
+        self._probing: dict[Process, bool] = {}
         self._restarts: Counter[Job] = Counter()
 
     def fail(self, what: str) -> None:
@@ -104,6 +105,15 @@ class World:
             self.violation = what
             self.note(f"VIOLATION: {what}")
         raise Violated(what)
+
+    def probes(self) -> Clock | None:
+        thread = running()
+        if thread is None:
+            return None
+        process = thread.process
+        if process not in self._probing:
+            self._probing[process] = not self.choices.below(4)
+        return process.clock if self._probing[process] else None
 
     def note(self, text: str) -> None:
         """A line of the trace."""

@@ -1,17 +1,26 @@
-"""The probe tells the truth about every way in which a store may treat conditions."""
+"""The probe tells the truth about every way in which a storage may treat conditions, and no more than it was shown."""
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import AccessDenied, StorageUnavailable
+from singerlake.errors import AccessDenied, ConditionsUnproven, StorageUnavailable, UnknownOutcome
 from singerlake.storage.memory import MemoryStorage, Step
-from singerlake.storage.port import Capabilities, Refused, Written
-from singerlake.storage.probe import PROBE_PREFIX, RACERS, probe
+from singerlake.storage.port import Capabilities, Refused, Storage, Written
+from singerlake.storage.probe import PROBE_PREFIX, RACERS, at_once, in_turn, probe, prove
+from tests.fakes import FakeClock, counting_ids
+
+HONEST = Capabilities(conditional_put=True, conditional_delete=True)
+WRITES = 2 * RACERS + 4
+"""Writes of a probe before those that are about DELETE."""
 
 
 class AdjustableClock(SystemClock):
@@ -43,25 +52,139 @@ class NoDelete(MemoryStorage):
         raise AccessDenied("no delete", key=key)
 
 
+class Network(MemoryStorage):
+    """A storage behind a network: what becomes of the write of each number, counted from 0.
+
+    ``twice``: a balancer sends it a second time and passes on the second answer. ``lost``: it takes effect, its reply
+    is lost. ``never``: it is lost on its way. ``late``: its reply is lost, it takes effect after the next write.
+    """
+
+    def __init__(self, faults: Mapping[int, str], *, ignore_conditions: bool = False) -> None:
+        super().__init__(clock=FakeClock(), ids=counting_ids(), ignore_conditions=ignore_conditions)
+        self._faults = faults
+        self._numbers = itertools.count()
+        self._late: list[tuple[str, bytes, bool, str | None]] = []
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        fault = self._faults.get(next(self._numbers))
+        late, self._late = self._late, []
+        if fault == "late":
+            self._late.append((key, body, if_absent, if_match))
+        if fault in ("twice", "lost"):
+            super().put(key, body, if_absent=if_absent, if_match=if_match)
+        if fault in ("lost", "never", "late"):
+            raise UnknownOutcome("no answer came", key=key)
+        answer = super().put(key, body, if_absent=if_absent, if_match=if_match)
+        for its_key, its_body, its_absent, its_match in late:
+            super().put(its_key, its_body, if_absent=its_absent, if_match=its_match)
+        return answer
+
+
+FAULTS = ("twice", "lost", "never", "late")
+
+
+def seen_of(storage: Storage) -> Capabilities | None:
+    return probe(storage, clock=SystemClock(), ids=random_id)
+
+
+def asked(storage: Storage) -> Capabilities | None:
+    """One round, a racer after the other, so that each write has its number."""
+    return probe(storage, clock=FakeClock(), ids=counting_ids(), race=in_turn)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, Capabilities(conditional_put=True, conditional_delete=True)),
+        ({}, HONEST),
         ({"ignore_delete_conditions": True}, Capabilities(conditional_put=True, conditional_delete=False)),
         ({"ignore_conditions": True}, Capabilities(conditional_put=False, conditional_delete=False)),
+        (
+            {"refuse_conditions": True},
+            Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False),
+        ),
     ],
 )
-def test_the_probe_finds_what_the_store_declares_and_leaves_nothing(
+def test_the_probe_finds_what_the_storage_declares_and_leaves_nothing(
     options: dict[str, bool], expected: Capabilities
 ) -> None:
     storage = MemoryStorage(clock=SystemClock(), ids=random_id, **options)
     assert storage.capabilities() == expected
-    assert probe(storage) == expected
+    assert seen_of(storage) == expected
     assert list(storage.list("")) == []
 
 
-def test_a_store_that_checks_and_then_acts_is_found_out_by_the_race() -> None:
-    assert probe(CheckThenAct()).conditional_put is False
+def test_a_storage_that_checks_and_then_acts_is_found_out_by_the_race() -> None:
+    seen = seen_of(CheckThenAct())
+    assert seen is not None
+    assert seen.conditional_put is False
+
+
+def _few_faults() -> Iterator[dict[int, str]]:
+    for count in (1, 2):
+        for places in itertools.combinations(range(WRITES), count):
+            for kinds in itertools.product(FAULTS, repeat=count):
+                yield dict(zip(places, kinds, strict=True))
+
+
+def test_no_two_faults_make_an_honest_storage_one_that_ignores_conditions() -> None:
+    verdicts = [asked(Network(faults)) for faults in _few_faults()]
+    assert all(seen is None or seen.conditional_put for seen in verdicts)
+    assert None in verdicts
+
+
+def test_no_two_faults_make_a_storage_that_ignores_conditions_an_honest_one() -> None:
+    verdicts = [asked(Network(faults, ignore_conditions=True)) for faults in _few_faults()]
+    assert not any(seen is not None and seen.conditional_put for seen in verdicts)
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(st.integers(0, 3 * WRITES), st.sampled_from(FAULTS)))
+def test_no_faults_at_all_make_an_honest_storage_one_that_ignores_conditions(faults: dict[int, str]) -> None:
+    seen = asked(Network(faults))
+    assert seen is None or seen.conditional_put
+
+
+def test_a_balancer_that_sends_the_winner_s_request_twice_is_asked_again() -> None:
+    """The race then has no winner, which is no proof of anything."""
+    storage, clock = Network({0: "twice"}), FakeClock()
+    assert asked(Network({0: "twice"})) is None
+    assert prove(storage, clock=clock, ids=counting_ids(), max_wait=60, race=in_turn) == HONEST
+    assert 0 < clock.seconds < 1
+    assert list(storage.list("")) == []
+
+
+def test_where_nothing_can_be_proved_it_waits_as_long_as_it_was_told_and_then_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    always = dict.fromkeys(range(100_000), "twice")
+    for wait in (0, 60):
+        clock = FakeClock()
+        with pytest.raises(ConditionsUnproven, match=r"s3_probe_max_wait_seconds.*nothing was written"):
+            prove(Network(always), clock=clock, ids=counting_ids(), max_wait=wait, race=in_turn)
+        assert wait <= clock.seconds < wait + 6
+    assert caplog.text.count("does not show whether it honours conditional writes") == 1
+
+
+def test_what_a_round_saw_that_took_too_long_is_not_believed() -> None:
+    """Another probe may have taken over its objects meanwhile, and removed them."""
+    clock = FakeClock()
+    storage = MemoryStorage(clock=clock, ids=counting_ids(), ignore_conditions=True)
+
+    def sleep(step: Step) -> None:
+        if step.operation == "get":
+            clock.seconds += 301
+
+    storage.hook = sleep
+    assert probe(storage, clock=clock, ids=counting_ids(), race=in_turn) is None
+
+
+def test_both_ways_to_race_tell_who_won() -> None:
+    for race in (at_once, in_turn):
+        storage = MemoryStorage(clock=SystemClock(), ids=random_id)
+        told = race(lambda body, to=storage: to.put("a", body, if_absent=True), [b"%d" % n for n in range(RACERS)])
+        stored = storage.get("a")
+        assert stored is not None
+        assert told == [stored.body]
 
 
 def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:
@@ -69,13 +192,13 @@ def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:
     storage = NoDelete(clock=clock, ids=random_id)
     counts = []
     for _ in range(12):
-        assert probe(storage) == Capabilities(conditional_put=True, conditional_delete=False)
+        assert seen_of(storage) == Capabilities(conditional_put=True, conditional_delete=False)
         clock.moment += timedelta(hours=5)
         counts.append(len(list(storage.list(PROBE_PREFIX))))
     assert counts[-1] == counts[2]
 
 
-def test_a_store_that_does_not_answer_is_an_error_and_not_a_capability() -> None:
+def test_a_storage_that_does_not_answer_is_an_error_and_not_a_capability() -> None:
     storage = MemoryStorage(clock=SystemClock(), ids=random_id)
 
     def fault(step: Step) -> None:
@@ -84,4 +207,4 @@ def test_a_store_that_does_not_answer_is_an_error_and_not_a_capability() -> None
 
     storage.hook = fault
     with pytest.raises(StorageUnavailable):
-        probe(storage)
+        seen_of(storage)

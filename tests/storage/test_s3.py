@@ -229,9 +229,59 @@ class TestStoresThatBreakTheRules:
         self, s3: S3Server, storage: S3Storage
     ) -> None:
         s3.fail("PUT,DELETE", status=501, code="NotImplemented", times=ALWAYS, conditional_only=True)
-        assert storage.capabilities() == Capabilities(conditional_put=False, conditional_delete=False)
+        assert storage.capabilities() == Capabilities(
+            conditional_put=False, conditional_delete=False, takes_conditions=False
+        )
         with pytest.raises(errors.SettingError, match="does not know"):
             storage.put("a", b"1", if_absent=True)
+
+    def test_that_a_store_ignores_conditions_is_proved_again_once_it_refuses_one(
+        self, s3: S3Server, storage: S3Storage
+    ) -> None:
+        s3.ignore_conditions()
+        assert not storage.capabilities().conditional_put
+        s3.calm()
+        assert not storage.capabilities().conditional_put
+        assert s3.requests() == []
+        storage.put("a", b"1")
+        assert isinstance(storage.put("a", b"2", if_absent=True), Refused)
+        assert storage.capabilities() == Capabilities(conditional_put=True, conditional_delete=True)
+
+    def test_that_a_store_ignores_conditions_is_proved_again_after_a_while(
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock
+    ) -> None:
+        s3.ignore_conditions()
+        assert not storage.capabilities().conditional_put
+        s3.calm()
+        clock.sleep(60)
+        assert storage.capabilities().conditional_put
+
+    def test_a_store_that_honoured_conditions_is_believed_until_the_contrary_is_proved(
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock
+    ) -> None:
+        assert storage.capabilities().conditional_put
+        clock.sleep(3600)
+        s3.requests()
+        s3.fail("PUT", status=412, code="PreconditionFailed", times=ALWAYS, conditional_only=True)
+        assert storage.capabilities().conditional_put
+        assert s3.requests() != []
+        s3.calm()
+        s3.ignore_conditions()
+        clock.sleep(3600)
+        assert not storage.capabilities().conditional_put
+
+    def test_a_store_that_refuses_everything_is_asked_until_the_setting_s_time_is_over(
+        self, s3: S3Server, make: Make, clock: PatientlessClock
+    ) -> None:
+        s3.fail("PUT", status=412, code="PreconditionFailed", times=ALWAYS, conditional_only=True)
+        with pytest.raises(errors.ConditionsUnproven, match="s3_probe_max_wait_seconds"):
+            make(probe_max_wait=30).capabilities()
+        assert 30 <= clock.monotonic() < 40
+
+    def test_a_delete_refused_since_it_had_happened_is_done(self, s3: S3Server, storage: S3Storage) -> None:
+        etag = written(storage.put("a", b"1"))
+        s3.fail("DELETE", status=412, code="PreconditionFailed", after=True)
+        assert storage.delete("a", if_match=etag)
 
     def test_a_store_that_wants_bare_etags_gets_them(self, s3: S3Server, storage: S3Storage) -> None:
         s3.refuse_quoted_etags()

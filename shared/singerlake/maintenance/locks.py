@@ -12,6 +12,7 @@ from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObject
 from singerlake.format import layout
 from singerlake.lock import LockBody, parse_lock
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
 
 
@@ -61,4 +62,4 @@ def break_lock(storage: Storage, held: Held, *, clock: Clock, ids: IdSource) -> 
     now = timestamp(clock.now())
     before = held.body or LockBody(writer_id="unknown", acquired=now, refreshed=now, nonce=ids())
     gone = msgspec.structs.replace(before, released=now, nonce=ids())
-    return not isinstance(storage.put(held.key, msgspec.json.encode(gone), if_match=held.etag), Refused)
+    return not isinstance(put_on_condition(storage, held.key, msgspec.json.encode(gone), etag=held.etag), Refused)

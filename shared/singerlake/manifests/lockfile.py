@@ -16,14 +16,15 @@ from singerlake.format.transactions import Transaction
 from singerlake.manifests.at_hand import note, read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
 logger = logging.getLogger(__name__)
 
 
 class LockfileStore:
-    """Manifest store over one object. Where storage honours no conditions it is best effort: one writer at a time,
-    kept apart by the locks alone, which each object of this class says once."""
+    """Manifest store over one object. Where storage was seen to ignore conditions it is best effort: one writer at a
+    time, kept apart by the locks alone, which each object of this class says once."""
 
     kind = "lockfile"
     abilities = Abilities(locks=True)
@@ -62,13 +63,11 @@ class LockfileStore:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
         note(manifest)
         there = self._storage.head(self._key)
-        if self.exclusive:
-            self._storage.put(self._key, to_json(manifest))
-        elif there is None:
-            self._storage.put(self._key, to_json(manifest), if_absent=True)
+        if there is None:
+            put_on_condition(self._storage, self._key, to_json(manifest), etag=None)
         elif self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
-            self._storage.put(self._key, to_json(manifest), if_match=there.etag)
+            put_on_condition(self._storage, self._key, to_json(manifest), etag=there.etag)
         loaded = self.load()
         if loaded is None:
             raise UnknownOutcome(
@@ -89,14 +88,18 @@ class LockfileStore:
         return Loaded(msgspec.structs.replace(base.manifest, closed=found.store), stored.etag)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        """Replace the manifest, on condition that it is still ``base``."""
+        """Replace the manifest, on condition that it is still ``base``. Where conditions were seen to be ignored it is
+        read back, since another writer's may have come on top."""
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
+        outcome = put_on_condition(self._storage, self._key, to_json(after), etag=base.mark)
+        if isinstance(outcome, Refused):
+            return Outdated()
         if self.exclusive:
-            return self._overwrite(base, after)
-        outcome = self._storage.put(self._key, to_json(after), if_match=base.mark)
-        return Outdated() if isinstance(outcome, Refused) else Loaded(after, outcome.etag)
+            found = self.load()
+            return found if found and found.manifest.transaction == after.transaction else Outdated()
+        return Loaded(after, outcome.etag)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """Not needed: every commit is answered at once."""
@@ -108,14 +111,3 @@ class LockfileStore:
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Nothing to remove: there is no log."""
         return Trimmed(floor=-1, transactions=0, keys=0)
-
-    def _overwrite(self, base: Loaded, after: Manifest) -> Loaded | Outdated:
-        """Without conditions: look, write, read back. Others are kept away by the stream's own lock, not by this."""
-        before = self.catch_up(base)
-        if before is None or before.manifest.closed or before.manifest.transaction != base.manifest.transaction:
-            return Outdated()
-        self._storage.put(self._key, to_json(after))
-        found = self.load()
-        if found is None or found.manifest.transaction != after.transaction:
-            return Outdated()
-        return found

@@ -97,7 +97,7 @@ class SettleLog:
         if self.get(number) is not None or self._clock.monotonic() - looked > self._settings.longest:
             return False
         sent = self._clock.monotonic()
-        self._storage.put(self._key(number), body)
+        self._storage.put(self._key(number), body, if_absent=self._storage.capabilities().takes_conditions)
         if self._clock.monotonic() - looked > self._settings.longest:
             logger.warning(
                 "%s took so long to write that it may have replaced a record that others have read already; run "

@@ -69,7 +69,7 @@ class EntryWriter:
     def _put(self, key: EntryKey, body: bytes) -> bool:
         """Whether what is now under ``key`` counts. What a lost reply did not say, storage does."""
         place = self._entries.key(key.name)
-        conditional = self._storage.capabilities().conditional_put
+        conditional = self._storage.capabilities().takes_conditions
         unknown: UnknownOutcome | None = None
         sent = self._clock.monotonic()
         try:

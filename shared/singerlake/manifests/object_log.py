@@ -18,6 +18,7 @@ from singerlake.format.ready import ready
 from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
 
 _FEW = 32
@@ -102,7 +103,7 @@ class ObjectLog:
 
     def snapshot(self, manifest: Manifest) -> None:
         key = self._log + layout.log_snapshot_name(manifest.transaction.number)
-        self._storage.put(key, to_json(manifest), if_absent=True)
+        put_on_condition(self._storage, key, to_json(manifest), etag=None)
         there = self._read(key)
         if there is None and self._superseded(manifest.transaction.number):
             return
@@ -123,10 +124,7 @@ class ObjectLog:
                 return
             body = encode(Floor(floor=number, snapshot=snapshot, nonce=self._ids()))
             key = self._log + layout.LOG_FLOOR
-            if found is None:
-                self._storage.put(key, body, if_absent=True)
-            else:
-                self._storage.put(key, body, if_match=found[1].etag)
+            put_on_condition(self._storage, key, body, etag=found[1].etag if found else None)
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Records and snapshots that the floor covers, the snapshot that it names excepted."""

@@ -14,6 +14,7 @@ from singerlake.format.manifest import check_own, to_json
 from singerlake.format.model import Manifest, Position
 from singerlake.format.ready import ready
 from singerlake.manifests.at_hand import read_manifest
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Written
 
 BEHIND = timedelta(hours=1)
@@ -64,19 +65,12 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
     Raises ``ForeignManifest`` where another tap's, stream's or store's manifest is there, ``CorruptObject``,
     ``UnsupportedFormat``, ``TooManyConflicts``.
     """
-    conditional = storage.capabilities().conditional_put
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
     for _ in range(_ATTEMPTS):
         there = _there(storage, key, manifest, large=large)
         if there is not None and there.number >= manifest.transaction.number:
             return
-        if not conditional:
-            storage.put(key, to_json(manifest))
-            return
-        if there is None:
-            outcome = storage.put(key, to_json(manifest), if_absent=True)
-        else:
-            outcome = storage.put(key, to_json(manifest), if_match=there.etag)
+        outcome = put_on_condition(storage, key, to_json(manifest), etag=there.etag if there else None)
         if isinstance(outcome, Written):
             return
     raise TooManyConflicts(

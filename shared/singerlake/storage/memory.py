@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import CorruptObject, MissingFile
+from singerlake.errors import ConditionNotSupported, CorruptObject, MissingFile
 from singerlake.storage.keys import check_conditions, check_key, check_prefix, ends_early
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 
@@ -41,7 +41,8 @@ class MemoryStorage:
     """A ``Storage`` that is linearizable and safe to share between threads; ``last_modified`` is the clock's.
 
     ``ignore_conditions`` imitates a store that answers success to every condition, ``ignore_delete_conditions`` one
-    that does so for DELETE alone. ``capabilities`` tells the truth about both.
+    that does so for DELETE alone, ``refuse_conditions`` one that answers 501 to every condition. ``capabilities`` tells
+    the truth about them.
     """
 
     def __init__(
@@ -51,13 +52,15 @@ class MemoryStorage:
         ids: IdSource,
         ignore_conditions: bool = False,
         ignore_delete_conditions: bool = False,
+        refuse_conditions: bool = False,
         hook: Hook = _no_hook,
     ) -> None:
         self.hook = hook
         self._clock = clock
         self._ids = ids
-        self._conditional_put = not ignore_conditions
-        self._conditional_delete = not (ignore_conditions or ignore_delete_conditions)
+        self._takes_conditions = not refuse_conditions
+        self._conditional_put = not (ignore_conditions or refuse_conditions)
+        self._conditional_delete = self._conditional_put and not ignore_delete_conditions
         self._url = f"memory://{ids()}"
         self._lock = threading.Lock()
         self._objects: dict[str, Stored] = {}
@@ -71,7 +74,11 @@ class MemoryStorage:
         return True
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(conditional_put=self._conditional_put, conditional_delete=self._conditional_delete)
+        return Capabilities(
+            conditional_put=self._conditional_put,
+            conditional_delete=self._conditional_delete,
+            takes_conditions=self._takes_conditions,
+        )
 
     def get(self, key: str) -> Stored | None:
         check_key(key)
@@ -92,6 +99,7 @@ class MemoryStorage:
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_key(key)
         check_conditions(if_absent, if_match)
+        self._check_taken(key, if_absent or if_match is not None)
         self.hook(Step("put", key, False))
         with self._lock:
             present = self._objects.get(key)
@@ -186,6 +194,7 @@ class MemoryStorage:
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         check_key(key)
+        self._check_taken(key, if_match is not None)
         self.hook(Step("delete", key, False))
         with self._lock:
             present = self._objects.get(key)
@@ -198,6 +207,10 @@ class MemoryStorage:
     def delete_all(self, keys: Sequence[str]) -> None:
         for key in keys:
             self.delete(key)
+
+    def _check_taken(self, key: str, conditional: bool) -> None:
+        if conditional and not self._takes_conditions:
+            raise ConditionNotSupported("storage does not know this request", key=key)
 
     def _store(self, key: str, body: bytes) -> Stored:
         stored = Stored(body=bytes(body), etag=self._ids(), last_modified=self._clock.now())

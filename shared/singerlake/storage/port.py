@@ -58,11 +58,13 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe saw this storage honour. ``conditional_put``: both if_absent and if_match, with one winner under
-    a race. ``conditional_delete``: a DELETE with a wrong ETag leaves the object alone."""
+    """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
+    under a race; False where a write succeeded that its condition excludes. ``conditional_delete``: a DELETE with a
+    wrong ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to a conditional request."""
 
     conditional_put: bool
     conditional_delete: bool
+    takes_conditions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,9 @@ class Storage(Protocol):
         ...
 
     def capabilities(self) -> Capabilities:
-        """Measured by a probe, once per endpoint and bucket in a process; writes and removes a few objects under
-        ``_singerlake_probe/`` where nothing is known yet."""
+        """Proved by a probe, for each endpoint and bucket in a process, and proved again after a while. Writes and
+        removes a few objects under ``_singerlake_probe/``, so that only writers may ask. Raises ``ConditionsUnproven``
+        where the answers prove nothing."""
         ...
 
     def get(self, key: str) -> Stored | None:

@@ -1,37 +1,113 @@
-"""Finding out which conditions a storage honours, by asking it. A store that ignores them answers success."""
+"""Finding out which conditions a storage honours, by asking it.
+
+A storage that ignores conditions answers success to them. A balancer that sends a request again may answer 412 to a
+write that took effect. So only a success that its condition excludes shows that conditions are ignored; a refusal of
+the probe's own write shows nothing, and the probe asks again.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from enum import Enum
 
-from singerlake.clock import IdSource, random_id
-from singerlake.errors import AccessDenied, ConditionNotSupported, StorageUnavailable
-from singerlake.storage.port import Capabilities, Refused, Storage, Written
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import (
+    AccessDenied,
+    ConditionNotSupported,
+    ConditionsUnproven,
+    StorageUnavailable,
+    UnknownOutcome,
+)
+from singerlake.storage.port import Capabilities, Refused, Storage, Stored, Written
+
+logger = logging.getLogger(__name__)
 
 PROBE_PREFIX = "_singerlake_probe/"
 RACERS = 8
-"""Requests let go at once at one key: enough for a check-then-act store to show more than one winner."""
+"""Requests sent at once to one key: enough for a storage that checks first and writes later to show two winners."""
 _LEFT_BEHIND = timedelta(hours=1)
+_LONGEST_ROUND = 600.0
+"""Seconds; what a slower round saw may be another probe's work, which takes over objects that are an hour old."""
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+
+Attempt = Callable[[bytes], Written | Refused]
+"""Writes the body that it is given, on the condition of the race."""
+Race = Callable[[Attempt, Sequence[bytes]], list[bytes]]
+"""Sends all bodies at once; gives those that were answered with success."""
 
 
-def probe(storage: Storage, *, ids: IdSource = random_id) -> Capabilities:
-    """What the storage honours, measured with two small objects under ``_singerlake_probe/``.
+class _Verdict(Enum):
+    HONOURED = "every condition was honoured"
+    IGNORED = "a write succeeded that its condition excludes"
+    NOTHING = "answers were lost, or the probe's own writes were refused"
 
-    They are removed where the credentials may delete. Where they may not, a later probe takes over what an earlier
-    one left, so that probes do not pile up; as two might take the same, only its good news counts.
+
+def at_once(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
+    """A ``Race`` in threads. Raises what an attempt raises, but for ``UnknownOutcome``, which is no success."""
+    barrier = threading.Barrier(len(bodies))
+
+    def run(body: bytes) -> bool:
+        barrier.wait()
+        return _won(attempt, body)
+
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        return [body for body, won in zip(bodies, pool.map(run, bodies), strict=True) if won]
+
+
+def in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
+    """A ``Race`` of one request after the other, for a simulation. Raises as ``at_once``."""
+    return [body for body in bodies if _won(attempt, body)]
+
+
+def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, race: Race = at_once) -> Capabilities:
+    """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing.
+
+    Raises ``ConditionsUnproven`` after that, and what storage raises.
     """
+    began, ceiling = clock.monotonic(), _FIRST_PAUSE
+    while (seen := probe(storage, clock=clock, ids=ids, race=race)) is None:
+        waited = clock.monotonic() - began
+        if waited >= max_wait:
+            raise ConditionsUnproven(
+                "the answers of storage do not show whether it honours conditional writes",
+                hint="run again when it answers reliably, or raise s3_probe_max_wait_seconds; nothing was written",
+                lake_root=storage.url,
+                s3_probe_max_wait_seconds=max_wait,
+            )
+        if ceiling == _FIRST_PAUSE:
+            logger.warning(
+                "%s does not show whether it honours conditional writes; asking again for up to %.0f s",
+                storage.url,
+                max_wait - waited,
+            )
+        clock.sleep(ceiling * clock.jitter())
+        ceiling = min(ceiling * 2, _LONGEST_PAUSE)
+    return seen
+
+
+def probe(storage: Storage, *, clock: Clock, ids: IdSource, race: Race = at_once) -> Capabilities | None:
+    """One round of questions, with two small objects under ``_singerlake_probe/``; None where the answers prove
+    nothing. Raises what storage raises.
+
+    The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
+    earlier one left, so that probes do not pile up. Two might take the same, so only its good news counts.
+    """
+    began = clock.monotonic()
     left = _left_behind(storage)
     if left is not None:
-        seen = _measure(storage, left, ids().encode(), winners=0)
-        if seen.conditional_put:
+        seen = _round(storage, left, ids().encode(), race, fresh=False)
+        if seen is not None and seen.conditional_put:
             return seen
-    return _measure(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), winners=1)
+    seen = _round(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), race, fresh=True)
+    return seen if clock.monotonic() - began <= _LONGEST_ROUND else None
 
 
-def storage_time(storage: Storage, *, ids: IdSource = random_id) -> datetime:
+def storage_time(storage: Storage, *, ids: IdSource) -> datetime:
     """What time it is on the storage's clock, by an object that is written to find out and removed again."""
     key = f"{PROBE_PREFIX}{ids()}"
     storage.put(key, ids().encode())
@@ -53,63 +129,75 @@ def _left_behind(storage: Storage) -> str | None:
     return None
 
 
-def _measure(storage: Storage, base: str, nonce: bytes, *, winners: int) -> Capabilities:
-    """``winners`` of the race to create: none where the objects are there already. The nonce makes all bodies, and
-    so all ETags, new."""
+def _round(storage: Storage, base: str, nonce: bytes, race: Race, *, fresh: bool) -> Capabilities | None:
+    """``fresh``: nothing is under ``base`` yet. The nonce makes all bodies, and so all ETags, new."""
     key, absent = f"{base}/present", f"{base}/absent"
     try:
-        put = _honours_put(storage, key, absent, nonce, winners)
-        return Capabilities(conditional_put=put, conditional_delete=_honours_delete(storage, key, nonce))
+        verdict = _judge_put(storage, key, absent, nonce, race, fresh=fresh)
+        if verdict is _Verdict.NOTHING:
+            return None
+        return Capabilities(
+            conditional_put=verdict is _Verdict.HONOURED, conditional_delete=_honours_delete(storage, key, nonce)
+        )
+    except ConditionNotSupported:
+        return Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
+    except UnknownOutcome:
+        return None
     finally:
         for each in (key, absent):
             _remove(storage, each)
 
 
-def _honours_put(storage: Storage, key: str, absent: str, nonce: bytes, winners: int) -> bool:
+def _judge_put(storage: Storage, key: str, absent: str, nonce: bytes, race: Race, *, fresh: bool) -> _Verdict:
+    bodies = [nonce + b" racer %d" % number for number in range(RACERS)]
+    told = race(lambda body: storage.put(key, body, if_absent=True), bodies)
+    first = storage.get(key)
+    judged = _judge_race(told, first) if fresh else _Verdict.NOTHING if told else _Verdict.HONOURED
+    if judged is not _Verdict.HONOURED or first is None:
+        return judged
+    if isinstance(storage.put(key, nonce + b" again", if_absent=True), Written):
+        return _Verdict.IGNORED
+    if isinstance(storage.put(key, nonce + b" next", if_match=first.etag), Refused):
+        return _Verdict.NOTHING
+    second = storage.get(key)
+    if second is None or second.etag == first.etag:
+        return _Verdict.NOTHING
+    if isinstance(storage.put(key, nonce + b" late", if_match=first.etag), Written):
+        return _Verdict.IGNORED
+    if isinstance(storage.put(absent, nonce + b" absent", if_match=first.etag), Written):
+        return _Verdict.IGNORED
+    told = race(lambda body: storage.put(key, body, if_match=second.etag), [body + b" more" for body in bodies])
+    return _judge_race(told, storage.get(key))
+
+
+def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
+    """Of writes that exclude each other, ``told`` were answered with success, and ``stored`` was there afterwards."""
+    if len(told) > 1 or (told and stored is not None and stored.body != told[0]):
+        return _Verdict.IGNORED
+    return _Verdict.HONOURED if told and stored is not None else _Verdict.NOTHING
+
+
+def _won(attempt: Attempt, body: bytes) -> bool:
     try:
-        if _race(lambda racer: storage.put(key, nonce + racer, if_absent=True)) != winners:
-            return False
-        if isinstance(storage.put(key, nonce + b" again", if_absent=True), Written):
-            return False
-        first = storage.get(key)
-        if first is None or isinstance(storage.put(key, nonce + b" next", if_match=first.etag), Refused):
-            return False
-        if isinstance(storage.put(key, nonce + b" late", if_match=first.etag), Written):
-            return False
-        if isinstance(storage.put(absent, nonce + b" absent", if_match=first.etag), Written):
-            return False
-        second = storage.get(key)
-        return second is not None and _race(lambda racer: storage.put(key, nonce + racer, if_match=second.etag)) == 1
-    except ConditionNotSupported:
+        return isinstance(attempt(body), Written)
+    except UnknownOutcome:
         return False
-
-
-def _race(attempt: Callable[[bytes], Written | Refused]) -> int:
-    """How many of the racers were told that they had won."""
-    barrier = threading.Barrier(RACERS)
-
-    def run(number: int) -> bool:
-        barrier.wait()
-        return isinstance(attempt(b" racer %d" % number), Written)
-
-    with ThreadPoolExecutor(RACERS) as pool:
-        return sum(pool.map(run, range(RACERS)))
 
 
 def _honours_delete(storage: Storage, key: str, nonce: bytes) -> bool:
     """Whether a DELETE under the ETag of an earlier body leaves the object alone."""
-    old = storage.put(key, nonce + b" before the last")
-    storage.put(key, nonce + b" last")
-    if isinstance(old, Refused):
-        return False
     try:
+        old = storage.put(key, nonce + b" before the last")
+        storage.put(key, nonce + b" last")
+        if isinstance(old, Refused):
+            return False
         return not storage.delete(key, if_match=old.etag) and storage.head(key) is not None
-    except (AccessDenied, ConditionNotSupported):
+    except (AccessDenied, ConditionNotSupported, UnknownOutcome):
         return False
 
 
 def _remove(storage: Storage, key: str) -> None:
     try:
         storage.delete(key)
-    except AccessDenied:
+    except (AccessDenied, UnknownOutcome):
         return

@@ -16,7 +16,7 @@ from singerlake.clock import Clock, IdSource
 from singerlake.errors import MissingFile, NoSuchBucket, SettingError, SingerlakeError, StorageUnavailable
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.probe import probe
+from singerlake.storage.probe import probe, prove
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
 from singerlake.storage.s3_compose import Composer
@@ -34,6 +34,10 @@ PART_SIZE = 16 << 20
 _MOST_PARTS = 10_000
 _DELETED_AT_ONCE = 1000
 _READS = 4
+_DOUBTED_AFTER = 60.0
+"""Seconds for which it is believed that a storage ignores conditions, before that is proved again."""
+_PROVED_AGAIN_AFTER = 3600.0
+"""Seconds for which it is believed that a storage honours them."""
 
 
 class _Known:
@@ -42,6 +46,7 @@ class _Known:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.capabilities: Capabilities | None = None
+        self.proved = 0.0
         self.etag_form: str | None = None
         self.exists = False
 
@@ -80,9 +85,18 @@ class S3Storage:
 
     def capabilities(self) -> Capabilities:
         with self._known.lock:
-            if self._known.capabilities is None:
-                self._known.capabilities = probe(self, ids=self._ids)
-            return self._known.capabilities
+            known, now = self._known.capabilities, self._clock.monotonic()
+            if known is None or not known.conditional_put:
+                if known is None or now - self._known.proved >= _DOUBTED_AFTER:
+                    wait = self._settings.probe_max_wait
+                    known = prove(self, clock=self._clock, ids=self._ids, max_wait=wait)
+                    self._known.proved = now
+            elif now - self._known.proved >= _PROVED_AGAIN_AFTER:
+                # Of a storage that honoured its conditions once, only proof says that it has ceased to.
+                known = probe(self, clock=self._clock, ids=self._ids) or known
+                self._known.proved = now
+            self._known.capabilities = known
+            return known
 
     def get(self, key: str) -> Stored | None:
         full = self._prefix + check_key(key)
@@ -134,7 +148,10 @@ class S3Storage:
 
         conditional = if_absent or if_match is not None
         write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
-        return settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        outcome = settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        if isinstance(outcome, Refused):
+            self._doubt()
+        return outcome
 
     def upload(self, key: str, path: Path) -> Entry:
         """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object nobody lists."""
@@ -234,7 +251,9 @@ class S3Storage:
             return False if if_match is not None and entry.etag != if_match else None
 
         write = Write[bool](send, look, refused=False, conditional=if_match is not None)
-        return settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        gone = settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        # Of a request that was sent twice, the second may be refused since the first removed the object.
+        return gone or self.head(key) is None
 
     def delete_all(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), _DELETED_AT_ONCE):
@@ -255,6 +274,12 @@ class S3Storage:
             # Whatever it means, one of the keys alone meets it again, and its error is explained there.
             return keys
         return [full[error["Key"]] for error in reply.get("Errors", ()) if error.get("Key") in full]
+
+    def _doubt(self) -> None:
+        """A storage that refuses does look at conditions: that it ignores them is to be proved again."""
+        known = self._known.capabilities
+        if known is not None and known.takes_conditions and not known.conditional_put:
+            self._known.proved = float("-inf")
 
     @property
     def _clients(self) -> Clients:

@@ -23,6 +23,7 @@ _SETTING_NAMES = {
     "endpoint_url": "s3_endpoint_url",
     "kms_key_id": "s3_kms_key_id",
     "path_style": "s3_path_style",
+    "probe_max_wait": "s3_probe_max_wait_seconds",
 }
 _FALLBACK_REGION = "us-east-1"
 ATTEMPTS = 10
@@ -55,6 +56,7 @@ class S3Settings:
     endpoint_url: str | None = None
     kms_key_id: str | None = None
     path_style: bool | None = None
+    probe_max_wait: float = 60.0
 
     def __post_init__(self) -> None:
         for each in fields(self):

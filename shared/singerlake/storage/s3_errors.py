@@ -44,7 +44,6 @@ _MEANINGS = {
     "SlowDown": Meaning.BUSY,
     "SlowDownRead": Meaning.BUSY,
     "SlowDownWrite": Meaning.BUSY,
-    "ServiceUnavailable": Meaning.BUSY,
     "RequestTimeout": Meaning.BUSY,
     "Throttling": Meaning.BUSY,
     "ThrottlingException": Meaning.BUSY,
