@@ -17,6 +17,7 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
+from singerlake.recursion import make_room
 from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, unknown_settings, without_secrets
 from tap_singerlake import settings
 from tap_singerlake.catalog import discovered, for_singer_sdk
@@ -63,6 +64,7 @@ class TapSingerlake(Tap):
         message_writer: LineWriter | None = None,
         **options: Any,
     ) -> None:
+        make_room()
         # Signal handlers are set while the SDK's constructor runs, and need the writer.
         self.message_writer = message_writer or LineWriter()
         if isinstance(catalog, Catalog):

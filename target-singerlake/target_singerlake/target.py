@@ -16,6 +16,7 @@ from singer_sdk.mapper import PluginMapper
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
+from singerlake.recursion import make_room
 from singerlake.settings import s3_settings, store_settings, unknown_settings, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.reader import MessageReader
@@ -43,6 +44,7 @@ class TargetSingerlake(Target):
     ]
 
     def __init__(self, **arguments: Any) -> None:
+        make_room()
         self._ingest: Ingest | None = None
         self._signal: int | None = None
         super().__init__(**{"message_reader": MessageReader(self._consume), **arguments})

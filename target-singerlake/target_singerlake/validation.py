@@ -34,6 +34,14 @@ class Validators:
                 property=".".join(str(step) for step in error.absolute_path),
                 rule=str(error.validator),
             ) from None
+        except RecursionError:
+            # One that refers to itself without end, or a record that is deeper than any schema may be.
+            raise InvalidSchema(
+                "a record cannot be held against its schema: one of the two is nested too deep",
+                hint="unset validate_records",
+                line=record.number,
+                stream=record.stream,
+            ) from None
 
     def _validator(self, schema: Schema, number: int) -> Any:
         made = self._made.get(schema.stream)

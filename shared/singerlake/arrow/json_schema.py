@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from singerlake.arrow.columns import (
     MAX_OPEN_SCALE,
@@ -31,10 +31,20 @@ from singerlake.arrow.columns import (
     settle,
 )
 
+MOST_LEVELS = 50
+"""Arrays and objects within one another that a column has; what is deeper is JSON text. Arrow passes at most 64 levels
+from process to process (``IpcWriteOptions.max_recursion_depth``)."""
 _MAX_REFERENCES = 8
 """References within references that are followed; a recursive schema names no finite type."""
 _TEXT_FORMATS: Mapping[str, Column] = {"date-time": Timestamp(), "date": Date()}
 _DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
+
+
+class _Place(NamedTuple):
+    """Where in a schema: below which references, and how many schemas deep."""
+
+    active: frozenset[str]
+    level: int
 
 
 def columns_of(schemas: Iterable[Any]) -> Struct:
@@ -47,14 +57,15 @@ def columns_of(schemas: Iterable[Any]) -> Struct:
 
 def _record(schema: Any) -> Column:
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return _struct(properties, schema, frozenset()) if isinstance(properties, dict) else Struct(())
+    return _struct(properties, schema, _Place(frozenset(), 0)) if isinstance(properties, dict) else Struct(())
 
 
-def _column(schema: Any, root: Any, active: frozenset[str]) -> Column:
-    if not isinstance(schema, dict):
+def _column(schema: Any, root: Any, place: _Place) -> Column:
+    if not isinstance(schema, dict) or place.level >= MOST_LEVELS:
         return JsonText()
+    place = place._replace(level=place.level + 1)
     if "$ref" in schema:
-        return _follow(schema["$ref"], root, active)
+        return _follow(schema["$ref"], root, place)
     if "allOf" in schema:
         return JsonText()
     declared = schema.get("type")
@@ -62,13 +73,13 @@ def _column(schema: Any, root: Any, active: frozenset[str]) -> Column:
     alternatives = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(alternatives, list) and alternatives:
         if "type" not in schema:
-            return merge_all([_column(item, root, active) for item in alternatives])
+            return merge_all([_column(item, root, place) for item in alternatives])
         if "object" in names or "array" in names:
             return JsonText()
-    return merge_all([_of_type(name, schema, root, active) for name in names])
+    return merge_all([_of_type(name, schema, root, place) for name in names])
 
 
-def _of_type(name: Any, schema: dict[str, Any], root: Any, active: frozenset[str]) -> Column:
+def _of_type(name: Any, schema: dict[str, Any], root: Any, place: _Place) -> Column:
     if name == "null":
         return Nothing()
     if name == "boolean":
@@ -80,9 +91,9 @@ def _of_type(name: Any, schema: dict[str, Any], root: Any, active: frozenset[str
     if name == "string":
         return _string(schema)
     if name == "array":
-        return _array(schema, root, active)
+        return _array(schema, root, place)
     if name == "object":
-        return _object(schema, root, active)
+        return _object(schema, root, place)
     return JsonText()
 
 
@@ -113,13 +124,13 @@ def _string(schema: dict[str, Any]) -> Column:
     return _TEXT_FORMATS.get(form, Text()) if isinstance(form, str) else Text()
 
 
-def _array(schema: dict[str, Any], root: Any, active: frozenset[str]) -> Column:
+def _array(schema: dict[str, Any], root: Any, place: _Place) -> Column:
     if "prefixItems" in schema:
         return Array(JsonText())
-    return Array(_column(schema.get("items"), root, active))
+    return Array(_column(schema.get("items"), root, place))
 
 
-def _object(schema: dict[str, Any], root: Any, active: frozenset[str]) -> Column:
+def _object(schema: dict[str, Any], root: Any, place: _Place) -> Column:
     """An object with keys that no schema names holds them only as JSON text; ``additionalProperties: true`` does not
     count, for most taps write it without meaning it."""
     properties = schema.get("properties")
@@ -127,17 +138,17 @@ def _object(schema: dict[str, Any], root: Any, active: frozenset[str]) -> Column
         return JsonText()
     if "patternProperties" in schema or isinstance(schema.get("additionalProperties"), dict):
         return JsonText()
-    return _struct(properties, root, active)
+    return _struct(properties, root, place)
 
 
-def _struct(properties: dict[str, Any], root: Any, active: frozenset[str]) -> Struct:
-    return Struct(tuple(Field(name, _column(schema, root, active)) for name, schema in properties.items()))
+def _struct(properties: dict[str, Any], root: Any, place: _Place) -> Struct:
+    return Struct(tuple(Field(name, _column(schema, root, place)) for name, schema in properties.items()))
 
 
-def _follow(pointer: Any, root: Any, active: frozenset[str]) -> Column:
-    if not isinstance(pointer, str) or pointer in active or len(active) >= _MAX_REFERENCES:
+def _follow(pointer: Any, root: Any, place: _Place) -> Column:
+    if not isinstance(pointer, str) or pointer in place.active or len(place.active) >= _MAX_REFERENCES:
         return JsonText()
-    return _column(_referenced(pointer, root), root, active | {pointer})
+    return _column(_referenced(pointer, root), root, place._replace(active=place.active | {pointer}))
 
 
 def _referenced(pointer: str, root: Any) -> Any:

@@ -43,14 +43,22 @@ def indented(value: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
-    """JSON values with None for every float that JSON has no number for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
-    return value
+    """JSON values with None for every float that JSON has no number for. Without recursion, as a schema may be deeper
+    than the calls that the interpreter allows."""
+    root = [value]
+    todo: list[tuple[Any, Any]] = [(root, 0)]
+    while todo:
+        holder, at = todo.pop()
+        node = holder[at]
+        if isinstance(node, float) and not math.isfinite(node):
+            holder[at] = None
+        elif isinstance(node, dict):
+            holder[at] = made = dict(node)
+            todo += [(made, name) for name in made]
+        elif isinstance(node, list | tuple):
+            holder[at] = items = list(node)
+            todo += [(items, place) for place in range(len(items))]
+    return root[0]
 
 
 def decode(body: bytes, kind: type[T]) -> T:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import farmhash
@@ -80,19 +81,46 @@ _DATA = frozenset({"const", "default", "enum", "examples", "example"})
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 
 
-def _canonical(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _member(key, value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_canonical(item) for item in node]
-    return node
+class _Kind(Enum):
+    """What a node of a schema is, by the keyword it stands under."""
+
+    SCHEMA = 1
+    NAMES = 2
+    SET = 3
 
 
-def _member(key: str, value: Any) -> Any:
-    if key in _DATA:
-        return value
+def _canonical(schema: Any) -> Any:
+    """A copy with its sets in order. Without recursion: the deepest schema there may be is deeper than the calls that
+    the interpreter allows beside those of its caller."""
+    root = [schema]
+    sets: list[list[Any]] = []
+    todo: list[tuple[Any, Any, _Kind]] = [(root, 0, _Kind.SCHEMA)]
+    while todo:
+        holder, at, kind = todo.pop()
+        node = holder[at]
+        if isinstance(node, dict):
+            made: Any = dict(node)
+            members: Iterable[tuple[Any, _Kind]] = (
+                [(name, _Kind.SCHEMA) for name in node]
+                if kind is _Kind.NAMES
+                else [(name, _kind(name, value)) for name, value in node.items() if name not in _DATA]
+            )
+        elif isinstance(node, list):
+            made = list(node)
+            members = [(place, _Kind.SCHEMA) for place in range(len(node))]
+            if kind is _Kind.SET:
+                sets.append(made)
+        else:
+            continue
+        holder[at] = made
+        todo += [(made, name, inner) for name, inner in members if isinstance(made[name], dict | list)]
+    # What was found later may lie within what was found before.
+    for found in reversed(sets):
+        found.sort(key=lambda item: json.dumps(item, sort_keys=True))
+    return root[0]
+
+
+def _kind(key: str, value: Any) -> _Kind:
     if key in _NAMED and isinstance(value, dict):
-        return {name: _canonical(schema) for name, schema in value.items()}
-    if key in _SETS and isinstance(value, list):
-        return sorted((_canonical(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
-    return _canonical(value)
+        return _Kind.NAMES
+    return _Kind.SET if key in _SETS and isinstance(value, list) else _Kind.SCHEMA
