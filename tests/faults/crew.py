@@ -233,7 +233,8 @@ class Crew:
         assert set(listed) <= known, "files are listed that nobody wrote"
         found = verify_stream(self.place.storage, TAP, self.place.stream, lambda: state).findings
         strays = [finding for finding in found if finding.kind == "unlisted"]
-        assert [finding for finding in found if finding.kind != "unlisted"] == []
+        others = [finding for finding in found if finding.kind != "unlisted"]
+        assert others == [], others
         assert orphans is None or len(strays) == orphans
         for file in state.files:
             stored = self.place.storage.get(self.place.prefix + file.path)

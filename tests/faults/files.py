@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from singerlake.clock import random_id
+from singerlake.clock import random_id, timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
 from singerlake.format.model import StreamSchema
@@ -40,7 +40,7 @@ def prepare(job: Job, number: int, schema: int, *, id: str = "", records: int = 
         raw = b"".join(each + b"\n" for each in lines)
         spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=records, records=records)
     path = layout.file_path(job.place.stream, version, START, START, header.id)
-    file = spool.describe(path=path, version=version, first="2026", last="2026")
+    file = spool.describe(path=path, version=version, first=timestamp(START), last=timestamp(START))
     return Prepared(str(spool.path), file, StreamSchema(schema=described))
 
 

@@ -79,6 +79,9 @@ class Proxy:
         try:
             while (request := await _read_request(reader, writer)) is not None:
                 await self._answer(request, writer)
+                if request.line.endswith("HTTP/1.0"):
+                    # Without a length, the end of the connection is the end of the reply.
+                    break
         except (_Over, ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
