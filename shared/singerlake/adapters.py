@@ -17,6 +17,7 @@ from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import ManifestStore
 from singerlake.settings import StoreSettings
 from singerlake.storage.local import LocalStorage
+from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ def open_store(
     clock: Clock,
     ids: IdSource,
 ) -> ManifestStore:
-    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB; ``lake_id`` gives the identity of a
-    lake that uses this kind, which databases alone ask for. Raises ``SettingError``; a driver's absence is one."""
+    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases;
+    ``lake_id`` gives the identity of a lake that uses this kind, which databases alone ask for. Raises
+    ``SettingError``; a driver's absence is one."""
     if kind == "lockfile":
         return LockfileStore(storage, tap, stream)
     if kind == "log":
@@ -109,6 +111,7 @@ def open_store(
             table_id=table_id,
             url=settings.postgres_url or "",
             schema=settings.postgres_schema,
+            patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
             clock=clock,
             ids=ids,
         )

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
+from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.wording import shown
 
 if TYPE_CHECKING:
@@ -66,8 +67,16 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
         default=60,
         minimum=0,
     ),
+    "patience_seconds": setting(
+        "integer",
+        "Patience",
+        "How long each request waits for a storage or a database that refuses connections or answers that it is busy: "
+        "long enough for it to restart. A quarter of that where it never answered this process.",
+        default=PATIENCE_SECONDS,
+        minimum=0,
+    ),
 }
-"""The settings of lakes on S3, name -> JSON Schema."""
+"""The settings of lakes on S3, name -> JSON Schema. The last is for databases, too."""
 
 
 STORE_SETTINGS: dict[str, dict[str, Any]] = {
@@ -168,6 +177,7 @@ _FIELDS = {
     "s3_kms_key_id": "kms_key_id",
     "s3_path_style": "path_style",
     "s3_probe_max_wait_seconds": "probe_max_wait",
+    "patience_seconds": "patience_seconds",
 }
 
 

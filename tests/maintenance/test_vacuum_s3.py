@@ -98,6 +98,7 @@ def test_storms_are_weathered(s3: S3Server, lake: Lake) -> None:
 
 def test_a_server_that_takes_nothing_is_named_and_nothing_is_replaced(s3: S3Server, lake: Lake) -> None:
     lines = fill(lake, *[3000] * 3)
+    lake = Lake.open(lake.storage.url, s3.settings(patience_seconds=0))
     s3.fail("PUT", status=503, code="SlowDown", times=ALWAYS, key_contains=".singer.gz")
     with pytest.raises(StorageUnavailable):
         vacuum(lake)

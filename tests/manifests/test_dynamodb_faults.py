@@ -12,9 +12,9 @@ from singerlake.format.transactions import Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.dynamodb_log import LARGEST_ITEM, DynamoLog
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.storage.s3_attempts import ATTEMPTS
 from tests.format.test_fold import add, new_file
 from tests.manifests.dynamo import Stream, WatchedTable, on, state_at
+from tests.servers.door import door_to
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ALWAYS
 
@@ -66,9 +66,9 @@ class TestThrottling:
         dynamodb.fail(APPEND, times=ALWAYS, **BUSY[kind])  # type: ignore[arg-type]
         with pytest.raises(StorageUnavailable, match=r"again later.*dynamodb_table='lake-"):
             stream.log().append(0, b"a")
-        assert [request.headers["x-amz-target"][-len(APPEND) :] for request in dynamodb.requests()][:ATTEMPTS] == [
-            APPEND
-        ] * ATTEMPTS
+        sent = [request.headers["x-amz-target"].rpartition(".")[2] for request in dynamodb.requests()]
+        assert sent[:10] == [APPEND] * 10
+        assert stream.clock.seconds == pytest.approx(60)
         dynamodb.calm()
         assert stream.items() == {}
 
@@ -95,12 +95,36 @@ class TestThrottling:
     ) -> None:
         log = coverable(stream)
         for read in (log.floor, log.base, lambda: list(log.read(1, whole=True))):
-            dynamodb.fail("Query,GetItem", code=code, times=3)
+            dynamodb.fail("Query,GetItem", code=code, times=9)
             assert read()
             dynamodb.fail("Query,GetItem", code=code, times=ALWAYS)
             with pytest.raises(StorageUnavailable):
                 read()
             dynamodb.calm()
+            stream.clock.sleep(100)  # so that the next failure is another outage
+
+    def test_an_endpoint_that_restarts_is_waited_for(self, stream: Stream, dynamodb: DynamoServer) -> None:
+        with door_to(dynamodb.endpoint_url) as door:
+            door.open()
+            stream.endpoint_url = door.endpoint_url
+            log = stream.log(stream.table())
+            assert log.append(0, b"a")
+            door.shut()
+            stream.clock.on_sleep = lambda _: door.open() if stream.clock.seconds >= 40 else None
+            assert log.append(1, b"b")
+            assert 40 <= stream.clock.seconds < 50
+            stream.clock.on_sleep = lambda _: None
+            door.shut()
+            with pytest.raises(StorageUnavailable, match=r"DynamoDB answered before.*waited_seconds=6"):
+                log.append(2, b"c")
+        assert sorted(stream.items()) == [0, 1]
+
+    def test_an_endpoint_that_never_answered_is_given_up_sooner(self, stream: Stream, dynamodb: DynamoServer) -> None:
+        with door_to(dynamodb.endpoint_url) as door:
+            stream.endpoint_url = door.endpoint_url
+            with pytest.raises(StorageUnavailable, match=r"DynamoDB never answered.*port of dynamodb_endpoint_url"):
+                stream.log(stream.table()).append(0, b"a")
+        assert 15 <= stream.clock.seconds < 16
 
     def test_what_a_batch_leaves_over_is_deleted_later(self, stream: Stream, dynamodb: DynamoServer) -> None:
         log = appended(stream, 30)

@@ -17,6 +17,7 @@ from singerlake.manifests.postgres_schema import create_schema
 from tests.fakes import FakeClock
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, consistent, place, session
+from tests.servers.door import Door, door_to
 from tests.servers.fault_proxy import ALWAYS, FaultProxy, postgres_fault_proxy, wait_until
 from tools.postgres import Server
 
@@ -103,13 +104,15 @@ def test_a_commit_that_is_still_on_its_way_is_waited_for(
 def test_an_outcome_that_cannot_be_known_is_an_error_of_its_own(
     by_proxy: PostgresPlace, place: PostgresPlace, proxy: FaultProxy
 ) -> None:
-    patient = by_proxy.but(clock=FakeClock())
+    clock = FakeClock()
+    patient = by_proxy.but(clock=clock)
     base = patient.born()
     proxy.drop("^COMMIT", after=True)
     looks = proxy.error("pg_xact_status|FROM transactions", code="57P03", times=ALWAYS)
     with pytest.raises(UnknownOutcome, match="cannot be told"):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
-    assert looks.hits == postgres_session._LOOKS
+    assert looks.hits > 10
+    assert clock.seconds == pytest.approx(60)
     assert place.listed() == ["a"]
 
 
@@ -149,6 +152,40 @@ def test_a_server_that_keeps_hanging_up_is_said_to_be_unavailable(
     with pytest.raises(StorageUnavailable, match="connection was lost"):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
     assert place.listed() == []
+
+
+@pytest.fixture
+def door(postgres: Server) -> Iterator[Door]:
+    with door_to(f"postgresql://{postgres.host}:{postgres.port}") as door:
+        yield door
+
+
+def test_a_server_that_restarts_is_waited_for(place: PostgresPlace, postgres: Server, door: Door) -> None:
+    clock = FakeClock()
+    patient = place.but(url=place.url.replace(f":{postgres.port}/", f":{door.port}/"), clock=clock)
+    door.open()
+    base, store = patient.born(), patient.store()
+    door.shut()
+    clock.on_sleep = lambda _: door.open() if clock.seconds >= 40 else None
+    assert isinstance(store.commit(base, patient.transaction(add(new_file("a")))), Loaded)
+    assert 40 <= clock.seconds < 50
+    clock.on_sleep = lambda _: None
+    door.shut()
+    with pytest.raises(StorageUnavailable, match=r"answered before.*patience_seconds.*waited_seconds=60") as raised:
+        store.load()
+    assert postgres.password not in str(raised.value)
+    before = clock.seconds
+    with pytest.raises(StorageUnavailable):
+        store.load()
+    assert clock.seconds - before < 1
+
+
+def test_a_server_that_never_answered_is_given_up_sooner(postgres: Server, door: Door) -> None:
+    clock = FakeClock()
+    url = postgres.dsn.replace(f":{postgres.port}/", f":{door.port}/")
+    with pytest.raises(StorageUnavailable, match=r"no connection.*check that it runs.*waited_seconds=15"):
+        PostgresPlace(url, "s", clock=clock).store().load()
+    assert 15 <= clock.seconds < 16
 
 
 def test_sessions_that_the_server_ended_while_they_were_idle_are_replaced(place: PostgresPlace) -> None:

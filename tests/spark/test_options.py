@@ -60,6 +60,8 @@ def test_a_required_option_that_is_missing_is_named(name: str, value: str | None
     [
         ("metadata", "yes"),
         ("s3_path_style", "1"),
+        ("patience_seconds", "-1"),
+        ("patience_seconds", "long"),
         ("versions", " , "),
         ("from_version", ""),
         ("from_version", "  "),
@@ -121,8 +123,9 @@ def test_versions_are_a_list_between_commas() -> None:
 
 
 def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:
-    given = {name: "true" if name == "s3_path_style" else f"hush-{name}" for name in S3_SETTINGS}
+    plain = {"s3_path_style": "true", "patience_seconds": "300", "s3_probe_max_wait_seconds": "5"}
+    given = {name: plain.get(name, f"hush-{name}") for name in S3_SETTINGS}
     found = read_options({**NEEDED, **{name.upper(): value for name, value in given.items()}})
-    assert found.storage == {**given, "s3_path_style": True}
+    assert found.storage == {**given, "s3_path_style": True, "patience_seconds": 300, "s3_probe_max_wait_seconds": 5}
     assert "hush" not in repr(found)
     assert not {*OPTIONAL, *LIMITS} & set(S3_SETTINGS)

@@ -31,7 +31,8 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:
 
 
 def test_options_are_read_in_any_case_and_secrets_are_not_shown() -> None:
-    secrets = {name: f"hush-{name}" for name in (*S3_SETTINGS, *STORE_SETTINGS) if name not in ("s3_path_style",)}
+    plain = {"s3_path_style": "TRUE", "patience_seconds": "300", "s3_probe_max_wait_seconds": "5"}
+    secrets = {name: f"hush-{name}" for name in (*S3_SETTINGS, *STORE_SETTINGS) if name not in plain}
     found = write_options(
         {
             **NEEDED,
@@ -44,14 +45,14 @@ def test_options_are_read_in_any_case_and_secrets_are_not_shown() -> None:
             "lock_max_wait_seconds": "0",
             "lock_stale_after_seconds": "30",
             "lock_refresh_seconds": "5",
-            "s3_path_style": "TRUE",
+            **plain,
             **secrets,
         }
     )
     assert (found.key_properties, found.manifest_store, found.compression_level) == (("a", "b"), "log", 9)
     assert (found.max_file_bytes, found.max_file_records, found.spool_dir) == (0, 7, "/tmp/x")
     assert found.lock == LockSettings(max_wait=0, stale_after=30, refresh=5)
-    assert found.storage["s3_path_style"] is True
+    assert (found.storage["s3_path_style"], found.storage["patience_seconds"]) == (True, 300)
     assert "hush" not in repr(found)
 
 
@@ -193,6 +194,7 @@ def test_secrets_stay_out_of_plans_and_errors(place: Place) -> None:
         "aws_secret_access_key": "hush-key",
         "aws_session_token": "hush-token",
         "postgres_url": "postgresql://ada:hush-password@127.0.0.1:1/x",
+        "patience_seconds": "1",
     }
     place.write(place.spark.range(1), **secrets)
     said = failure(lambda: place.write(place.spark.sql("SELECT double('NaN') d"), **secrets))

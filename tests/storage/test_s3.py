@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -123,14 +122,6 @@ class TestLostReplies:
             assert stream.read() == data[100:]
 
 
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that botocore would have slept between the tries of a request."""
-    slept: list[float] = []
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=slept.append))
-    return slept
-
-
 class TestConflictsAndLoad:
     def test_conflicts_are_tried_again_with_growing_pauses(
         self, s3: S3Server, storage: S3Storage, clock: PatientlessClock
@@ -156,7 +147,7 @@ class TestConflictsAndLoad:
         ("status", "code"), [(503, "SlowDown"), (429, "TooManyRequests"), (500, "InternalError"), (503, "")]
     )
     def test_reading_waits_as_long_as_writing_for_a_busy_storage(
-        self, s3: S3Server, storage: S3Storage, pauses: list[float], status: int, code: str
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock, status: int, code: str
     ) -> None:
         storage.put("a", b"1")
         for look in (
@@ -166,26 +157,27 @@ class TestConflictsAndLoad:
             lambda: storage.open("a").read() == b"1",
         ):
             s3.fail("GET,HEAD", status=status, code=code, times=9)
-            pauses.clear()
+            clock.slept.clear()
             assert look()
-            assert len(pauses) == 9
-            assert max(pauses[4:]) <= 5
+            assert len(clock.slept) == 9
+            assert max(clock.slept) <= 5
 
-    def test_reading_gives_up_on_a_storage_that_stays_busy(
-        self, s3: S3Server, storage: S3Storage, pauses: list[float]
+    @pytest.mark.parametrize("call", ["read_range", "put"])
+    def test_a_storage_that_stays_busy_is_given_up_after_the_patience(
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock, call: str
     ) -> None:
-        s3.fail("GET", status=503, code="SlowDown", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable, match="run again later"):
-            storage.read_range("a", 0, 1)
-        assert len(pauses) == 9
+        s3.fail("GET,PUT", status=503, code="SlowDown", times=ALWAYS)
+        with pytest.raises(errors.StorageUnavailable, match=r"run again later.*waited_seconds=60"):
+            storage.read_range("a", 0, 1) if call == "read_range" else storage.put("a", b"1")
+        assert sum(clock.slept) == pytest.approx(60)
 
-    def test_a_storage_that_does_not_answer_is_given_up_sooner(
-        self, s3: S3Server, storage: S3Storage, pauses: list[float]
+    def test_a_storage_that_hangs_up_is_asked_again(
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock
     ) -> None:
-        s3.drop_request("GET", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable):
-            storage.read_range("a", 0, 1)
-        assert len(pauses) == 4
+        storage.put("a", b"1")
+        s3.drop_request("GET", times=20)
+        assert storage.read_range("a", 0, 1) == b"1"
+        assert len(clock.slept) == 20
 
     @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (429, "TooManyRequests"), (429, "")])
     def test_a_store_that_asks_to_slow_down_is_asked_again_and_then_given_up(

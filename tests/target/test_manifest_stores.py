@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,10 +70,10 @@ def test_without_the_setting_a_writer_goes_on_with_the_lake_s_store(tmp_path: Pa
     assert kept_ids(tmp_path) == [0, 1]
 
 
-BAD: dict[str, tuple[dict[str, str], str]] = {
+BAD: dict[str, tuple[dict[str, Any], str]] = {
     "postgres without a URL": ({"manifest_store": "postgres"}, "postgres_url"),
     "postgres that is not there": (
-        {"manifest_store": "postgres", "postgres_url": "postgresql://ada:hunter2@127.0.0.1:1/x"},
+        {"manifest_store": "postgres", "postgres_url": "postgresql://ada:hunter2@127.0.0.1:1/x", "patience_seconds": 1},
         "postgres_url",
     ),
     "a URL of something else": (

@@ -100,7 +100,7 @@ def variable(setting: str) -> str:
 
 def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
     names = ["--" + name.replace("_", "-")]
-    if name in S3_SETTINGS:
+    if name.startswith(("aws_", "s3_")):
         names.append("--" + name.partition("_")[2].replace("_", "-"))
     shape: dict[str, Any] = {"metavar": "TEXT"}
     if "boolean" in kind["type"]:

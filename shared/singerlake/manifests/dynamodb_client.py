@@ -1,7 +1,7 @@
 """One DynamoDB table: consistent reads, writes under conditions, deletions, each sent until its outcome is known.
 
 boto3 is imported when the first request is made, not before. Its own retries are off, since a silent retry hides whose
-write it was; throttling is waited out with full jitter on the package's clock.
+write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.manifests.dynamodb_errors import NotDynamoDB, Unprocessed, meaning, reading, translate
+from singerlake.storage.patience import Patience
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import S3Settings, check_endpoint, in_session, region_for
 from singerlake.storage.s3_errors import Meaning
@@ -92,6 +93,9 @@ class DynamoTable:
         self.name = name
         self.clock = clock
         self._settings = settings or S3Settings()
+        self._patience = Patience(
+            self._settings.patience_seconds, clock, place=endpoint_url or "Amazon DynamoDB", what="DynamoDB"
+        )
         self._endpoint_url = endpoint_url
         self._lock = threading.Lock()
         self._connected: Any = None
@@ -162,7 +166,7 @@ class DynamoTable:
         self._settle(Write[bool](send, _no_look, refused=False, conditional=False), meaning)
 
     def _settle(self, write: Write[Result], judge: Callable[[Exception], Meaning]) -> Result:
-        return settle(write, clock=self.clock, translate=self._translate, key=self.name, judge=judge)
+        return settle(write, patience=self._patience, translate=self._translate, key=self.name, judge=judge)
 
     def _translate(self, error: Exception) -> SingerlakeError:
         where = {"endpoint": self._endpoint_url} if self._endpoint_url else {}

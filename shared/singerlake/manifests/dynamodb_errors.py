@@ -56,6 +56,8 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
         "let dynamodb_table name a table that 'singerlake store create' made: others have other keys",
     ),
 }
+_WRONG_HOST = "check dynamodb_endpoint_url and aws_region"
+_WRONG_PORT = "check host and port of dynamodb_endpoint_url, that the server runs, aws_region and the network"
 _SHOWN = 300
 
 
@@ -103,12 +105,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, NotDynamoDB):
         return SettingError("what answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return StorageUnavailable(
-            "DynamoDB cannot be reached",
-            hint="check dynamodb_endpoint_url, aws_region and the network",
-            **context,
-            error=type(error).__name__,
-        )
+        return s3_errors.without_answer(error, "DynamoDB", _WRONG_HOST, _WRONG_PORT, **context)
     if not isinstance(error, boto.ClientError):
         return s3_errors.translate(error, settings, **context)
     code = _code(error)

@@ -41,6 +41,7 @@ from singerlake.manifests.postgres_read import Head, read_head, read_state, read
 from singerlake.manifests.postgres_schema import check_name
 from singerlake.manifests.postgres_session import Done, Session, current_xid
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
+from singerlake.storage.patience import PATIENCE_SECONDS, Patience
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class PostgresStore:
         table_id: str,
         url: str,
         schema: str,
+        patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock,
         ids: IdSource,
     ) -> None:
@@ -91,7 +93,8 @@ class PostgresStore:
         self._clock = clock
         self._ids = ids
         self._key = layout.manifest_key(tap, stream)
-        self._session = Session(connections_to(url), schema, clock)
+        patience = Patience(patience_seconds, clock, place="postgres_url", what="PostgreSQL", key=url)
+        self._session = Session(connections_to(url), schema, patience)
 
     @property
     def exclusive(self) -> bool:

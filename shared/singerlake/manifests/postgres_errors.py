@@ -14,6 +14,7 @@ from singerlake.errors import (
     StorageFull,
     StorageUnavailable,
 )
+from singerlake.storage.patience import DOWN, GivenUp, Trouble
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,7 +27,23 @@ LOCK_NOT_AVAILABLE = "55P03"
 _NO_TABLES = frozenset(("42P01", "42703", "3F000"))
 UNIQUE_VIOLATION = "23505"
 
+
+class NotConnected(StorageUnavailable):
+    """The server is not there, or lets nobody in for now. Raised as what it is a kind of, when waiting was no use."""
+
+    def __init__(self, message: str, *, hint: str, trouble: Trouble) -> None:
+        super().__init__(message, hint=hint)
+        self.trouble = trouble
+
+
+class NoAddress(SettingError):
+    """The server's host name is not known."""
+
+    trouble = Trouble.NO_SUCH_HOST
+
+
 # From libpq's, psycopg's and the server's own messages; what a server says in another language falls through.
+_SILENT = r"timeout"
 _NO_HOST = "correct the host, and write @, : and / in the password as %40, %3A and %2F"
 _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
     (r"password authentication failed", AccessDenied, "refused the user or the password", "correct them"),
@@ -40,13 +57,13 @@ _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
     (r"permission denied for database", AccessDenied, "does not let this user into the database", "grant connect"),
     (r"authentication failed|role \".*\" does not exist", AccessDenied, "refused the user", "correct the user"),
     (r"database \".*\" does not exist", SettingError, "has no database of that name", "correct or create the database"),
-    (r"(resolve|translate) host", SettingError, "has no address", _NO_HOST),
+    (r"(resolve|translate) host", NoAddress, "has no address", _NO_HOST),
     (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
     (r"support SSL|certificate|SSL error", SettingError, "speaks no TLS that sslmode accepts", "correct sslmode"),
     (r"unrecognized configuration|invalid ", SettingError, "cannot take an option", "correct the options"),
     (r"too many|connection slots", StorageUnavailable, "has no connection left", "use fewer writers at a time"),
     (r"starting up|shutting down|recovery", StorageUnavailable, "is starting or ending", "wait for it"),
-    (r"timeout", StorageUnavailable, "did not answer in time", "check that it runs and can be reached"),
+    (_SILENT, StorageUnavailable, "did not answer in time", "check that it runs and can be reached"),
 )
 """What a message holds, and the error it becomes: class, what the server did, next step."""
 
@@ -63,11 +80,27 @@ def cannot_connect(message: str) -> SingerlakeError:
     """Why a connection did not come about, in words that hold nothing of libpq's ``message`` or of the URL."""
     for pattern, kind, what, hint in _CONNECTING:
         if re.search(pattern, message):
-            return kind(f"the server that postgres_url names {what}", hint=f"{hint} (postgres_url), then run again")
-    return StorageUnavailable(
+            told, hint = f"the server that postgres_url names {what}", f"{hint} (postgres_url), then run again"
+            if kind is StorageUnavailable:
+                silent = pattern == _SILENT
+                return NotConnected(told, hint=hint, trouble=Trouble.SILENT if silent else Trouble.BUSY)
+            return kind(told, hint=hint)
+    return NotConnected(
         "no connection to the server that postgres_url names",
         hint="check that it runs and can be reached, and postgres_url, then run again; nothing was changed",
+        trouble=Trouble.SILENT,
     )
+
+
+def given_up(error: SingerlakeError, how: GivenUp) -> SingerlakeError:
+    """The same as ``error``, after waiting for the server."""
+    waited = round(how.seconds, 1)
+    if how.answered and how.trouble is not Trouble.BUSY:
+        return StorageUnavailable(
+            "the server that postgres_url names answered before and does not any more", hint=DOWN, waited_seconds=waited
+        )
+    kind = SettingError if isinstance(error, SettingError) else StorageUnavailable
+    return kind(error.message, hint=error.hint, waited_seconds=waited)
 
 
 def is_contended(error: psycopg.Error) -> bool:

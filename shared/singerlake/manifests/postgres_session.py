@@ -12,11 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from singerlake.clock import Clock
-from singerlake.errors import SingerlakeError, StorageUnavailable, TooManyConflicts, UnknownOutcome
+from singerlake.errors import SingerlakeError, TooManyConflicts, UnknownOutcome
 from singerlake.manifests.postgres_connection import Connections, driver
-from singerlake.manifests.postgres_errors import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, is_contended, translated
+from singerlake.manifests.postgres_errors import (
+    LOCK_NOT_AVAILABLE,
+    UNIQUE_VIOLATION,
+    NoAddress,
+    NotConnected,
+    given_up,
+    is_contended,
+    translated,
+)
 from singerlake.manifests.postgres_schema import check_version
+from singerlake.storage.patience import Patience, Trouble
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,12 +39,7 @@ row itself, so that what is slept is only to keep all who waited from coming at 
 _WAITS = 10
 """Tries that may end because a lock was not given up in time: 10 s each."""
 _UNIQUE_ATTEMPTS = 3
-_LOST_ATTEMPTS = 4
-_LOOKS = 20
 _STEP = 0.005
-_FIRST_LOOK = 0.01
-_LONGEST_LOOK = 1.0
-_LOST_PAUSE = 0.25
 
 _LIMITS = """
     SET LOCAL search_path TO {schema};
@@ -69,12 +72,13 @@ class _Again(Exception):
 
 
 class Session:
-    """Transactions of one store. ``schema`` is ``postgres_schema``."""
+    """Transactions of one store. ``schema`` is ``postgres_schema``; ``patience`` is that with the server."""
 
-    def __init__(self, connections: Connections, schema: str, clock: Clock) -> None:
+    def __init__(self, connections: Connections, schema: str, patience: Patience) -> None:
         self._connections = connections
         self._schema = schema
-        self._clock = clock
+        self._patience = patience
+        self._clock = patience.clock
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` reads, all of it from one moment. Raises what ``cannot_connect``, ``check_version`` and
@@ -95,36 +99,41 @@ class Session:
 
     def _tried(self, once: Callable[[], T]) -> T:
         database_error = driver().Error
-        lost = unique = waits = 0
+        wait = self._patience.begin()
+        tries = unique = waits = 0
         ceiling = _STEP
-        for _ in range(ATTEMPTS):
+        while tries < ATTEMPTS:
             problem: psycopg.Error | None = None
-            pause = ceiling
             try:
-                return once()
+                value = once()
             except _Again:
                 pass
-            except StorageUnavailable:
-                lost += 1
-                if lost >= _LOST_ATTEMPTS:
-                    raise
-                pause = _LOST_PAUSE * 2**lost
+            except (NotConnected, NoAddress) as error:
+                if not wait.again(error.trouble):
+                    assert wait.given_up is not None
+                    raise given_up(error, wait.given_up) from None
+                continue
             except database_error as error:
                 problem = error
+            else:
+                self._patience.answered()
+                return value
+            if problem is not None and _is_lost(problem):
+                # Connections that lay idle beside this one are probably gone as well.
+                self._connections.close()
+                if not wait.again(Trouble.SILENT):
+                    raise translated(problem, self._schema)
+                continue
             if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
                 waits += 1
                 if waits >= _WAITS:
                     break
             elif problem is not None and not is_contended(problem):
-                is_lost, is_unique = _is_lost(problem), problem.sqlstate == UNIQUE_VIOLATION
-                lost += is_lost
-                unique += is_unique
-                if not (is_lost and lost < _LOST_ATTEMPTS) and not (is_unique and unique < _UNIQUE_ATTEMPTS):
+                unique += problem.sqlstate == UNIQUE_VIOLATION
+                if problem.sqlstate != UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
                     raise translated(problem, self._schema)
-                if is_lost:
-                    # Connections that lay idle beside this one are probably gone as well.
-                    self._connections.close()
-            self._clock.sleep(pause * self._clock.jitter())
+            tries += 1
+            self._clock.sleep(ceiling * self._clock.jitter())
             ceiling += _STEP
         raise TooManyConflicts(
             "others at the same rows kept coming first, or never gave up a lock",
@@ -178,19 +187,19 @@ class Session:
             row = connection.execute("SELECT pg_xact_status(%s::text::xid8)", (xid,)).fetchone()
             return row[0] if row else None
 
-        ceiling = _FIRST_LOOK
-        for _ in range(_LOOKS):
+        wait, again = self._patience.begin(), True
+        while again:
+            trouble = Trouble.CONFLICT
             try:
                 status = self._read_once(look)
-            except (driver().Error, SingerlakeError):
+            except (driver().Error, SingerlakeError) as error:
                 self._connections.close()
-                status = None
+                status, trouble = None, getattr(error, "trouble", Trouble.SILENT)
             if status == "proven":
                 return True
             if status == "aborted":
                 return False
-            self._clock.sleep(ceiling * self._clock.jitter())
-            ceiling = min(ceiling * 2, _LONGEST_LOOK)
+            again = wait.again(trouble)
         raise UnknownOutcome(
             "the connection to PostgreSQL was lost during a commit, and it cannot be told whether it took effect",
             hint="run again; nothing was deleted",

@@ -59,11 +59,15 @@ def named_as_options() -> Iterator[None]:
 
 def storage(options: Mapping[str, str]) -> dict[str, Any]:
     """The options of S3 under the names of the plugins' settings. Raises ``SettingError``."""
-    return {
-        name: truth(name, options[name]) if "boolean" in described["type"] else options[name]
-        for name, described in S3_SETTINGS.items()
-        if name in options
-    }
+    return {name: _of_kind(name, described, options) for name, described in S3_SETTINGS.items() if name in options}
+
+
+def _of_kind(name: str, described: Mapping[str, Any], options: Mapping[str, str]) -> Any:
+    if "boolean" in described["type"]:
+        return truth(name, options[name])
+    if "integer" in described["type"]:
+        return whole(name, options, default=described["default"], least=described["minimum"])
+    return options[name]
 
 
 def absolute(path: str) -> str:

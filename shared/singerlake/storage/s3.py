@@ -15,13 +15,15 @@ from typing import Any, BinaryIO, TypeVar
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import MissingFile, NoSuchBucket, SettingError, SingerlakeError, StorageUnavailable
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
+from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.probe import probe, prove
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
 from singerlake.storage.s3_compose import Composer
-from singerlake.storage.s3_errors import Meaning, is_absent, is_past_end, meaning, translate
+from singerlake.storage.s3_errors import Meaning, give_up, is_absent, is_past_end, meaning, translate, trouble
 from singerlake.storage.s3_stream import open_stream
+from singerlake.storage.s3_waiting import wait_in
 from singerlake.storage.window import window
 
 __all__ = ["S3Settings", "S3Storage"]
@@ -33,7 +35,6 @@ MULTIPART_THRESHOLD = 64 << 20
 PART_SIZE = 16 << 20
 _MOST_PARTS = 10_000
 _DELETED_AT_ONCE = 1000
-_READS = 4
 _DOUBTED_AFTER = 60.0
 """Seconds for which it is believed that a storage ignores conditions, before that is proved again."""
 _PROVED_AGAIN_AFTER = 3600.0
@@ -70,6 +71,7 @@ class S3Storage:
         self._settings = settings
         self._clock = clock
         self._ids = ids
+        self._patience = Patience(settings.patience_seconds, clock, place=settings.endpoint_url or "Amazon S3")
         self._lock = threading.Lock()
         self._connected: Clients | None = None
         with _known_lock:
@@ -148,7 +150,7 @@ class S3Storage:
 
         conditional = if_absent or if_match is not None
         write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
-        outcome = settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        outcome = settle(write, patience=self._patience, translate=self._translate(key), key=key)
         if isinstance(outcome, Refused):
             self._doubt()
         return outcome
@@ -210,7 +212,9 @@ class S3Storage:
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         full = self._prefix + check_key(key)
-        stream = open_stream(self._clients.patient, self._bucket, full, start, self._translate(key))
+        stream = open_stream(
+            self._clients.patient, self._bucket, full, start, translate=self._translate(key), patience=self._patience
+        )
         return stream if end is None else window(stream, end - start)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
@@ -251,7 +255,7 @@ class S3Storage:
             return False if if_match is not None and entry.etag != if_match else None
 
         write = Write[bool](send, look, refused=False, conditional=if_match is not None)
-        gone = settle(write, clock=self._clock, translate=self._translate(key), key=key)
+        gone = settle(write, patience=self._patience, translate=self._translate(key), key=key)
         # Of a request that was sent twice, the second may be refused since the first removed the object.
         return gone or self.head(key) is None
 
@@ -285,7 +289,9 @@ class S3Storage:
     def _clients(self) -> Clients:
         with self._lock:
             if self._connected is None:
-                self._connected = connect(self._settings)
+                clients = connect(self._settings)
+                wait_in(clients.patient, self._patience)
+                self._connected = clients
             return self._connected
 
     def _under(self, etag: str, key: str, request: Callable[..., Result], *, learn: bool = True) -> Result:
@@ -338,16 +344,15 @@ class S3Storage:
         """Reply and body of a GET. A body that breaks off is fetched again, which botocore does not do by itself."""
         from botocore.exceptions import BotoCoreError
 
-        attempt = 0
+        wait = self._patience.begin()
         while True:
             reply = self._clients.patient.get_object(Bucket=self._bucket, **arguments)
             try:
                 return reply, reply["Body"].read()
-            except BotoCoreError:
-                attempt += 1
-                if attempt == _READS:
+            except BotoCoreError as error:
+                if not wait.again(trouble(error)):
+                    give_up(error, wait.given_up)
                     raise
-                self._clock.sleep(self._clock.jitter() * 2**attempt * 0.1)
 
     def _check_bucket(self) -> None:
         """HEAD has no body, so its 404 does not say whether it is the bucket that is missing."""

@@ -11,16 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from singerlake.clock import Clock
 from singerlake.errors import SingerlakeError, UnknownOutcome
-from singerlake.storage.s3_client import ATTEMPTS, LONGEST_PAUSE
-from singerlake.storage.s3_errors import Meaning, meaning
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3_errors import Meaning, give_up, meaning, trouble
 
 Result = TypeVar("Result")
-
-_FIRST_PAUSE = 0.1
-_NO_TRY_AFTER = 90.0
-"""Seconds; a store that does not answer costs a long time-out at each try."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +33,37 @@ class Write(Generic[Result]):
 def settle(
     write: Write[Result],
     *,
-    clock: Clock,
+    patience: Patience,
     translate: Callable[[Exception], SingerlakeError],
     key: str,
     judge: Callable[[Exception], Meaning] = meaning,
 ) -> Result:
     """The result of a write. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
     once something may have. ``judge`` says what an error means, of S3 where nothing else is given."""
-    began = clock.monotonic()
+    wait = patience.begin()
     unclear = False
-    last: Exception | None = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            if clock.monotonic() - began > _NO_TRY_AFTER:
-                break
-            clock.sleep(clock.jitter() * min(LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+    while True:
         try:
-            return write.send()
+            result = write.send()
         except Exception as error:
             last = error
             means = judge(error)
             if means is Meaning.FATAL or (means is Meaning.REFUSED and not write.conditional):
                 break
             if means is Meaning.REFUSED and not unclear:
+                patience.answered()
                 return write.refused
             unclear = unclear or means is Meaning.UNKNOWN
+        else:
+            patience.answered()
+            return result
         if unclear:
             seen = _look(write)
             if seen is not None:
                 return seen
-    assert last is not None
+        if not wait.again(trouble(last, judge)):
+            give_up(last, wait.given_up)
+            break
     if judge(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
         return seen
     if not unclear:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from singerlake.clock import SystemClock
 from singerlake.errors import AccessDenied, SettingError
+from singerlake.storage.patience import PATIENCE_SECONDS
 
 _SETTING_NAMES = {
     "access_key_id": "aws_access_key_id",
@@ -26,13 +26,6 @@ _SETTING_NAMES = {
     "probe_max_wait": "s3_probe_max_wait_seconds",
 }
 _FALLBACK_REGION = "us-east-1"
-ATTEMPTS = 10
-"""How often a request is sent to a storage that answers that it is busy."""
-LONGEST_PAUSE = 5.0
-"""Seconds between two of them."""
-_QUICK_ATTEMPTS = 5
-"""How often one is sent to a storage that does not answer."""
-_BUSY = (429, 500, 502, 503, 504)
 
 Result = TypeVar("Result")
 
@@ -42,6 +35,7 @@ class S3Settings:
     """How to reach an S3 bucket; whatever is None is left to botocore's own chain of environment, files and roles.
 
     ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with ``endpoint_url``.
+    ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.
     A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
     Raises ``SettingError`` where settings contradict each other.
     """
@@ -57,6 +51,7 @@ class S3Settings:
     kms_key_id: str | None = None
     path_style: bool | None = None
     probe_max_wait: float = 60.0
+    patience_seconds: int = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -73,6 +68,8 @@ class S3Settings:
         self._check_pair("role_external_id", "role_arn")
         if self.profile and self.access_key_id:
             raise SettingError("aws_profile and aws_access_key_id are both set", hint="keep one of them")
+        if self.patience_seconds < 0:
+            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
             check_endpoint("s3_endpoint_url", self.endpoint_url)
 
@@ -98,8 +95,8 @@ def check_endpoint(name: str, url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """``patient`` retries by itself what is harmless to repeat. ``single`` sends each request once: botocore's silent
-    retry of a conditional PUT whose reply was lost would show as a refusal by one's own write."""
+    """Neither retries by itself: botocore's silent retry of a conditional PUT whose reply was lost would show as a
+    refusal by one's own write. ``single`` stays so; ``patient`` is for what is harmless to repeat, and waits."""
 
     patient: Any
     single: Any
@@ -108,10 +105,7 @@ class Clients:
 def connect(settings: S3Settings) -> Clients:
     """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
     return in_session(
-        settings,
-        lambda session: Clients(
-            patient=_client(session, settings, attempts=_QUICK_ATTEMPTS), single=_client(session, settings, attempts=1)
-        ),
+        settings, lambda session: Clients(patient=_client(session, settings), single=_client(session, settings))
     )
 
 
@@ -144,13 +138,13 @@ def _keep_tokens_out_of_logs() -> None:
         botocore.setLevel(logging.INFO)
 
 
-def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
+def _client(session: Any, settings: S3Settings) -> Any:
     from botocore.config import Config
 
     path_style = bool(settings.endpoint_url) if settings.path_style is None else settings.path_style
     style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
     options: dict[str, Any] = {
-        "retries": {"total_max_attempts": attempts, "mode": "standard"},
+        "retries": {"total_max_attempts": 1, "mode": "standard"},
         "s3": {"addressing_style": style},
         "connect_timeout": 10,
         "read_timeout": 60,
@@ -161,19 +155,7 @@ def _client(session: Any, settings: S3Settings, *, attempts: int) -> Any:
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, settings.endpoint_url)
-    client = session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
-    if attempts > 1:
-        client.meta.events.register_last("needs-retry.s3", _asked_to_wait)
-    return client
-
-
-def _asked_to_wait(response: tuple[Any, Any] | None, attempts: int, **_: object) -> float | None:
-    """Seconds to wait before a request is sent again that botocore's own retries did not get through, None where it has
-    failed. A storage that answers that it is busy deserves more patience than one that does not answer, and more than
-    botocore's quota for retries has."""
-    if response is None or response[0].status_code not in _BUSY or attempts >= ATTEMPTS:
-        return None
-    return SystemClock().jitter() * LONGEST_PAUSE
+    return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:

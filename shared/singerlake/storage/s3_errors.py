@@ -6,6 +6,8 @@ those of https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -20,6 +22,7 @@ from singerlake.errors import (
     StorageFull,
     StorageUnavailable,
 )
+from singerlake.storage.patience import DOWN, GivenUp, Trouble
 from singerlake.storage.s3_client import S3Settings
 
 
@@ -53,7 +56,9 @@ _MEANINGS = {
     # An earlier try whose reply was lost may have ended it.
     "NoSuchUpload": Meaning.UNKNOWN,
 }
-_ENDPOINT = "check s3_endpoint_url, aws_region and the network"
+_GIVEN_UP = "singerlake_given_up"
+_WRONG_HOST = "check s3_endpoint_url, aws_region and lake_root"
+_WRONG_PORT = "check host and port of s3_endpoint_url, that the server runs, and the network"
 _CREDENTIALS = "set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment"
 _PERMISSIONS = "grant s3:GetObject, s3:PutObject and s3:ListBucket, for maintenance s3:DeleteObject"
 _CLOCK = "set the clock of this machine"
@@ -142,6 +147,50 @@ def is_lost_upload(error: BaseException) -> bool:
     return isinstance(error, ClientError) and _code(error) == "NoSuchUpload"
 
 
+def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -> Trouble:
+    """What a request that may be sent again waits for."""
+    from botocore import exceptions as boto
+
+    if judge(error) is Meaning.CONFLICT:
+        return Trouble.CONFLICT
+    if not isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        return Trouble.BUSY
+    names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
+    return Trouble.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else Trouble.SILENT
+
+
+def give_up(error: Exception, how: GivenUp | None) -> None:
+    """Have ``translate`` tell how the wait ended, of this error or of the one that botocore makes of its response."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        response[_GIVEN_UP] = how
+    else:
+        setattr(error, _GIVEN_UP, how)
+
+
+def given_up(error: Exception) -> GivenUp | None:
+    """How the wait ended, where there was one."""
+    response = getattr(error, "response", None)
+    how: GivenUp | None = response.get(_GIVEN_UP) if isinstance(response, dict) else getattr(error, _GIVEN_UP, None)
+    return how
+
+
+def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str, **context: object) -> SingerlakeError:
+    """The error for one of botocore's that says that no answer came. ``what`` is what did not answer, the others are
+    next steps where it never did."""
+    how = given_up(error)
+    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
+    context = {**context, "error": type(error).__name__, **({"reason": reasons[-1]} if reasons else {})}
+    if how is None:
+        return StorageUnavailable(f"{what} cannot be reached", hint=wrong_port, **context)
+    context["waited_seconds"] = round(how.seconds, 1)
+    if how.answered:
+        return StorageUnavailable(f"{what} answered before and does not any more", hint=DOWN, **context)
+    if how.trouble is Trouble.NO_SUCH_HOST:
+        return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
+    return StorageUnavailable(f"{what} never answered since this process began", hint=wrong_port, **context)
+
+
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
     """This package's error for one of botocore's, with the store's own words but without secrets. What is not
     botocore's is raised as it is."""
@@ -159,16 +208,32 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
             return kind(message, hint=hint, **context)
         if meaning(error) is Meaning.FATAL:
             return SettingError("storage refused a request", hint="look at code and reason", **context)
-        return StorageUnavailable("storage could not answer", hint="run again later", **context)
+        how = given_up(error)
+        waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
+        return StorageUnavailable("storage could not answer", hint="run again later", **context, **waited)
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        return without_answer(error, "storage", _WRONG_HOST, _WRONG_PORT, **context)
     context = {**context, "error": type(error).__name__}
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return AccessDenied("there are no complete credentials", hint=_CREDENTIALS, **context)
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
         return AccessDenied("credentials could not be had", hint="sign in again, or check aws_profile", **context)
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return StorageUnavailable("storage cannot be reached", hint=_ENDPOINT, **context)
     context["reason"] = _without(str(error), settings)
     return SettingError("no request can be made of these settings", hint="check lake_root and the aws_ ones", **context)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from, as far as that is kept: botocore keeps urllib3's error among its arguments."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        inside = getattr(each, "kwargs", {}).get("error")
+        left += [each.__context__, each.__cause__, inside if isinstance(inside, BaseException) else None]
 
 
 def _details(error: Any) -> dict[str, Any]:

@@ -1,0 +1,177 @@
+"""Waiting for a storage or a database that does not answer, or answers that it is busy: one rule for all requests.
+
+An *outage* begins with a first failure and ends with the first answer. Requests that fail in it wait for its end
+together: it is told once in the log, and all give up once it has lasted for ``patience_seconds``, so that the cleaning
+up after one that gave up does not wait as long again. A request also gives up once it alone has failed for so long,
+which is what a storage does to it that answers others.
+
+A process that never had an answer from a place waits for a quarter of that only: a wrong port answers as little as a
+server that restarts, and more often.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from enum import Enum
+
+from singerlake.clock import Clock
+
+PATIENCE_SECONDS = 60
+"""Where no setting says otherwise."""
+DOWN = "run again when it is back; patience_seconds says for how long requests wait for it"
+"""The next step where what answered before was given up."""
+LEAST_TRIES = 3
+"""Of each request, however long the first took: one lost on its way is sent again even after a long time-out."""
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_DOUBLINGS = 10
+_INSTANT = 0.001
+"""Seconds that are not worth waiting for, and that rounding may leave over."""
+_AT_FIRST = 0.25
+"""Share of the patience for a place that never answered."""
+_TOLD_AFTER = 1.0
+_TOLD_EVERY = 10.0
+_OVER_AFTER = 15.0
+"""Seconds without a failure after which the next one begins another outage: nobody asked in between."""
+
+logger = logging.getLogger(__name__)
+
+_answered: set[str] = set()
+"""Places that have answered this process."""
+
+
+class Trouble(Enum):
+    """Why a request is to be sent again."""
+
+    NO_SUCH_HOST = "its host name is not known"
+    SILENT = "it does not answer"
+    BUSY = "it answers that it is busy"
+    CONFLICT = "another request is under way"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """How a wait ended: the seconds it took, and whether the place ever answered this process."""
+
+    trouble: Trouble
+    seconds: float
+    answered: bool
+
+
+def pause(tries: int, jitter: float) -> float:
+    """Seconds before the next try, with full jitter (a number in [0, 1)): the ceiling doubles from 0.2 up to 5."""
+    return jitter * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, _DOUBLINGS))
+
+
+@dataclass
+class _Outage:
+    began: float
+    told: float | None = None
+    last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last = self.began
+
+
+class Patience:
+    """The patience with one place, safe to share between threads. ``what`` and ``place`` are what the log calls it;
+    ``key`` tells it from others where ``place`` does not, and is never shown."""
+
+    def __init__(
+        self, seconds: float, clock: Clock, *, place: str, what: str = "storage", key: str | None = None
+    ) -> None:
+        self.seconds = seconds
+        self.clock = clock
+        self._place = place
+        self._what = what
+        self._key = key or place
+        self._lock = threading.Lock()
+        self._outage: _Outage | None = None
+
+    def begin(self) -> Wait:
+        """For one request, before or after its first try."""
+        return Wait(self)
+
+    def answered(self) -> None:
+        """The place answered, whatever it said, and is not busy."""
+        if self._outage is None and self._key in _answered:
+            return
+        _answered.add(self._key)
+        with self._lock:
+            outage, self._outage = self._outage, None
+        if outage is not None and outage.told is not None:
+            lasted = self.clock.monotonic() - outage.began
+            logger.warning("%s answers again after %.0f s (%s)", self._what, lasted, self._place)
+
+    def began(self, trouble: Trouble) -> float:
+        """When the outage began that this failure belongs to."""
+        now = self.clock.monotonic()
+        if trouble is Trouble.CONFLICT:
+            return now
+        if trouble is Trouble.BUSY:
+            _answered.add(self._key)
+        with self._lock:
+            if self._outage is None or now - self._outage.last > _OVER_AFTER:
+                self._outage = _Outage(now)
+            self._outage.last = now
+            return self._outage.began
+
+    def limit(self, trouble: Trouble) -> float:
+        """Seconds to wait."""
+        if self.has_answered or trouble in (Trouble.BUSY, Trouble.CONFLICT):
+            return self.seconds
+        return 0.0 if trouble is Trouble.NO_SUCH_HOST else self.seconds * _AT_FIRST
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the place ever answered this process."""
+        return self._key in _answered
+
+    def tell(self, trouble: Trouble, left: float) -> None:
+        """Say in the log that the outage goes on, not at once and not too often."""
+        now = self.clock.monotonic()
+        with self._lock:
+            outage = self._outage
+            if outage is None or now - outage.began < _TOLD_AFTER:
+                return
+            if outage.told is not None and now - outage.told < _TOLD_EVERY:
+                return
+            outage.told = now
+            lasts = now - outage.began
+        logger.warning(
+            "waiting for %s for %.0f s now, since %s; giving up in %.0f s (%s)",
+            self._what,
+            lasts,
+            trouble.value,
+            left,
+            self._place,
+        )
+
+
+class Wait:
+    """One request's tries."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._tries = 0
+        self._began: float | None = None
+        self.given_up: GivenUp | None = None
+
+    def again(self, trouble: Trouble) -> bool:
+        """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``."""
+        patience, clock = self._patience, self._patience.clock
+        outage = patience.began(trouble)
+        now = clock.monotonic()
+        self._began = now if self._began is None else self._began
+        self._tries += 1
+        waited = now - min(outage, self._began)
+        left = patience.limit(trouble) - waited
+        if left < _INSTANT and self._tries >= LEAST_TRIES:
+            self.given_up = GivenUp(trouble, waited, patience.has_answered)
+            return False
+        patience.tell(trouble, max(0.0, left))
+        wanted = pause(self._tries, clock.jitter())
+        clock.sleep(wanted if left < _INSTANT else min(wanted, left))
+        return True
