@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import SettingError
@@ -19,6 +17,7 @@ from singerlake.settings import StoreSettings
 from singerlake.storage.local import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
+from singerlake.storage.roots import FolderRoot, parse_root
 
 if TYPE_CHECKING:
     from singerlake.manifests.dynamodb_client import DynamoTable
@@ -34,36 +33,14 @@ ON_THE_LAKE = ("lockfile", "log", "merge")
 def open_storage(
     lake_root: str, settings: S3Settings | None = None, *, clock: Clock | None = None, ids: IdSource = random_id
 ) -> Storage:
-    """The storage a lake root names: a path, ``file://...`` or ``s3://bucket/prefix``. Raises ``SettingError``."""
+    """The storage a lake root names, as ``parse_root`` reads it. Raises ``SettingError``."""
     clock = clock or SystemClock()
-    if not lake_root or not lake_root.strip():
-        raise SettingError("lake_root is empty", hint="set it to a path or to s3://bucket/prefix")
-    if lake_root.startswith("$") or "${" in lake_root:
-        raise SettingError(
-            "lake_root holds a variable that nothing replaced",
-            hint="set the variable, or write the path itself",
-            lake_root=lake_root,
-        )
-    scheme = urlsplit(lake_root).scheme if "://" in lake_root else ""
-    if scheme == "s3":
-        bucket, _, prefix = lake_root[len("s3://") :].partition("/")
-        if "@" in bucket or ":" in bucket:
-            raise SettingError(
-                "lake_root holds credentials or a port",
-                hint="write s3://bucket/prefix; set aws_access_key_id and its secret, or s3_endpoint_url",
-            )
-        if not bucket:
-            raise SettingError("lake_root names no bucket", hint="write s3://bucket/prefix", lake_root=lake_root)
-        from singerlake.storage.s3 import S3Settings, S3Storage
+    root = parse_root(lake_root)
+    if isinstance(root, FolderRoot):
+        return LocalStorage(root.path, clock=clock, ids=ids)
+    from singerlake.storage.s3 import S3Settings, S3Storage
 
-        return S3Storage(bucket, prefix.strip("/"), settings or S3Settings(), clock=clock, ids=ids)
-    if scheme == "file":
-        return LocalStorage(Path(unquote(urlsplit(lake_root).path)), clock=clock, ids=ids)
-    if scheme:
-        raise SettingError(
-            "lake_root has a scheme nobody here knows", hint="use a path or s3://bucket/prefix", scheme=scheme
-        )
-    return LocalStorage(Path(lake_root).expanduser(), clock=clock, ids=ids)
+    return S3Storage(root.bucket, root.prefix, settings or S3Settings(), clock=clock, ids=ids)
 
 
 def open_store(

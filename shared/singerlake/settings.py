@@ -31,7 +31,7 @@ LAKE_ROOT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
     "title": "Lake root",
-    "description": "Where the lake is: a path, or `s3://bucket/prefix`.",
+    "description": "Where the lake is: a path, `file:///folder`, or `s3://bucket/prefix`.",
 }
 """Required wherever it is used."""
 

@@ -43,8 +43,15 @@ def test_a_local_path_no_longer_depends_on_the_working_folder(monkeypatch: pytes
     monkeypatch.setenv("HOME", "/home/someone")
     assert read_options({**NEEDED, "path": "lake"}).path == str(tmp_path / "lake")
     assert read_options({**NEEDED, "path": "~/lake"}).path == "/home/someone/lake"
-    assert read_options({**NEEDED, "path": "file:///lake"}).path == "file:///lake"
-    assert read_options({**NEEDED, "path": "file:/lake"}).path == "file:///lake"
+    assert read_options({**NEEDED, "path": "file:///a%20lake"}).path == "/a lake"
+    assert read_options({**NEEDED, "path": "file:/lake"}).path == "/lake"
+    assert read_options({**NEEDED, "path": "s3://bucket/x"}).path == "s3://bucket/x"
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/x", "s3:/bucket", "file://lake", "dbfs:/lake"])
+def test_a_path_that_could_only_be_meant_as_something_else_is_refused(path: str) -> None:
+    with pytest.raises(SettingError, match=r"^path .*; .*(write s3://|file:///folder)"):
+        read_options({**NEEDED, "path": path})
 
 
 @pytest.mark.parametrize("name", REQUIRED)

@@ -11,6 +11,7 @@ import msgspec
 
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.settings import S3_SETTINGS
+from singerlake.storage.roots import FolderRoot, parse_root
 
 REQUIRED = {
     "path": "the lake's root, a path or s3://bucket/prefix: lake_root of the plugins",
@@ -70,13 +71,12 @@ def _of_kind(name: str, described: Mapping[str, Any], options: Mapping[str, str]
     return options[name]
 
 
+@named_as_options()
 def absolute(path: str) -> str:
-    """A local path independent of the working folder, which tasks do not share with the driver. ``file:/lake``, as Java
-    and so Spark writes it, is one too."""
-    path = path.strip()
-    if path.startswith("file:/") and not path.startswith("file://"):
-        return "file://" + path.removeprefix("file:")
-    return path if "://" in path else os.path.abspath(os.path.expanduser(path))
+    """A lake root that is independent of the working folder, which tasks do not share with the driver. Raises
+    ``SettingError``."""
+    root = parse_root(path)
+    return os.path.abspath(root.path) if isinstance(root, FolderRoot) else path
 
 
 def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:

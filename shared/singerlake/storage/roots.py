@@ -1,0 +1,155 @@
+"""What a lake root says: a folder or an S3 bucket with a prefix. Whatever could only be meant as something else is
+refused, since a folder made by mistake takes data that nobody finds."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+from singerlake.errors import SettingError
+
+FORMS = "write a path, file:///folder or s3://bucket/prefix"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_NAMES_A_STORAGE = frozenset({"s3", "s3a", "s3n", "file"})
+_VARIABLE = re.compile(r"\A\$\w*|\$\{\w*\}?")
+# C0, DEL, C1 and what Unicode ends a line by: a newline too many in a file of settings.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_WINDOWS = re.compile(r"\A(?:[A-Za-z]:[\\/]|\\|[^/\\]*\\)")
+_BUCKET = re.compile(r"[A-Za-z0-9._-]+")
+_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRoot:
+    """A lake on a local disk; ``path`` may be relative to the working folder."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRoot:
+    """A lake in S3; ``prefix`` neither begins nor ends with a slash, and may be empty."""
+
+    bucket: str
+    prefix: str
+
+
+def parse_root(text: str) -> FolderRoot | BucketRoot:
+    """What ``text`` names: a path, which ``~`` may begin; ``file:///folder``, with or without ``localhost``, and
+    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, taken as it stands. Schemes are read in any case.
+
+    Raises ``SettingError``, which shows nothing that could be a password.
+    """
+    if not text or not text.strip():
+        raise SettingError("lake_root is empty", hint=FORMS)
+    _check(text)
+    head, slash, rest = text.partition("/")
+    scheme, colon, behind = head.partition(":")
+    scheme = scheme.lower()
+    if colon and ((slash and not behind) or scheme in _NAMES_A_STORAGE):
+        return _url(scheme, behind, slash + rest)
+    if colon and "@" in behind:
+        raise SettingError("lake_root begins with what may be credentials", hint=_or_a_folder(FORMS))
+    if scheme in _NAMES_A_STORAGE and rest.startswith("/"):
+        raise SettingError(f"lake_root lacks the colon behind {scheme}", hint=_form(scheme))
+    return FolderRoot(_expanded(text))
+
+
+def _url(scheme: str, behind: str, rest: str) -> FolderRoot | BucketRoot:
+    """``rest`` begins with the slash that follows ``scheme:``."""
+    if scheme == "file" and not behind and rest.startswith("/"):
+        return _file(rest)
+    if scheme == "s3" and not behind and rest.startswith("//"):
+        return _bucket(*rest[2:].partition("/")[::2])
+    if scheme in ("s3", "file"):
+        raise SettingError(f"lake_root is no whole {scheme} URL", hint=_form(scheme))
+    if not _SCHEME.fullmatch(scheme):
+        raise SettingError("lake_root has a colon where a URL has its scheme", hint=_or_a_folder(FORMS))
+    raise SettingError("lake_root has a scheme nobody here knows", hint=_or_a_folder(_form(scheme)), scheme=scheme)
+
+
+def _file(rest: str) -> FolderRoot:
+    path = rest
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            raise SettingError(
+                "lake_root is a file URL that names another host", hint=f"two slashes begin a host: {_form('file')}"
+            )
+        path = slash + path
+    if not path:
+        raise SettingError("lake_root is a file URL without a folder", hint=_form("file"))
+    if "?" in path or "#" in path:
+        raise SettingError(
+            "lake_root is a file URL with a query or a fragment", hint="write %3F for '?', %23 for '#', or the path"
+        )
+    if _PERCENT.search(path):
+        raise SettingError(
+            "lake_root is a file URL with a '%' that no two hexadecimal digits follow", hint="write %25, or the path"
+        )
+    # What is not UTF-8 is kept, as Python keeps it in names of files.
+    folder = os.fsdecode(unquote_to_bytes(path.encode("utf-8", "surrogateescape")))
+    _check(folder)
+    return FolderRoot(Path("/" + folder.lstrip("/")))
+
+
+def _bucket(bucket: str, prefix: str) -> BucketRoot:
+    if "@" in bucket or ":" in bucket:
+        raise SettingError(
+            "lake_root holds credentials or a port",
+            hint="write s3://bucket/prefix; set aws_access_key_id and its secret, or s3_endpoint_url",
+        )
+    if not bucket:
+        raise SettingError("lake_root names no bucket", hint=_form("s3"))
+    if not _BUCKET.fullmatch(bucket):
+        raise SettingError("lake_root names a bucket as no bucket can be named", hint=_form("s3"))
+    _, _, query = prefix.partition("?")
+    if "=" in query:
+        raise SettingError(
+            "lake_root is an S3 URL with a query", hint=f"{_form('s3')}; set aws_region, s3_endpoint_url and the others"
+        )
+    return BucketRoot(bucket, prefix.strip("/"))
+
+
+def _check(text: str) -> None:
+    """What neither a path nor a URL may hold."""
+    if text != text.strip():
+        raise SettingError("lake_root begins or ends with white space", hint="remove it")
+    if _CONTROL.search(text):
+        raise SettingError("lake_root holds a control character, such as a newline", hint="remove it")
+    if variable := _VARIABLE.search(text):
+        raise SettingError(
+            "lake_root holds a variable that nothing replaced",
+            hint="set the variable, or write the path itself",
+            variable=variable[0],
+        )
+    if _WINDOWS.match(text):
+        raise SettingError(
+            "lake_root is written as a path of Windows", hint=_or_a_folder("write / between folders, and no drive")
+        )
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise SettingError(
+            "lake_root begins with ~ and the home folder is not known", hint="write the whole path"
+        ) from None
+
+
+def _form(scheme: str) -> str:
+    if scheme in ("s3", "s3a", "s3n"):
+        return "write s3://bucket/prefix"
+    if scheme == "file":
+        return "write file:///folder, or the path itself"
+    if scheme in ("http", "https"):
+        return "write s3://bucket/prefix, and set s3_endpoint_url to the server"
+    return FORMS
+
+
+def _or_a_folder(hint: str) -> str:
+    return f"{hint}; a folder of that name is ./name"
