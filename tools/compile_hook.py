@@ -21,7 +21,11 @@ _MODULES: dict[str, tuple[str, list[str]]] = {
     "singerlake.storage._bodies": ("shared/singerlake/storage/_bodies.c", []),
 }
 """Each with its source and the libraries that it is linked with."""
-_INCLUDED = ["shared/singerlake/format/_json.h", "shared/singerlake/format/_count.h"]
+_INCLUDED = [
+    "shared/singerlake/format/_json.h",
+    "shared/singerlake/format/_count.h",
+    "shared/singerlake/arrow/_undeclared.h",
+]
 _STABLE_SINCE = "0x030A0000"
 
 

@@ -290,31 +290,32 @@ class LakeStream:
         versions: Sequence[str] | None = None,
         from_offset: int | None = None,
         to_offset: int | None = None,
+        lineage: str | None = None,
         metadata: bool = False,
+        record: bool = False,
+        messages: str = "records",
         mode: str = "PERMISSIVE",
     ) -> pa.RecordBatchReader:
         """The stream as it is now, as record batches in offset order, which pandas, Polars and DuckDB take. The options
         mean what they mean to Spark (``shared/docs/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
 
-        Raises ``SettingError``, ``UnknownName``; while it is read ``ValueDoesNotFit`` (mode ``FAILFAST``),
+        Raises ``SettingError``, ``UnknownName``, ``Rebuilt``; while it is read ``ValueDoesNotFit`` (mode ``FAILFAST``),
         ``BrokenFile``, ``MissingFile`` and what the storage raises.
         """
         from singerlake.arrow.read import open_reader
-        from singerlake.arrow.request import Request, mode_of
+        from singerlake.arrow.request import request_of
 
-        for name, value in (("columns", columns), ("versions", versions)):
-            if isinstance(value, str):
-                raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
-        if not isinstance(metadata, bool):
-            raise SettingError("metadata is neither True nor False", hint="set it to one of them")
-        request = Request(
-            columns=None if columns is None else tuple(columns),
+        request = request_of(
+            columns=columns,
             from_version=from_version,
-            versions=None if versions is None else tuple(versions),
+            versions=versions,
             from_offset=from_offset,
             to_offset=to_offset,
+            lineage=lineage,
             metadata=metadata,
-            mode=mode_of(str(mode)),
+            record=record,
+            messages=messages,
+            mode=mode,
         )
         return open_reader(self.lake.storage, self.snapshot(), request)
 

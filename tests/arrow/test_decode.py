@@ -29,8 +29,9 @@ from singerlake.arrow.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.decode import METADATA, BatchDecoder
-from singerlake.arrow.request import Mode
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.own import METADATA
+from singerlake.arrow.request import Mode, Request
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import CENTS, EITHER_CENTS, FITS, MISFITS, POINT, SECRET, TEXT_CENTS, UTC
@@ -48,7 +49,7 @@ def record(text: str, **envelope: str) -> bytes:
 
 
 def decoder_of(columns: Struct, *, metadata: bool = False, mode: Mode = Mode.FAILFAST) -> BatchDecoder:
-    return BatchDecoder(columns, arrow_schema(to_spark(columns)), metadata=metadata, mode=mode)
+    return BatchDecoder(columns, arrow_schema(to_spark(columns)), Request(metadata=metadata, mode=mode))
 
 
 def decode(columns: Struct, lines: Iterable[bytes], *, metadata: bool = False) -> pa.RecordBatch:
@@ -177,6 +178,7 @@ def test_activate_version_is_no_row_and_keeps_its_offset() -> None:
                 "_singerlake_version": "hash1",
                 "_singerlake_file": "v/file.singer.gz",
                 "_time_extracted": time,
+                "_singer_version": None,
             }
             for value, offset, time in [(1, 101, None), (2, 103, datetime(2026, 1, 1, tzinfo=UTC))]
         ]

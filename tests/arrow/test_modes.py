@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from singerlake.arrow.careful import Origin
 from singerlake.arrow.columns import Array, Date, Double, Field, Integer, JsonText, Struct, Text, Timestamp
-from singerlake.arrow.decode import METADATA, RESCUED, BatchDecoder
-from singerlake.arrow.request import Mode
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.own import METADATA, RESCUED
+from singerlake.arrow.request import Mode, Request
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import MISFITS, POINT
@@ -28,7 +29,7 @@ SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{},"key_properties":[]}\n'
 
 
 def decoder_of(columns: Struct, mode: Mode, *, metadata: bool = False) -> BatchDecoder:
-    return BatchDecoder(columns, arrow_schema(to_spark(columns)), metadata=metadata, mode=mode)
+    return BatchDecoder(columns, arrow_schema(to_spark(columns)), Request(metadata=metadata, mode=mode))
 
 
 def rescued(columns: Struct, lines: Iterable[bytes], *, metadata: bool = False) -> list[dict[str, Any]]:

@@ -26,8 +26,11 @@ from singerlake.arrow.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.decode import METADATA, RESCUED, BatchDecoder
+from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.known import known_in
+from singerlake.arrow.own import METADATA, RECORD_TEXT, RESCUED
 from singerlake.arrow.plain import PlainLines
+from singerlake.arrow.request import Request
 from singerlake.arrow.types import arrow_schema
 from singerlake.errors import BrokenFile
 from tests.arrow.cases import FITS, MISFITS
@@ -61,23 +64,23 @@ LINE = (
 
 def taken(data: bytes, columns: Struct = ALL) -> list[dict[str, Any]] | None:
     """The rows that the compiled reader has read; None where it leaves the chunk."""
-    found = PlainLines(columns, arrow_schema(columns).types, time=None).arrays(data)
+    found = PlainLines(columns, arrow_schema(columns).types).take(data)
     if found is None:
         return None
-    rows, arrays = found
     return [
-        {field.name: array[row].as_py() for field, array in zip(columns.fields, arrays, strict=True)}
-        for row in range(rows)
+        {field.name: array[row].as_py() for field, array in zip(columns.fields, found.arrays, strict=True)}
+        for row in range(found.rows)
     ]
 
 
 def outcome(columns: Struct, data: bytes, *, compiled: bool, **bounds: int) -> Any:
     """Rows, messages and rescued values of a chunk, or that it holds a line that is no message."""
-    wanted = Struct((*columns.fields, *METADATA.fields, RESCUED))
+    wanted = Struct((*columns.fields, *METADATA.fields, RECORD_TEXT, RESCUED))
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
             patch.setattr(plain, "COMPILED", False)
-        decoder = BatchDecoder(wanted, arrow_schema(wanted), metadata=True)
+        known = known_in(columns, columns, whole=True)
+        decoder = BatchDecoder(wanted, arrow_schema(wanted), Request(metadata=True, record=True), known)
     try:
         batch, messages = decoder.batch(data, 100, ORIGIN, **bounds)
     except BrokenFile as error:
@@ -243,6 +246,6 @@ def test_chunks_of_lines_that_are_left_are_soon_not_tried(monkeypatch: pytest.Mo
         tried += 1
 
     monkeypatch.setattr(plain.compiled, "read", read)
-    lines = PlainLines(ALL, arrow_schema(ALL).types, time=None)
-    assert {lines.arrays(LINE.encode()) for _ in range(1000)} == {None}
+    lines = PlainLines(ALL, arrow_schema(ALL).types)
+    assert {lines.take(LINE.encode()) for _ in range(1000)} == {None}
     assert tried < 50

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.decode import FILE, OFFSET, TIME, VERSION
+from singerlake.arrow.own import FILE, OFFSET, TIME, VERSION
 from singerlake.arrow.pruning import Comparison, Condition, is_exact, is_prunable, prune
 from singerlake.clock import timestamp
 from singerlake.format.model import DataFile

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from singerlake.arrow import scan
-from singerlake.errors import BrokenFile, MissingFile, SettingError, UnknownName, ValueDoesNotFit
+from singerlake.errors import BrokenFile, MissingFile, Rebuilt, SettingError, UnknownName, ValueDoesNotFit
 from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
+from singerlake.maintenance.repair_stream import Wish, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")
@@ -88,6 +89,20 @@ def test_rows_come_in_offset_order_and_what_is_wanted_alone(stream: LakeStream) 
     assert everything.column("id").to_pylist() == [*map(float, range(10)), 1.5]
 
 
+def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
+    lineage = stream.snapshot().lineage
+    assert stream.to_arrow(from_offset=9, lineage=lineage).read_all().num_rows == 2
+    key = layout.manifest_key("t", "s")
+    stream.lake.storage.delete(key)
+    with pytest.raises(Rebuilt, match=f"'{lineage}', and what the stream's is now its lost manifest said; run"):
+        stream.to_arrow(from_offset=9, lineage=lineage)
+    repair_stream(stream.lake.storage, stream.store(), "t", "s", Wish(), clock=stream.lake.clock, ids=stream.lake.ids)
+    now = stream.snapshot().lineage
+    with pytest.raises(Rebuilt, match=f"option 'lineage' is '{lineage}', and the stream's is '{now}'"):
+        stream.to_arrow(from_offset=9, lineage=lineage)
+    assert stream.to_arrow(from_offset=9, lineage=now).read_all().num_rows == 2
+
+
 def test_it_is_a_snapshot_of_the_moment_it_is_asked_for(stream: LakeStream) -> None:
     reader = stream.to_arrow(columns=["id"])
     build_stream(stream.lake, "t", "s", V2, [{"id": 5}])
@@ -151,6 +166,7 @@ def test_a_file_that_was_altered_or_holds_less_than_the_manifest_says_is_an_erro
         ({"columns": ["_rescued_data"], "mode": "FAILFAST"}, UnknownName, "it is there in the mode PERMISSIVE"),
         ({"from_version": "v9"}, UnknownName, "no version 'v9'; it has: v1"),
         ({"mode": "lax"}, SettingError, "option 'mode' is not one of PERMISSIVE"),
+        ({"lineage": " "}, SettingError, "'lineage' names nothing; set it to the stream's lineage"),
         ({"from_offset": -1}, SettingError, "'from_offset' is negative"),
         ({"to_offset": 13}, SettingError, "'to_offset' is 13, the stream ends at 12"),
         ({"from_offset": 0, "from_version": "v1"}, SettingError, "exclude each other"),

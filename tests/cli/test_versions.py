@@ -26,6 +26,7 @@ def test_json_has_every_stream_and_exact_figures(run: Run, lake: Lake) -> None:
     found = json.loads(run("versions", lake.storage.url, "--json").stdout)
     manifest = lake.stream("t", "flights").snapshot()
     assert [(each["tap"], each["stream"]) for each in found["streams"]] == [("t", "a/b"), ("t", "flights"), ("u", "x")]
+    assert (found["streams"][1]["lineage"], found["streams"][1]["next_offset"]) == (manifest.lineage, 25)
     flights = found["streams"][1]["versions"]
     assert [each["hash"] for each in flights] == list(manifest.versions)
     assert [(each["first_offset"], each["last_offset"]) for each in flights] == [(0, 19), (20, 24)]

@@ -59,7 +59,7 @@ DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
         ({"type": "string", "format": "singer.decimal"}, "string", ["1.50"], ["1.50"]),
     ],
     "`object` with `properties`": [
-        (person(name=STRING), "struct<name:string>", [{"name": "a", "more": 1}], [{"name": "a"}])
+        (person(name=STRING), "struct<name:string>", [{"name": "a"}, {}], [{"name": "a"}, {"name": None}])
     ],
     "`object` without, or with a schema for further properties": [
         ({"type": "object"}, "string", [{"a": [1]}], ['{"a": [1]}']),

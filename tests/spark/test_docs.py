@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.lake import Lake
-from tests.lakes import build_stream
+from tests.lakes import activate_version_line, build_stream, record_line
 from tests.spark.streaming import needs_limits
 
 DOCS = Path(__file__).parents[2] / "shared/docs"
@@ -29,6 +29,8 @@ def lake(tmp_path: Path) -> Lake:
     build_stream(lake, "tap-shop", "orders", V1, [{"id": n, "user_id": n % 2} for n in range(3)])
     build_stream(lake, "tap-shop", "orders", V2, [{"id": n, "user_id": n % 2, "total": 0.5} for n in range(3, 7)])
     build_stream(lake, "tap-shop", "users", V1, [{"id": n, "user_id": n} for n in range(2)])
+    stock = [record_line("stock", {"id": n % 3}, version=n // 3) for n in range(5)]
+    build_stream(lake, "tap-shop", "stock", V1, [*stock, activate_version_line("stock", 1), *stock[:1]])
     return lake
 
 
@@ -43,15 +45,19 @@ def run(spark: SparkSession, page: str, where: Path, **names: object) -> dict[st
 
 
 def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
-    orders = run(spark, "spark.md", tmp_path)["orders"]
+    made = run(spark, "spark.md", tmp_path)
+    orders, left = made["orders"], made["left"]
     assert isinstance(orders, DataFrame)
     assert orders.count() == 4
+    assert isinstance(left, DataFrame)
+    assert sorted(left.select("_singerlake_offset").collect()) == [(3,), (4,), (6,)]
     (statement,) = examples("spark.md", "sql", tmp_path)
     spark.sql(statement.rstrip().rstrip(";"))
     try:
         assert spark.sql("SELECT sum(total) FROM orders").collect() == [(2.0,)]
     finally:
         spark.catalog.dropTempView("orders")
+        spark.catalog.dropTempView("stock")
 
 
 @needs_limits

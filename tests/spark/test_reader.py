@@ -34,7 +34,7 @@ def reader(lake: Lake, first: int, stop: int, target: int = 1 << 20) -> Singerla
     stream = lake.stream("t", "s")
     partitions = pack(runs(stream.snapshot().files, first, stop, target), target)
     options = read_options({"path": lake.storage.url, "tap": "t", "stream": "s", **SECRETS})
-    return SingerlakeReader(options, stream.prefix, to_spark(COLUMNS), COLUMNS, partitions)
+    return SingerlakeReader(options, stream.prefix, to_spark(COLUMNS), COLUMNS, None, partitions)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import SettingError
+from singerlake.errors import Rebuilt, SettingError
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
 from tests.lakes import activate_version_line, build_stream, record_line
@@ -40,6 +40,30 @@ ALL = limits.ReadAllAvailable()
 def lake(tmp_path: Path) -> Lake:
     """Ids 0 to 24 in three files of v1: ten, ten and five, three a gzip member."""
     return three_files(tmp_path)
+
+
+def test_offsets_of_another_lineage_are_no_beginning_and_a_checkpoint_has_its_own(lake: Lake) -> None:
+    lineage = snapshot(lake).lineage
+    made = reader(lake, from_offset=20, lineage=lineage)
+    start = through_json(made.initialOffset())
+    rebuild(lake)
+    with pytest.raises(Rebuilt, match=f"option 'lineage' is '{lineage}', and the stream's is"):
+        reader(lake, from_offset=20, lineage=lineage).initialOffset()
+    again = reader(lake, from_offset=20, lineage=lineage)
+    assert ids(rows(again, start, again.latestOffset(start, ALL))) == [20, 21, 22, 23, 24]
+
+
+def test_messages_of_all_kinds_and_records_as_they_were_come_in_streams_too(lake: Lake) -> None:
+    lines = [record_line(STREAM, {"id": 25, "m": 1}, version=3), activate_version_line(STREAM, 3)]
+    build_stream(lake, TAP, STREAM, V1, lines)
+    names = "id,_singer_type,_singer_version,_singerlake_record"
+    made = reader(lake, from_offset=24, metadata=True, messages="all", record=True, columns=names)
+    start = made.initialOffset()
+    assert [tuple(row.values()) for row in rows(made, start, made.latestOffset(start, ALL))] == [
+        (24, "RECORD", None, '{"id": 24, "name": "n24"}'),
+        (25, "RECORD", 3, '{"id": 25, "m": 1}'),
+        (None, "ACTIVATE_VERSION", 3, None),
+    ]
 
 
 def test_an_offset_is_a_bookmark_with_its_keys_in_a_fixed_order(lake: Lake) -> None:

@@ -19,6 +19,7 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
+from singerlake.errors import ValueDoesNotFit
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream_news import not_read
@@ -26,6 +27,7 @@ from tests.lakes import build_stream
 from tests.spark.streaming import (
     STREAM,
     TAP,
+    V1,
     V2,
     add,
     ids,
@@ -128,6 +130,31 @@ def test_values_of_a_new_type_are_what_the_mode_says(lake: Lake) -> None:
     assert ids(rows(made["DROPMALFORMED"], starts["DROPMALFORMED"], ends["DROPMALFORMED"])) == [*range(20, 25), None]
     with pytest.raises(Exception, match="column 'id'"):
         rows(made["FAILFAST"], starts["FAILFAST"], ends["FAILFAST"])
+
+
+MORE = {"properties": {**V1["properties"], "b": {"type": "integer"}}}  # type: ignore[dict-item]
+
+
+def test_what_new_columns_hold_has_no_place_but_beside_the_row_until_the_query_starts_again(lake: Lake) -> None:
+    made = {mode: reader(lake, from_offset=24, mode=mode) for mode in ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")}
+    starts = {mode: through_json(each.initialOffset()) for mode, each in made.items()}
+    build_stream(lake, TAP, STREAM, MORE, [{"id": 25}, {"id": 26, "b": 1}, {"id": 27, "b": 2, "c": 3}])
+    ends = {mode: through_json(each.latestOffset(starts[mode], ALL)) for mode, each in made.items()}
+    kept = rows(made["PERMISSIVE"], starts["PERMISSIVE"], ends["PERMISSIVE"])
+    assert [row["_rescued_data"] for row in kept] == [None, None, '{"b":1}', '{"b":2,"c":3}']
+    assert ids(rows(made["DROPMALFORMED"], starts["DROPMALFORMED"], ends["DROPMALFORMED"])) == [24, 25, 26, 27]
+    with pytest.raises(ValueDoesNotFit, match=r"property 'b' has no column.*when it is started again"):
+        rows(made["FAILFAST"], starts["FAILFAST"], ends["FAILFAST"])
+    found = rows(reader(lake), starts["PERMISSIVE"], ends["PERMISSIVE"])
+    assert [(row["b"], row["_rescued_data"]) for row in found[2:]] == [(1, None), (2, '{"c":3}')]
+
+
+def test_of_chosen_columns_new_ones_are_left_out_and_undeclared_ones_kept(lake: Lake) -> None:
+    made = reader(lake, "id BIGINT,_rescued_data STRING", from_offset=25)
+    start = through_json(made.initialOffset())
+    build_stream(lake, TAP, STREAM, MORE, [{"id": 25, "b": 2, "c": 3}])
+    (row,) = rows(made, start, made.latestOffset(start, ALL))
+    assert row == {"id": 25, "_rescued_data": '{"c":3}'}
 
 
 def test_what_a_string_column_holds_does_not_change_in_flight(lake: Lake) -> None:

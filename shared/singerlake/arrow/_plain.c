@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "../format/_json.h"
+#include "_undeclared.h"
 
 #define EXACT ((uint64_t)1 << 53)        /* up to here every integer is a double */
 #define MOST_COLUMNS 4096
@@ -23,7 +24,8 @@ typedef struct {
 typedef struct {
     const char *name;
     Py_ssize_t name_length;
-    char kind;                           /* as KINDS in plain.py */
+    char kind;                           /* as in plain.py */
+    Node *inside;
     Py_ssize_t filled;                   /* rows so far */
     Py_ssize_t nulls;
     Py_ssize_t text_bytes;
@@ -35,10 +37,14 @@ typedef struct {
 typedef struct {
     const char *data, *end;
     Column *columns;
-    Py_ssize_t count;                    /* of columns from the record */
-    Column *time;                        /* the envelope's, or NULL */
+    Py_ssize_t count;                    /* of columns from the record, behind which those of the envelope stand */
+    Py_ssize_t envelope;
+    int closed;                          /* a property of the record that is no column is undeclared */
     Py_ssize_t expected;                 /* the column that the next property is likely to be */
-    Py_ssize_t row;
+    Py_ssize_t wanted;                   /* of those of the record, the ones that are read */
+    Py_ssize_t row, rows;
+    Level record;                        /* the one that is read now */
+    Rest rest;
     int error;                           /* a Python exception is set */
 } Reader;
 
@@ -166,7 +172,7 @@ static const char *read_text(Reader *reader, const char *p, Column *column, Py_s
 static const char *read_json(Reader *reader, const char *p, Column *column, Py_ssize_t row)
 {
     Span *span = column->spans + row;
-    const char *end = behind_value(p, reader->end, 0);
+    const char *end = read_known(&reader->rest, p, column->inside, &reader->record, 0);
     if (!end)
         return NULL;
     span->start = (uint32_t)(p - reader->data);
@@ -194,6 +200,8 @@ static void set_null(Column *column, Py_ssize_t row)
 static const char *read_value(Reader *reader, const char *p, Column *column)
 {
     Py_ssize_t row = reader->row;
+    if (column->kind == 'x')
+        return behind_value(p, reader->end, 0);
     if (column->filled++ != row)
         return NULL;                     /* named twice */
     if (*p == 'n') {
@@ -240,23 +248,32 @@ static const char *read_name(Reader *reader, const char *p, Column **found)
 static const char *read_record(Reader *reader, const char *p)
 {
     Py_ssize_t present = 0;
+    Level *record = &reader->record;
     if (*p != '{')
         return NULL;
+    memset(record, 0, sizeof *record);
     reader->expected = 0;
     p = spaces(p + 1);
     if (*p != '}') {
         for (;;) {
             Column *column;
+            record->name = p + 1;
             if (*p != '"' || !(p = read_name(reader, p + 1, &column)))
                 return NULL;
+            record->length = p - 1 - record->name;
             p = spaces(p);
             if (*p != ':')
                 return NULL;
             p = spaces(p + 1);
-            p = column ? read_value(reader, p, column) : behind_value(p, reader->end, 0);
+            if (column)
+                p = read_value(reader, p, column);
+            else if (!reader->closed)
+                p = behind_value(p, reader->end, 0);
+            else
+                p = read_undeclared(&reader->rest, p, record, 0);
             if (!p)
                 return NULL;
-            present += column != NULL;
+            present += column && column->kind != 'x';
             p = spaces(p);
             if (*p != ',')
                 break;
@@ -265,13 +282,22 @@ static const char *read_record(Reader *reader, const char *p)
         if (*p != '}')
             return NULL;
     }
-    if (present < reader->count)
+    if (present < reader->wanted)
         for (Column *column = reader->columns; column < reader->columns + reader->count; column++)
-            if (column->filled == reader->row) {
+            if (column->kind != 'x' && column->filled == reader->row) {
                 column->filled++;
                 set_null(column, reader->row);
             }
-    return p + 1;
+    return end_rest(&reader->rest, record, reader->row, reader->rows) < 0 ? NULL : p + 1;
+}
+
+/* The column of the envelope that a member of the message is for, or NULL. */
+static Column *of_envelope(const Reader *reader, const char *name, Py_ssize_t length)
+{
+    for (Column *column = reader->columns + reader->count, *end = column + reader->envelope; column < end; column++)
+        if (column->name_length == length && !memcmp(name, column->name, (size_t)length))
+            return column;
+    return NULL;
 }
 
 /* One message with its newline. */
@@ -283,24 +309,32 @@ static const char *read_line(Reader *reader, const char *p)
         return NULL;
     p = spaces(p + 1);
     for (;;) {
-        const char *name = p + 1;
+        const char *name = p + 1, *value;
         int escaped;
         Py_ssize_t length;
+        Column *column;
         if (*p != '"' || !(p = closing_quote(name, reader->end, &escaped)) || escaped)
             return NULL;
         length = p - name;
         p = spaces(p + 1);
         if (*p != ':')
             return NULL;
-        p = spaces(p + 1);
+        value = p = spaces(p + 1);
+        column = reader->envelope ? of_envelope(reader, name, length) : NULL;
         if (is_name(name, length, "record")) {
             records++;
             p = records == 1 ? read_record(reader, p) : NULL;
+            if (p && column) {
+                column->spans[reader->row].start = (uint32_t)(value - reader->data);
+                column->spans[reader->row].length = (uint32_t)(p - value);
+                column->text_bytes += p - value;
+                column->filled++;
+            }
         } else if (is_name(name, length, "type")) {
             types++;
             p = behind_word(p, "\"RECORD\"");
-        } else if (reader->time && is_name(name, length, "time_extracted")) {
-            p = read_value(reader, p, reader->time);
+        } else if (column) {
+            p = read_value(reader, p, column);
         } else {
             p = behind_value(p, reader->end, 0);
         }
@@ -313,10 +347,11 @@ static const char *read_line(Reader *reader, const char *p)
     }
     if (*p != '}' || types != 1 || records != 1)
         return NULL;
-    if (reader->time && reader->time->filled == reader->row) {
-        reader->time->filled++;
-        set_null(reader->time, reader->row);
-    }
+    for (Column *column = reader->columns + reader->count, *end = column + reader->envelope; column < end; column++)
+        if (column->filled == reader->row) {
+            column->filled++;
+            set_null(column, reader->row);
+        }
     p = spaces(p + 1);
     return *p == '\n' ? p + 1 : NULL;
 }
@@ -332,18 +367,12 @@ static int width_of(char kind)
     }
 }
 
-static PyObject *zeroed(Py_ssize_t size, int byte)
-{
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, size);
-    if (bytes)
-        memset(PyBytes_AsString(bytes), byte, (size_t)size);
-    return bytes;
-}
-
 static int prepare(Column *column, Py_ssize_t rows)
 {
     int is_text = strchr("tjn", column->kind) != NULL;
     Py_ssize_t bitmap = (rows + 7) / 8;
+    if (column->kind == 'x')
+        return 0;
     if (!(column->valid = zeroed(bitmap, 0xFF)))
         return -1;
     if (is_text) {
@@ -424,77 +453,101 @@ static Py_ssize_t count_lines(const char *p, const char *end)
     return lines;
 }
 
-static PyObject *result_of(const Reader *reader, Py_ssize_t columns, Py_ssize_t rows)
+static PyObject *result_of(const Reader *reader, Py_ssize_t columns)
 {
-    PyObject *arrays = PyTuple_New(columns);
+    Py_ssize_t wanted = 0, done = 0;
+    PyObject *arrays, *rest;
+    for (Py_ssize_t i = 0; i < columns; i++)
+        wanted += reader->columns[i].kind != 'x';
+    arrays = PyTuple_New(wanted);
     for (Py_ssize_t i = 0; arrays && i < columns; i++) {
-        PyObject *array = finished(reader, reader->columns + i, rows);
-        if (!array || PyTuple_SetItem(arrays, i, array) < 0)
+        PyObject *array;
+        if (reader->columns[i].kind == 'x')
+            continue;
+        array = finished(reader, reader->columns + i, reader->rows);
+        if (!array || PyTuple_SetItem(arrays, done++, array) < 0)
             Py_CLEAR(arrays);
     }
-    return arrays ? Py_BuildValue("(nN)", rows, arrays) : NULL;
+    if (!arrays)
+        return NULL;
+    rest = rest_of(&reader->rest, reader->rows);
+    if (!rest) {
+        Py_DECREF(arrays);
+        return NULL;
+    }
+    return Py_BuildValue("(nNN)", reader->rows, arrays, rest);
+}
+
+static void let_go(Reader *reader, Py_ssize_t columns)
+{
+    for (Py_ssize_t i = 0; i < columns; i++) {
+        Py_XDECREF(reader->columns[i].values);
+        Py_XDECREF(reader->columns[i].valid);
+        PyMem_Free(reader->columns[i].spans);
+    }
+    PyMem_Free(reader->columns);
+    let_go_of_rest(&reader->rest);
 }
 
 PyDoc_STRVAR(read_doc,
-             "read(data: bytes, names: tuple[bytes, ...], kinds: str, time: bool)\n--\n\n"
-             "The number of lines and, for each name, (nulls, validity, values, texts); None where it leaves the chunk.");
+             "read(data: bytes, names: tuple[bytes, ...], kinds: str, inside: tuple, envelope: int, closed: bool)\n--\n\n"
+             "The number of lines, (nulls, validity, values, texts) for each name that is read, and the same of the texts of\n"
+             "what is not declared, or None; None where it leaves the chunk.");
 
 static PyObject *plain_read(PyObject *module, PyObject *args)
 {
     Reader reader = {0};
-    PyObject *data, *names, *result = NULL;
+    PyObject *data, *names, *inside, *result = NULL;
     const char *kinds, *p;
     char *begin;
-    int time, able = 1;
-    Py_ssize_t size, kind_count, columns, rows;
+    int able = 1;
+    Py_ssize_t size, kind_count, columns;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "SO!s#p:read", &data, &PyTuple_Type, &names, &kinds, &kind_count, &time))
+    if (!PyArg_ParseTuple(args, "SO!s#O!np:read", &data, &PyTuple_Type, &names, &kinds, &kind_count, &PyTuple_Type,
+                          &inside, &reader.envelope, &reader.closed))
         return NULL;
     columns = PyTuple_Size(names);
-    if (kind_count != columns || columns > MOST_COLUMNS || (time && !columns)) {
-        PyErr_SetString(PyExc_ValueError, "each name has a kind, and the time is the last of them");
+    if (kind_count != columns || PyTuple_Size(inside) != columns || columns > MOST_COLUMNS || reader.envelope < 0 ||
+        reader.envelope > columns) {
+        PyErr_SetString(PyExc_ValueError, "each name has a kind and an inside, and those of the envelope are the last");
         return NULL;
     }
     if (PyBytes_AsStringAndSize(data, &begin, &size) < 0)
         return NULL;
     if (size == 0 || size > INT32_MAX || begin[size - 1] != '\n' || !is_utf8(begin, (size_t)size))
         Py_RETURN_NONE;
-    rows = count_lines(begin, begin + size);
+    reader.rows = count_lines(begin, begin + size);
     reader.data = begin;
-    reader.end = begin + size;
+    reader.end = reader.rest.end = begin + size;
     reader.columns = PyMem_Calloc((size_t)columns + 1, sizeof(Column));
     if (!reader.columns)
         return PyErr_NoMemory();
-    reader.count = columns - time;
-    reader.time = time ? reader.columns + reader.count : NULL;
+    reader.count = columns - reader.envelope;
     for (Py_ssize_t i = 0; i < columns; i++) {
         Column *column = reader.columns + i;
         char *name;
         column->kind = kinds[i];
-        if (!strchr("bdtjn1248", kinds[i])) {
+        if (!strchr("bdtjnx1248", kinds[i])) {
             PyErr_SetString(PyExc_ValueError, "no such kind");
             goto done;
         }
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, i), &name, &column->name_length) < 0)
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, i), &name, &column->name_length) < 0 ||
+            node_of(&reader.rest, PyTuple_GetItem(inside, i), 0, &column->inside) < 0)
             goto done;
         column->name = name;
-        if (prepare(column, rows) < 0)
+        reader.wanted += i < reader.count && column->kind != 'x';
+        if (prepare(column, reader.rows) < 0)
             goto done;
     }
     for (p = begin; able && p < reader.end; reader.row++)
         able = (p = read_line(&reader, p)) != NULL;
     if (able)
-        result = result_of(&reader, columns, rows);
-    else if (!reader.error)
+        result = result_of(&reader, columns);
+    else if (!reader.error && !reader.rest.error)
         result = Py_NewRef(Py_None);
 done:
-    for (Py_ssize_t i = 0; i < columns; i++) {
-        Py_XDECREF(reader.columns[i].values);
-        Py_XDECREF(reader.columns[i].valid);
-        PyMem_Free(reader.columns[i].spans);
-    }
-    PyMem_Free(reader.columns);
+    let_go(&reader, columns);
     return result;
 }
 

@@ -6,16 +6,18 @@ Only for strict JSON; what ``json.loads`` takes beyond it is read by ``values``.
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
 from singerlake.arrow.columns import Array, Column, JsonText, Struct, Variant
-from singerlake.arrow.values import Lost, Misfit, describe, fit, kind, parse, slot
+from singerlake.arrow.values import Lost, Misfit, describe, fit, kind, parse, slot, text_of
 
 NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What is raised for a line that is not strict JSON, or is nested deeper than the interpreter goes."""
+_PARSER = json.JSONDecoder()
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _NOTHING = b"null"
@@ -28,6 +30,40 @@ def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
     for key in keys:
         text = bytes(_OBJECT.decode(text).get(key, _NOTHING)) if text[:1] == b"{" else _NOTHING
     return text
+
+
+def captured(line: bytes) -> str:
+    """The record of a RECORD message as it was written; anew, with the same values, where that is no UTF-8."""
+    try:
+        return text_at(line, ("record",)).decode()
+    except NOT_STRICT:
+        pass
+    text = line.decode("utf-8", "surrogatepass")
+    record = _member(text, "record")
+    try:
+        record.encode()
+    except UnicodeEncodeError:
+        return text_of(parse(line)["record"])
+    return record
+
+
+def _member(text: str, name: str) -> str:
+    """The text of an object's last member of that name, by a parser that takes what ``json.loads`` takes."""
+    found, at = "", text.index("{")
+    while text[at] != "}":
+        key, at = _PARSER.raw_decode(text, _behind_space(text, at + 1))
+        begin = _behind_space(text, _behind_space(text, at) + 1)
+        _, end = _PARSER.raw_decode(text, begin)
+        if key == name:
+            found = text[begin:end]
+        at = _behind_space(text, end)
+    return found
+
+
+def _behind_space(text: str, at: int) -> int:
+    while text[at] in " \t\n\r":
+        at += 1
+    return at
 
 
 def fit_text(text: bytes, column: Column, path: str, lost: list[Lost] | None, keys: tuple[str, ...]) -> Any:

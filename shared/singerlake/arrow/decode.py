@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from singerlake.arrow.arrays import build, integers_from, mend, misfits, transposed
+from singerlake.arrow.as_written import captured
 from singerlake.arrow.careful import Careful, Origin, value_error
-from singerlake.arrow.columns import Field, Integer, JsonText, Struct, Text, Timestamp
-from singerlake.arrow.plain import PlainLines
-from singerlake.arrow.request import Mode
+from singerlake.arrow.columns import Field, Integer, Struct
+from singerlake.arrow.known import KnownObject
+from singerlake.arrow.own import ENVELOPE, FILE, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
+from singerlake.arrow.plain import PlainLines, Taken
+from singerlake.arrow.request import Messages, Mode, Request
 from singerlake.arrow.rescue import rescued_text
 from singerlake.arrow.rows import Rows
 from singerlake.arrow.typed import holds_raw, typed_decoder
@@ -29,11 +32,6 @@ from singerlake.format.messages import one_a_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
-METADATA = Struct((Field(OFFSET, Integer()), Field(VERSION, Text()), Field(FILE, Text()), Field(TIME, Timestamp())))
-"""The columns that come from the lake and the message's envelope instead of the record."""
-RESCUED = Field("_rescued_data", JsonText())
-"""The column of what did not fit: a JSON object of the record's shape with nothing else in it."""
 _ROUNDED = re.compile(rb"[0-9][0-9.]{16}|[0-9][eE]-[0-9]{3}")
 """Finds every number that a float may hold another number for, and more: 17 digits, or so small that it may be 0."""
 _BIGINT = "read it as BIGINT"
@@ -41,35 +39,41 @@ _NOT_NULL = "declare the column without NOT NULL in .schema(...), or read with m
 
 
 class BatchDecoder:
-    """Decodes lines into batches of ``schema``, whose fields are ``columns`` in the same order. With ``metadata``
-    the names of ``METADATA`` mean those columns, not properties; in the mode ``PERMISSIVE`` so does ``RESCUED``.
+    """Decodes lines into batches of ``schema``, whose fields are ``columns`` in the same order. Of the names of
+    ``own.ALL``, those that ``request`` is about mean those columns, not properties. ``known``: what of the records is
+    declared (None: nothing else is looked for).
 
-    ``dropped`` counts the rows that ``DROPMALFORMED`` left out so far, ``rescued`` those with a value that did not fit.
+    ``dropped`` counts the rows that ``DROPMALFORMED`` left out so far, ``rescued`` those with a value that did not fit,
+    and ``undeclared`` those with a property that no schema declares and that no column holds.
     """
 
     def __init__(
-        self, columns: Struct, schema: pa.Schema, *, metadata: bool = False, mode: Mode = Mode.PERMISSIVE
+        self, columns: Struct, schema: pa.Schema, request: Request | None = None, known: KnownObject | None = None
     ) -> None:
+        request = request or Request()
         self.dropped = 0
         self.rescued = 0
+        self.undeclared = 0
         self._schema = schema
-        self._mode = mode
-        of_the_lake = {field.name for field in METADATA.fields} if metadata else set()
-        if mode is Mode.PERMISSIVE:
-            of_the_lake.add(RESCUED.name)
-        self._record = Struct(tuple(field for field in columns.fields if field.name not in of_the_lake))
+        self._mode = request.mode
+        self._known = known
+        own = own_columns(request)
+        self._record = Struct(tuple(field for field in columns.fields if own.get(field.name) is None))
         places = {field.name: index for index, field in enumerate(self._record.fields)}
         self._plan = [
             (each, places.get(each.name), type) for each, type in zip(columns.fields, schema.types, strict=True)
         ]
-        self._rescued = columns.fields.index(RESCUED) if mode is Mode.PERMISSIVE and RESCUED in columns.fields else None
-        time = columns.get(TIME) if metadata else None
-        self._typed = typed_decoder(self._record, with_time=time is not None)
+        self._rescued = columns.fields.index(RESCUED) if own.get(RESCUED.name) and RESCUED in columns.fields else None
+        beside = tuple(field for field in columns.fields if own.get(field.name) and field.name in (*ENVELOPE, RECORD))
+        envelope = tuple(field.name for field in beside if field.name in ENVELOPE)
+        self._beside = {field.name: len(places) + index for index, field in enumerate(beside)}
+        self._typed = typed_decoder(self._record, envelope)
+        self._strict = typed_decoder(self._record, envelope, known) if known else None
         self._raw = holds_raw(self._record)
-        self._careful = Careful(self._record, self._typed, time=TIME if time else None)
-        properties = [*self._record.fields, time] if time else self._record.fields
-        types = [schema.field(each.name).type for each in properties]
-        self._plain = PlainLines(self._record, types, time=time)
+        self._all = request.messages is Messages.ALL
+        self._careful = Careful(self._record, self._typed, envelope=envelope, known=known, every=self._all)
+        types = [schema.field(each.name).type for each in (*self._record.fields, *beside)]
+        self._plain = PlainLines(self._record, types, envelope=beside, known=known)
 
     def batch(
         self, data: bytes, offset: int, origin: Origin, *, first: int = 0, stop: int | None = None
@@ -79,12 +83,12 @@ class BatchDecoder:
 
         Raises ``ValueDoesNotFit`` in the mode ``FAILFAST``, and ``BrokenFile`` for a line that is no Singer message.
         """
-        taken = self._plain.arrays(data)
+        taken = self._plain.take(data)
         if taken is not None:
-            messages, properties = taken
+            messages = taken.rows
             begin = min(max(first - offset, 0), messages)
             end = messages if stop is None else max(begin, min(stop - offset, messages))
-            whole = self._of_arrays(properties, range(offset + begin, offset + end), begin, origin)
+            whole = self._of_arrays(taken, range(offset + begin, offset + end), begin, origin)
             if whole is not None:
                 return whole, messages
         rows = self._fast(data, offset) or self._careful.rows(data, offset, origin)
@@ -95,42 +99,55 @@ class BatchDecoder:
             rows = rows.between(begin, end)
         return self._assemble(rows, data, origin), messages
 
-    def _of_arrays(
-        self, properties: Sequence[pa.Array], offsets: range, begin: int, origin: Origin
-    ) -> pa.RecordBatch | None:
+    def _of_arrays(self, taken: Taken, offsets: range, begin: int, origin: Origin) -> pa.RecordBatch | None:
         """The batch of the rows with these ``offsets``, the first of which is row ``begin`` of the arrays; None where a
-        column of the lake's is declared too small."""
+        column of the lake's is declared too small, and where something undeclared is an error."""
         import pyarrow as pa
 
         rows = len(offsets)
+        rest = None if taken.rest is None else taken.rest.slice(begin, rows)
+        undeclared = 0 if rest is None else rows - rest.null_count
+        if undeclared and self._mode is Mode.FAILFAST:
+            return None
         arrays: list[pa.Array] = []
         for index, (field, place, arrow) in enumerate(self._plan):
             if index == self._rescued:
-                arrays.append(pa.nulls(rows, arrow))
-            elif field.name == TIME and place is None:
-                arrays.append(properties[-1].slice(begin, rows))
-            elif place is not None:
-                arrays.append(properties[place].slice(begin, rows))
+                arrays.append(pa.nulls(rows, arrow) if rest is None else rest.cast(arrow))
+            elif place is not None or field.name in self._beside:
+                held = self._beside[field.name] if place is None else place
+                arrays.append(taken.arrays[held].slice(begin, rows))
             elif field.name == OFFSET:
                 try:
                     arrays.append(pa.array(offsets, arrow))
                 except (pa.ArrowException, OverflowError):
                     return None
             else:
-                same = origin.version if field.name == VERSION else origin.path
-                arrays.append(pa.repeat(pa.scalar(same, arrow), rows))
+                arrays.append(pa.repeat(pa.scalar(_same(field.name, origin), arrow), rows))
+        if self._rescued is None:
+            self.undeclared += undeclared
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _fast(self, data: bytes, offset: int) -> Rows | None:
-        if self._typed is None:
-            return None
-        try:
-            if self._raw and not data.isascii():
-                data.decode()
-            messages = self._typed.decode_lines(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        return Rows.of(messages, offset) if one_a_line(len(messages), data) else None
+        """The rows by a typed decoder: the strict one where all is declared, else the one that looks past the rest."""
+        for typed in (self._strict, self._typed):
+            if typed is None:
+                continue
+            try:
+                if self._raw and not data.isascii():
+                    data.decode()
+                messages = typed.decode_lines(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            if not one_a_line(len(messages), data):
+                return None
+            rows = Rows.of(messages, offset, blank=self._blank(typed))
+            rows.declared = typed is self._strict
+            return rows
+        return None
+
+    def _blank(self, typed: msgspec.json.Decoder[Any]) -> Any:
+        """What stands for the record of a message that has none; None where such a message is no row."""
+        return typed.decode(_EMPTY).record if self._all else None
 
     def _assemble(self, rows: Rows, data: bytes, origin: Origin) -> pa.RecordBatch:
         import pyarrow as pa
@@ -142,11 +159,11 @@ class BatchDecoder:
                 # What was lost is known when all others are built.
                 arrays.append(None)
                 continue
-            values = self._lake_s(field.name, rows, origin) if place is None else properties[place]
+            values = self._own(field.name, rows, data, origin) if place is None else properties[place]
             try:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                if place is None and field.name != TIME:
+                if place is None and field.name == OFFSET:
                     found = Misfit(field.name, describe(field.type), "a larger number")
                     raise value_error(
                         Lost((field.name,), str(rows.offsets[-1]), found), rows.offsets[-1], origin, hint=_BIGINT
@@ -160,17 +177,30 @@ class BatchDecoder:
                 mended = self._mended(values, field, arrow, rows, data, origin)
                 # A null that the column is declared without stands only in rows that will be left out.
                 arrays.append(build(mended, replace(field, nullable=True), arrow))
-        if rows.lost and self._mode is Mode.FAILFAST:
-            row = min(rows.lost)
-            raise value_error(rows.lost[row][0], rows.offsets[row], origin)
+        undeclared = self._undeclared(rows, data)
+        rest = {row: [*rows.lost.get(row, ()), *undeclared.get(row, ())] for row in {**rows.lost, **undeclared}}
+        if rest and self._mode is Mode.FAILFAST:
+            row = min(rest)
+            raise value_error(rest[row][0], rows.offsets[row], origin)
         if self._rescued is not None:
-            arrays[self._rescued] = rescued_text(rows.lost, len(rows), self._schema.field(self._rescued).type)
+            arrays[self._rescued] = rescued_text(rest, len(rows), self._schema.field(self._rescued).type)
+        else:
+            self.undeclared += len(undeclared.keys() - (rows.lost if self._mode is Mode.DROPMALFORMED else ()))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self.rescued += len(rows.lost)
         if rows.lost and self._mode is Mode.DROPMALFORMED:
             self.dropped += len(rows.lost)
             batch = batch.filter(pa.array([row not in rows.lost for row in range(len(rows))], pa.bool_()))
         return batch
+
+    def _undeclared(self, rows: Rows, data: bytes) -> dict[int, list[Lost]]:
+        """What no schema declares, by row."""
+        if self._known is None or rows.declared:
+            return {}
+        found = {
+            row: list(self._careful.undeclared(rows.line(data, row))) for row in range(len(rows)) if rows.is_record(row)
+        }
+        return {row: each for row, each in found.items() if each}
 
     def _mended(
         self, given: Sequence[Any], field: Field, arrow: pa.DataType, rows: Rows, data: bytes, origin: Origin
@@ -193,9 +223,22 @@ class BatchDecoder:
                 known += [each for each in lost if each.keys not in {other.keys for other in known}]
         return values
 
-    def _lake_s(self, name: str, rows: Rows, origin: Origin) -> Sequence[Any]:
+    def _own(self, name: str, rows: Rows, data: bytes, origin: Origin) -> Sequence[Any]:
         if name == OFFSET:
             return rows.offsets
-        if name == TIME:
-            return [message.time_extracted for message in rows.messages_of_rows()]
-        return [origin.version if name == VERSION else origin.path] * len(rows)
+        if name in ENVELOPE:
+            return [getattr(message, ENVELOPE[name]) for message in rows.messages_of_rows()]
+        if name == TYPE:
+            return [_RECORD if rows.is_record(row) else "ACTIVATE_VERSION" for row in range(len(rows))]
+        if name == RECORD:
+            return [captured(rows.line(data, row)) if rows.is_record(row) else None for row in range(len(rows))]
+        return [_same(name, origin)] * len(rows)
+
+
+_RECORD = "RECORD"
+_EMPTY = b'{"type":"RECORD","record":{}}'
+
+
+def _same(name: str, origin: Origin) -> str:
+    """What is the same for all records of a file."""
+    return {VERSION: origin.version, FILE: origin.path, TYPE: _RECORD}[name]

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from singerlake.arrow.decode import FILE, OFFSET, TIME, VERSION
+from singerlake.arrow.own import FILE, OFFSET, TIME, VERSION
 from singerlake.format.model import DataFile
 from singerlake.format.times import known_span
 

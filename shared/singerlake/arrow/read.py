@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from singerlake.arrow.decode import BatchDecoder
 from singerlake.arrow.request import Request
 from singerlake.arrow.scan import scan, warn_of_misfits
-from singerlake.arrow.snapshot import declared, pin, projected, selected
+from singerlake.arrow.snapshot import check_lineage, declared, looked_for, pin, projected, selected
 from singerlake.arrow.splits import runs
 from singerlake.arrow.types import arrow_schema
 from singerlake.format import layout
@@ -24,16 +24,19 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     """The messages that ``request`` wants of a stream in that state, in offset order. Nothing but the manifest was read
     before the first batch is asked for; at most a few batches are held at a time.
 
-    Raises ``UnknownName``, ``SettingError``; while reading ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile`` and
-    what the storage raises.
+    Raises ``UnknownName``, ``SettingError``, ``Rebuilt``; while reading ``ValueDoesNotFit``, ``BrokenFile``,
+    ``MissingFile`` and what the storage raises.
     """
     import pyarrow as pa
 
+    check_lineage(manifest, request)
     pinned = pin(manifest, request)
     files = selected(manifest, pinned)
-    columns = projected(declared(manifest, files, request), manifest, request)
+    there = declared(manifest, files, request)
+    columns = projected(there, manifest, request)
     schema = arrow_schema(columns)
-    decoder = BatchDecoder(columns, schema, metadata=request.metadata, mode=request.mode)
+    known = looked_for(columns, there, request, chosen=request.columns is not None)
+    decoder = BatchDecoder(columns, schema, request, known)
     wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize))
 
     def batches() -> Iterator[pa.RecordBatch]:

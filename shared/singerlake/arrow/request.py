@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from singerlake.errors import SettingError
 
@@ -19,6 +21,23 @@ class Mode(str, Enum):
     """Its row is left out; a warning at the end counts them."""
 
 
+class Messages(str, Enum):
+    """Which messages become rows."""
+
+    RECORDS = "records"
+    ALL = "all"
+    """ACTIVATE_VERSION messages too, as rows in which all columns of the records are null."""
+
+
+def messages_of(text: str) -> Messages:
+    """What that word means, in any case. Raises ``SettingError`` listing them."""
+    try:
+        return Messages(text.strip().lower())
+    except ValueError:
+        known = " or ".join(each.value for each in Messages)
+        raise SettingError(f"option 'messages' is not {known}", hint=f"set it to {known}") from None
+
+
 def mode_of(text: str) -> Mode:
     """The mode of that name, in any case. Raises ``SettingError`` listing them."""
     try:
@@ -32,9 +51,10 @@ def mode_of(text: str) -> Mode:
 class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
-    exclusive. ``columns`` are names in the order wanted (None: all). ``variant``: JSON of no declared type becomes a
-    variant and not text. ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and
-    ``cores``, those that partitions are read on; None: as many as this process has).
+    exclusive; ``lineage`` is the one that they are of (None: any). ``columns`` are names in the order wanted (None:
+    all). ``variant``: JSON of no declared type becomes a variant and not text. ``record`` adds the records' text.
+    ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and ``cores``, those that
+    partitions are read on; None: as many as this process has).
 
     Raises ``SettingError`` where one of them makes no sense, or two exclude each other.
     """
@@ -43,8 +63,11 @@ class Request:
     versions: tuple[str, ...] | None = None
     from_offset: int | None = None
     to_offset: int | None = None
+    lineage: str | None = None
     columns: tuple[str, ...] | None = None
     metadata: bool = False
+    record: bool = False
+    messages: Messages = Messages.RECORDS
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
     partition_bytes: int | None = None
@@ -65,8 +88,46 @@ class Request:
                 f"option 'to_offset' ({self.to_offset}) is below 'from_offset' ({self.from_offset})",
                 hint="messages from from_offset up to, and not with, to_offset are read",
             )
+        if self.messages is Messages.ALL and not self.metadata:
+            raise SettingError(
+                "option 'messages' is 'all' without 'metadata'",
+                hint="set 'metadata' to true: its columns tell what an ACTIVATE_VERSION message says, and where",
+            )
+        if self.lineage is not None and not (isinstance(self.lineage, str) and self.lineage.strip()):
+            raise SettingError(
+                "option 'lineage' names nothing",
+                hint="set it to the stream's lineage, as 'singerlake versions --json' prints it, or leave it out",
+            )
         _distinct("versions", self.versions)
         _distinct("columns", self.columns)
+
+
+def request_of(
+    *,
+    columns: Sequence[str] | None,
+    versions: Sequence[str] | None,
+    metadata: bool,
+    record: bool,
+    messages: str,
+    mode: str,
+    **others: Any,
+) -> Request:
+    """A request from what a caller in Python gives, of any type. Raises ``SettingError``."""
+    for name, value in (("columns", columns), ("versions", versions)):
+        if isinstance(value, str):
+            raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
+    for name, flag in (("metadata", metadata), ("record", record)):
+        if not isinstance(flag, bool):
+            raise SettingError(f"{name} is neither True nor False", hint="set it to one of them")
+    return Request(
+        columns=None if columns is None else tuple(columns),
+        versions=None if versions is None else tuple(versions),
+        metadata=metadata,
+        record=record,
+        messages=messages_of(str(messages)),
+        mode=mode_of(str(mode)),
+        **others,
+    )
 
 
 def _distinct(name: str, values: tuple[str, ...] | None) -> None:

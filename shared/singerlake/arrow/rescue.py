@@ -22,18 +22,33 @@ def rescued_text(lost: Mapping[int, Iterable[Lost]], rows: int, arrow: pa.DataTy
 
 
 def as_json(lost: Iterable[Lost]) -> str:
-    """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``."""
-    tree: dict[str, Any] = {}
+    """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``. Of an array
+    the elements stand in their places, up to the last of which anything is kept: ``{"items":[null,{"more":1}]}``."""
+    tree: dict[str | int, Any] = {}
     for each in lost:
         inner = tree
         for key in each.keys[:-1]:
             inner = inner.setdefault(key, {})
-        inner[each.keys[-1]] = each.text
+            if not isinstance(inner, dict):
+                # All of what it lies in is kept already.
+                break
+        else:
+            inner[each.keys[-1]] = each.text
     return _written(tree)
 
 
-def _written(tree: dict[str, Any]) -> str:
-    members = (
-        f"{json.dumps(key)}:{_written(value) if isinstance(value, dict) else value}" for key, value in tree.items()
-    )
-    return "{" + ",".join(members) + "}"
+def _written(tree: dict[str | int, Any]) -> str:
+    texts = {key: _written(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    if 0 in texts or not all(isinstance(key, str) for key in texts):
+        return "[" + ",".join(texts.get(place, "null") for place in range(1 + max(map(int, texts)))) + "]"
+    return "{" + ",".join(f"{_name(str(key))}:{text}" for key, text in texts.items()) + "}"
+
+
+def _name(name: str) -> str:
+    """As JSON; without escapes that it does not need, but for what has no UTF-8."""
+    written = json.dumps(name, ensure_ascii=False)
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        return json.dumps(name)
+    return written

@@ -109,10 +109,13 @@ class _Weighed:
 
 
 def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
-    """Say how many rows lost a value, or were left out for it, so that neither is silent."""
+    """Say how many rows lost a value or a property, or were left out, so that none of it is silent."""
     if decoder.dropped:
         what = "%s: %d rows left out, each with a value that its column cannot hold"
         logger.warning(what, shown(stream), decoder.dropped)
     elif decoder.rescued:
         what = "%s: %d rows hold a value that its column cannot, and null in its place"
         logger.warning(what, shown(stream), decoder.rescued)
+    if decoder.undeclared:
+        what = "%s: %d rows hold properties that no schema declares, and that no column holds"
+        logger.warning(what, shown(stream), decoder.undeclared)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from singerlake.arrow.columns import Field, Struct, with_variants
-from singerlake.arrow.decode import METADATA, RESCUED
 from singerlake.arrow.json_schema import columns_of
-from singerlake.arrow.request import Mode, Request
+from singerlake.arrow.known import KnownObject, known_in
+from singerlake.arrow.own import ALL, RESCUED, option_for, own_columns
+from singerlake.arrow.request import Request
 from singerlake.errors import CorruptObject, Rebuilt, SettingError, UnknownName
 from singerlake.format import layout, selection
 from singerlake.format.model import DataFile, Manifest
@@ -57,6 +58,19 @@ def pin(manifest: Manifest, request: Request) -> Pin:
         if versions is None
         else tuple(selection.resolve_version(manifest, version) for version in versions),
     )
+
+
+def check_lineage(manifest: Manifest, request: Request) -> None:
+    """Raise ``Rebuilt`` where the offsets that are asked for are of another lineage than the stream's."""
+    if request.lineage is None or request.lineage.strip() == manifest.lineage:
+        return
+    if manifest.lineage is None:
+        what = f"option 'lineage' is {request.lineage!r}, and what the stream's is now its lost manifest said"
+        hint = "run 'singerlake rebuild', and find out anew what the offsets are"
+    else:
+        what = f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt"
+        hint = "find out anew what the offsets are; then set the new lineage, or leave it out"
+    raise Rebuilt(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
 
 
 def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
@@ -104,22 +118,20 @@ def _contradiction(manifest: Manifest, what: str) -> CorruptObject:
 
 def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
     """All columns there are: those of the versions of ``files`` united (of all that are asked for, where a range of
-    offsets holds no file), behind them the lake's own where ``metadata`` asks for them, and ``_rescued_data`` where the
-    mode fills it. None where the stream has no data. Raises ``SettingError`` where names clash."""
+    offsets holds no file), behind them those that are not the records' own. None where the stream has no data. Raises
+    ``SettingError`` where names clash."""
     if not manifest.files:
         return None
     versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
     columns = columns_of(selection.schema_of(manifest, version).schema for version in versions)
     if request.variant:
         columns = Struct(tuple(replace(field, type=with_variants(field.type)) for field in columns.fields))
-    added: tuple[Field, ...] = ()
-    if request.metadata:
-        added += METADATA.fields
-    if request.mode is Mode.PERMISSIVE:
-        added += (RESCUED,)
+    added = own_columns(request).fields
     for field in added:
         if columns.get(field.name) is not None:
-            option = "set option 'mode' to FAILFAST" if field == RESCUED else "leave option 'metadata' out"
+            option = f"leave option {option_for(field.name)!r} out"
+            if field == RESCUED:
+                option = "set option 'mode' to FAILFAST"
             raise SettingError(f"the records have a property {field.name!r} of their own", hint=option)
     return Struct(columns.fields + added)
 
@@ -138,10 +150,23 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
     if all(field == RESCUED for field in columns.fields):
         raise UnknownName(
             f"the schemas of stream {manifest.stream!r} name no properties",
-            hint="set option 'metadata' to read offsets and times only",
+            hint="set option 'record' to read their text, or 'metadata' to read offsets and times",
             tap=manifest.tap,
         )
     return columns
+
+
+def looked_for(columns: Struct, declared: Struct | None, request: Request, *, chosen: bool) -> KnownObject | None:
+    """What is known of records that are read as ``columns``, for whoever looks for what no schema declares: in all of a
+    record where all columns are read (not ``chosen``) or ``_rescued_data`` is one of them, and else within the
+    columns."""
+    own = own_columns(request)
+    whole = not chosen or (own.get(RESCUED.name) is not None and columns.get(RESCUED.name) is not None)
+    return known_in(_without(columns, own), None if declared is None else _without(declared, own), whole=whole)
+
+
+def _without(columns: Struct, own: Struct) -> Struct:
+    return Struct(tuple(field for field in columns.fields if own.get(field.name) is None))
 
 
 def _asked_for(manifest: Manifest, request: Request) -> list[str]:
@@ -161,10 +186,11 @@ def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
     """The error for a column that nobody declared, within the struct that ``path`` leads to."""
     names = ", ".join(field.name for field in columns.fields)
     hint = f"there are: {names}"
-    if not path and METADATA.get(name) is not None:
-        hint = f"set option 'metadata' to true to have it; {hint}"
-    elif not path and name == RESCUED.name:
+    if not path and name == RESCUED.name:
         hint = f"it is there in the mode PERMISSIVE; {hint}"
+    elif not path and ALL.get(name) is not None:
+        option = option_for(name)
+        hint = f"set option {option!r} to {'all' if option == 'messages' else 'true'} to have it; {hint}"
     return UnknownName(f"no column {path + name!r} in the versions selected", hint=hint)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,22 +22,35 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
+from singerlake.arrow.known import Known, KnownArray, KnownObject
+from singerlake.arrow.own import TABLE_VERSION, TIME
 from singerlake.arrow.values import slot
 
+_ENVELOPE: dict[str, tuple[str, Any, None]] = {
+    TIME: ("time_extracted", str | None, None),
+    TABLE_VERSION: ("version", int | float | None, None),
+}
 
-def typed_decoder(record: Struct, *, with_time: bool) -> msgspec.json.Decoder[Any] | None:
-    """A decoder of messages. Of a RECORD, ``record`` has just the fields asked for, named by ``slot``; of the others it
-    is None for an ACTIVATE_VERSION and False for a SCHEMA. None where msgspec cannot name a field."""
+
+def typed_decoder(
+    record: Struct, envelope: Iterable[str] = (), known: KnownObject | None = None
+) -> msgspec.json.Decoder[Any] | None:
+    """A decoder of messages, which have the columns of ``envelope`` under the names that they have there. Of a RECORD,
+    ``record`` has just the fields asked for, named by ``slot``, and behind them what the caller is not to look at; of
+    the others it is None for an ACTIVATE_VERSION and False for a SCHEMA. With ``known`` it refuses what no schema
+    declares. None where msgspec cannot name a field."""
     try:
-        fields: list[Any] = [("record", _struct_type(record))]
+        fields: list[Any] = [("record", _struct_type(record, known))]
     except (ValueError, UnicodeEncodeError):
         return None
-    if with_time:
-        fields.append(("time_extracted", str | None, None))
-    kept = msgspec.defstruct("Record", fields, tag_field="type", tag="RECORD", gc=False)
-    no_row, no_message = (
-        msgspec.defstruct(name, [], tag_field="type", tag=tag, namespace={"record": mark}, gc=False)
-        for name, tag, mark in (("Activate", "ACTIVATE_VERSION", None), ("Schema", "SCHEMA", False))
+    beside: list[Any] = [_ENVELOPE[name] for name in envelope]
+    kept, no_row, no_message = (
+        msgspec.defstruct(name, parts, tag_field="type", tag=tag, namespace=marks, gc=False)
+        for name, tag, parts, marks in (
+            ("Record", "RECORD", fields + beside, {}),
+            ("Activate", "ACTIVATE_VERSION", beside, {"record": None}),
+            ("Schema", "SCHEMA", [], {"record": False}),
+        )
     )
     return msgspec.json.Decoder(kept | no_row | no_message)
 
@@ -46,6 +61,15 @@ def value_decoder(column: Column) -> msgspec.json.Decoder[Any] | None:
         return msgspec.json.Decoder(_python_type(column))
     except (ValueError, UnicodeEncodeError):
         return None
+
+
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+"""In a name: what JSON writes as an escape."""
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether JSON may write a name without escapes."""
+    return not _ESCAPED.search(name)
 
 
 def is_raw(column: Column) -> bool:
@@ -60,18 +84,25 @@ def holds_raw(column: Column) -> bool:
     return holds_raw(column.element) if isinstance(column, Array) else is_raw(column)
 
 
-def _struct_type(struct: Struct) -> Any:
+def _struct_type(struct: Struct, known: Known = None) -> Any:
     """A msgspec Struct for the fields, under ``slot`` names. Raises ``ValueError``, ``UnicodeEncodeError`` for names
     that msgspec cannot match: with a quote, a backslash, a control character or a lone surrogate."""
-    fields = []
+    inside = known.names if isinstance(known, KnownObject) else {}
+    fields: list[Any] = []
     for index, field in enumerate(struct.fields):
         default = msgspec.Raw() if is_raw(field.type) else None
-        fields.append((slot(index), _python_type(field.type), default))
+        fields.append((slot(index), _python_type(field.type, inside.get(field.name)), default))
     names = {slot(index): field.name for index, field in enumerate(struct.fields)}
-    return msgspec.defstruct("Properties", fields, rename=names, gc=False)
+    closed = isinstance(known, KnownObject) and known.closed
+    if closed:
+        read = set(names.values())
+        for name in [name for name in inside if name not in read and is_plain_name(name)]:
+            names[slot(len(fields))] = name
+            fields.append((slot(len(fields)), msgspec.Raw, msgspec.Raw()))
+    return msgspec.defstruct("Properties", fields, rename=names, gc=False, forbid_unknown_fields=closed)
 
 
-def _python_type(column: Column) -> Any:
+def _python_type(column: Column, known: Known = None) -> Any:
     if is_raw(column):
         return msgspec.Raw
     if isinstance(column, Boolean):
@@ -82,7 +113,8 @@ def _python_type(column: Column) -> Any:
     if isinstance(column, Text | Timestamp | Date | Decimal):
         return str | None
     if isinstance(column, Array):
-        return list[_python_type(column.element)] | None  # type: ignore[misc]
+        element = known.element if isinstance(known, KnownArray) else None
+        return list[_python_type(column.element, element)] | None  # type: ignore[misc]
     if isinstance(column, Struct):
-        return _struct_type(column) | None
+        return _struct_type(column, known) | None
     raise TypeError(f"no value is of type {column!r}")

@@ -47,11 +47,11 @@ class Misfit(Exception):
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What one record could not give to its columns: the ``text`` of the JSON value below ``keys``, which are the names
-    of properties from the record inwards, and why."""
+    of properties, and places in arrays, from the record inwards, and why; None: no schema declares the property."""
 
-    keys: tuple[str, ...]
+    keys: tuple[str | int, ...]
     text: str
-    misfit: Misfit
+    misfit: Misfit | None = None
 
 
 class Number(str):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from singerlake.arrow.request import Mode, Request, mode_of
+from singerlake.arrow.request import Messages, Mode, Request, messages_of, mode_of
 from singerlake.errors import SettingError
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
 from singerlake.spark.stream_limits import Limits
@@ -16,8 +16,11 @@ OPTIONAL = (
     "versions",
     "from_offset",
     "to_offset",
+    "lineage",
     "columns",
     "metadata",
+    "record",
+    "messages",
     "mode",
     "variant",
     "partition_bytes",
@@ -64,8 +67,11 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             versions=names("versions", options),
             from_offset=_offset("from_offset", options),
             to_offset=_offset("to_offset", options),
+            lineage=options.get("lineage"),
             columns=names("columns", options),
             metadata=truth("metadata", options.get("metadata", "false")),
+            record=truth("record", options.get("record", "false")),
+            messages=messages_of(options.get("messages", Messages.RECORDS.value)),
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_positive(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from singerlake.arrow.own import TIME
 from singerlake.arrow.pruning import Condition, prune
-from singerlake.arrow.snapshot import Pin, declared, selected
+from singerlake.arrow.request import Messages
+from singerlake.arrow.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.splits import Run, pack, partition_bytes, runs
 from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
@@ -18,18 +20,25 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeReader:
+def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool) -> SingerlakeReader:
     """A reader of ``pinned`` as ``schema``, which takes filters where that is wanted and Spark is about to push some.
+    ``chosen``: the columns are a user's choice, and not all that there are.
 
     Raises ``Rebuilt``, ``UnknownName`` for a column nobody declared, ``SettingError`` for a type no value has.
     """
     request = options.request
     stream = open_stream(options)
     manifest = snapshot(stream)
+    check_lineage(manifest, request)
     files = selected(manifest, pinned)
-    columns = requested(schema, declared(manifest, files, request), request)
+    there = declared(manifest, files, request)
+    columns = requested(schema, there, request)
+    known = looked_for(columns, there, request, chosen=chosen)
 
     def cut(conditions: Sequence[Condition]) -> list[tuple[Run, ...]]:
+        if request.messages is Messages.ALL:
+            # A file's span of times is that of its records.
+            conditions = [condition for condition in conditions if condition.column != TIME]
         left = list(prune(files, pinned.first, pinned.stop, conditions)) if conditions else None
         read = files if left is None else [file for file, *_ in left]
         size = partition_bytes(read, pinned.first, pinned.stop, request)
@@ -38,5 +47,5 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType) -> SingerlakeRea
         return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)
 
     if options.pushdown and is_pushing():
-        return PushingReader(options, stream.prefix, schema, columns, cut)
-    return SingerlakeReader(options, stream.prefix, schema, columns, cut(()))
+        return PushingReader(options, stream.prefix, schema, columns, known, cut)
+    return SingerlakeReader(options, stream.prefix, schema, columns, known, cut(()))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.arrow.columns import Struct
-from singerlake.arrow.decode import METADATA, OFFSET, TIME
+from singerlake.arrow.known import KnownObject
+from singerlake.arrow.own import METADATA, OFFSET, TIME
 from singerlake.arrow.pruning import Comparison, Condition, is_exact
 from singerlake.arrow.splits import Run
 from singerlake.spark.options import ReadOptions
@@ -63,9 +64,10 @@ class PushingReader(SingerlakeReader):
         prefix: str,
         schema: StructType,
         columns: Struct,
+        known: KnownObject | None,
         cut: Callable[[Sequence[Condition]], Sequence[tuple[Run, ...]]],
     ) -> None:
-        super().__init__(options, prefix, schema, columns, ())
+        super().__init__(options, prefix, schema, columns, known, ())
         self._cut: Callable[[Sequence[Condition]], Sequence[tuple[Run, ...]]] | None = cut
         self._conditions: tuple[Condition, ...] = ()
 

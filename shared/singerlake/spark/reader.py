@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from singerlake.adapters import open_storage
 from singerlake.arrow.columns import Struct
 from singerlake.arrow.decode import BatchDecoder
+from singerlake.arrow.known import KnownObject
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.splits import Run
 from singerlake.errors import MissingFile, NotALake
@@ -55,12 +56,14 @@ class SingerlakeReader(DataSourceReader):
         prefix: str,
         schema: StructType,
         columns: Struct,
+        known: KnownObject | None,
         partitions: Sequence[tuple[Run, ...]],
     ) -> None:
         self._options = options
         self._prefix = prefix
         self._schema = schema
         self._columns = columns
+        self._known = known
         self._partitions = tuple(partitions)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,9 +81,8 @@ class SingerlakeReader(DataSourceReader):
         return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Run]) -> Iterator[pa.RecordBatch]:
-        request = self._options.request
         storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
-        decoder = BatchDecoder(self._columns, arrow_schema(self._schema), metadata=request.metadata, mode=request.mode)
+        decoder = BatchDecoder(self._columns, arrow_schema(self._schema), self._options.request, self._known)
         try:
             yield from scan(storage, self._prefix, parts, decoder)
         except MissingFile:

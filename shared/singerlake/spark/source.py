@@ -75,7 +75,7 @@ class SingerlakeDataSource(DataSource):
         if self._refused is not None:
             raise self._refused
         no_limits_in_batch(self._options.limits)
-        return plan(self._options, self._pin or self._pinned()[1], schema)
+        return plan(self._options, self._pin or self._pinned()[1], schema, chosen=not self._whole)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Raises ``SettingError`` for

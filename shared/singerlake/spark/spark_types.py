@@ -20,8 +20,8 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.arrow.decode import FILE, OFFSET, RESCUED, VERSION
-from singerlake.arrow.request import Mode, Request
+from singerlake.arrow.own import ALL, OFFSET, RECORD_TEXT, RESCUED, TABLE_VERSION, TIME, own_columns
+from singerlake.arrow.request import Messages, Request
 from singerlake.arrow.snapshot import unknown_column
 from singerlake.errors import SettingError
 
@@ -85,8 +85,20 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
                 f"column {item.name!r} is the lake's own, and .schema(...) has it as something else",
                 hint=f"write it as: {item.name} {text}",
             )
+    if request is not None and request.messages is Messages.ALL:
+        _check_nullable(schema)
     fields = _requested_struct(schema, known, "").fields
-    return Struct(tuple(RESCUED if field.name == RESCUED.name and field.name in own else field for field in fields))
+    fixed = {field.name: field for field in (RESCUED, RECORD_TEXT) if field.name in own}
+    return Struct(tuple(fixed.get(field.name, field) for field in fields))
+
+
+def _check_nullable(schema: spark.StructType) -> None:
+    for item in schema.fields:
+        if not item.nullable and ALL.get(item.name) is None:
+            raise SettingError(
+                f"column {item.name!r} is declared NOT NULL, and null in the rows of ACTIVATE_VERSION messages",
+                hint="declare it without NOT NULL, or leave option 'messages' out",
+            )
 
 
 def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], ...]]]:
@@ -95,13 +107,9 @@ def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], .
     from pyspark.sql import types as spark
 
     text = ("STRING", (spark.StringType,))
-    found: dict[str, tuple[str, tuple[type[spark.DataType], ...]]] = {}
-    if request.metadata:
-        integers = (spark.LongType, spark.IntegerType, spark.ShortType, spark.ByteType)
-        found |= {OFFSET: ("BIGINT", integers), VERSION: text, FILE: text}
-    if request.mode is Mode.PERMISSIVE:
-        found[RESCUED.name] = text
-    return found
+    integer = ("BIGINT", (spark.LongType, spark.IntegerType, spark.ShortType, spark.ByteType))
+    names = [field.name for field in own_columns(request).fields if field.name != TIME]
+    return {name: integer if name in (OFFSET, TABLE_VERSION) else text for name in names}
 
 
 def _requested_struct(schema: spark.StructType, known: Struct | None, path: str) -> Struct:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from singerlake.arrow.columns import Struct
+from singerlake.arrow.columns import Struct, merge
 from singerlake.arrow.json_schema import columns_of
-from singerlake.arrow.snapshot import declared, pin, selected
+from singerlake.arrow.known import KnownObject
+from singerlake.arrow.snapshot import check_lineage, declared, looked_for, pin, selected
 from singerlake.arrow.splits import pack, partition_bytes, runs
 from singerlake.errors import MissingFile, SettingError
 from singerlake.format import layout
@@ -47,11 +48,12 @@ _NAMED = 20
 
 @dataclass
 class StreamPartition(InputPartition):
-    """The work of one task of a batch. ``columns`` are what the query settled on when it started: the tasks' copy of
-    the reader is made apart from the one that plans."""
+    """The work of one task of a batch. ``columns`` are what the query settled on when it started, ``known`` what its
+    files declare: the tasks' copy of the reader is made apart from the one that plans."""
 
     work: RunsPartition
     columns: Struct
+    known: KnownObject | None
 
 
 @dataclass
@@ -90,18 +92,21 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._whole = whole
         self._source: _Source | None = None
         self._columns: Struct | None = None
+        self._declared: Struct | None = None
         self._newest: Manifest | None = None
         self._target: Bookmark | None = None
         self._returned: Bookmark | None = None
         self._told: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        nothing = {"_source": None, "_columns": None, "_newest": None}
+        nothing = {"_source": None, "_columns": None, "_declared": None, "_newest": None}
         return {**self.__dict__, **nothing}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query without a checkpoint begins: at ``from_version``, ``from_offset``, or the beginning."""
+        """Where a query without a checkpoint begins: at ``from_version``, ``from_offset``, or the beginning. Raises
+        ``Rebuilt`` where ``lineage`` is another one than the stream's."""
         state, source = self._look()
+        check_lineage(state, self._options.request)
         return to_json(bookmark_at(state, source.first))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
@@ -144,16 +149,18 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         columns = self._columns or self._settle(state, files)
         if self._whole:
             self._tell_of_new(state, files, columns)
+        known = self._known(state, files, columns)
         target = partition_bytes(files, first, stop, self._options.request)
         return [
-            StreamPartition(RunsPartition(part), columns) for part in pack(runs(files, first, stop, target), target)
+            StreamPartition(RunsPartition(part), columns, known)
+            for part in pack(runs(files, first, stop, target), target)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in a task. Raises as ``SingerlakeReader.read``."""
         assert isinstance(partition, StreamPartition)
         prefix = layout.stream_prefix(self._options.tap, self._options.stream)
-        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, ())
+        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known, ())
         try:
             yield from reader.read(partition.work)
         except MissingFile as error:
@@ -192,8 +199,21 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         known = declared(state, files, self._options.request)
         columns = requested(self._schema, known, self._options.request)
         if known is not None:
-            self._columns = columns
+            self._columns, self._declared = columns, known
         return columns
+
+    def _known(self, state: Manifest, files: list[DataFile], columns: Struct) -> KnownObject | None:
+        """What is known of the records of a batch. A column that came after the query's is not: what it holds has no
+        place but ``_rescued_data``. Whoever chose columns has left it out with the others."""
+        request = self._options.request
+        if self._whole:
+            return looked_for(columns, columns, request, chosen=False)
+        declared = self._declared
+        if declared is not None:
+            versions = dict.fromkeys(file.version for file in files)
+            newer = merge(declared, columns_of(schema_of(state, version).schema for version in versions))
+            declared = newer if isinstance(newer, Struct) else declared
+        return looked_for(columns, declared, request, chosen=True)
 
     def _same_or_new(self, state: Manifest, source: _Source, stop: int) -> Bookmark:
         """The bookmark of an offset, the one returned before where that means the same: Spark compares texts."""

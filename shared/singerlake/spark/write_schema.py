@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.decode import METADATA, RESCUED
+from singerlake.arrow.own import ALL
 from singerlake.errors import SettingError, UnknownName
 
 if TYPE_CHECKING:
     from pyspark.sql import types as spark
 
-_RESERVED = (RESCUED.name, *(field.name for field in METADATA.fields))
+_RESERVED = tuple(field.name for field in ALL.fields)
 _HINTS = {
     "binary": "write base64(...) of it",
     "map": "make its keys strings: map_from_arrays(transform(map_keys(m), k -> string(k)), map_values(m))",

@@ -1,0 +1,95 @@
+"""What of a record has a column, or could have one: everything else no schema declares, and must not vanish.
+
+Pure. A property that is declared and not read is known: whoever leaves a column out knows of it. Where nothing is
+declared of a value, it is JSON text as a whole, and nothing in it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from singerlake.arrow.columns import Array, Column, Struct
+from singerlake.arrow.values import Lost, text_of
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """The names that an object's properties may have, each with what is known within (None: it is not looked at).
+    ``closed``: any other property is undeclared; else it is left out in silence, and only the named ones are looked
+    at."""
+
+    names: Mapping[str, Known]
+    closed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KnownArray:
+    """What is known of each element of an array."""
+
+    element: KnownObject | KnownArray
+
+
+Known: TypeAlias = KnownObject | KnownArray | None
+
+
+def known_in(columns: Struct, declared: Struct | None, *, whole: bool) -> KnownObject | None:
+    """What is known of records that are read as ``columns``, properties alone, where ``declared`` are all that there
+    are. ``whole``: properties beside those count as undeclared; else they do only within the columns. None where there
+    is nothing to look for."""
+    if declared is None:
+        return None
+    found = _object(columns, declared, closed=whole)
+    return found if whole or any(found.names.values()) else None
+
+
+def _object(wanted: Struct, declared: Struct, *, closed: bool = True) -> KnownObject:
+    read = {field.name: field.type for field in wanted.fields}
+    return KnownObject(
+        {field.name: _known(read[field.name], field.type) if field.name in read else None for field in declared.fields},
+        closed,
+    )
+
+
+def _known(wanted: Column, declared: Column) -> Known:
+    if isinstance(wanted, Struct) and isinstance(declared, Struct):
+        return _object(wanted, declared)
+    if isinstance(wanted, Array) and isinstance(declared, Array):
+        element = _known(wanted.element, declared.element)
+        return None if element is None else KnownArray(element)
+    return None
+
+
+def undeclared(text: bytes, known: Known, keys: tuple[str | int, ...] = ()) -> Iterator[Lost]:
+    """What no schema declares in the value that strict JSON writes as ``text``, in its order. Raises
+    ``msgspec.DecodeError``, ``UnicodeDecodeError`` and ``RecursionError`` for what is no strict JSON."""
+    if isinstance(known, KnownObject) and text[:1] == b"{":
+        for name, value in _OBJECT.decode(text).items():
+            inside = known.names.get(name)
+            if inside is not None:
+                yield from undeclared(bytes(value), inside, (*keys, name))
+            elif known.closed and name not in known.names:
+                yield Lost((*keys, name), bytes(value).decode())
+    elif isinstance(known, KnownArray) and text[:1] == b"[":
+        for place, item in enumerate(_ARRAY.decode(text)):
+            yield from undeclared(bytes(item), known.element, (*keys, place))
+
+
+def undeclared_in(value: Any, known: Known, keys: tuple[str | int, ...] = ()) -> Iterator[Lost]:
+    """The same of a value that ``values.parse`` gave."""
+    if isinstance(known, KnownObject) and isinstance(value, dict):
+        for name, item in value.items():
+            inside = known.names.get(name)
+            if inside is not None:
+                yield from undeclared_in(item, inside, (*keys, name))
+            elif known.closed and name not in known.names:
+                yield Lost((*keys, name), text_of(item))
+    elif isinstance(known, KnownArray) and isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from undeclared_in(item, known.element, (*keys, place))
