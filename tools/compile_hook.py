@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _MODULES: dict[str, tuple[str, list[str]]] = {
     "singerlake.arrow._plain": ("shared/singerlake/arrow/_plain.c", []),
+    "singerlake.format._fingerprint": ("shared/singerlake/format/_fingerprint.c", []),
     "singerlake.format._lines": ("shared/singerlake/format/_lines.c", []),
     "singerlake.format._whole": ("shared/singerlake/format/_whole.c", ["z"]),
     "singerlake.storage._bodies": ("shared/singerlake/storage/_bodies.c", []),

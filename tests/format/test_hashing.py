@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 
 import farmhash
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singerlake.format import _fingerprint as compiled
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.fingerprint import in_python
 from singerlake.format.hashing import canonical_schema, full_hash, hash_among, schema_hash
 from singerlake.format.layout import from_segment, to_segment
 
@@ -38,18 +42,41 @@ FINGERPRINTS = {
 """Google's forever-fixed function: values of google/farmhash, Guava and BigQuery's FARM_FINGERPRINT."""
 
 
+WAYS = {"pyfarmhash": farmhash.fingerprint64, "compiled": compiled.fingerprint64, "python": in_python}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("text", "fingerprint"), FINGERPRINTS.items())
-def test_the_installed_farmhash_gives_the_published_fingerprints(text: bytes, fingerprint: int) -> None:
-    assert farmhash.fingerprint64(text) == fingerprint
+def test_every_farmhash_gives_the_published_fingerprints(way: str, text: bytes, fingerprint: int) -> None:
+    assert WAYS[way](text) == fingerprint
 
 
-def test_the_installed_farmhash_ends_guava_s_chain_of_texts_of_all_lengths_as_guava_does() -> None:
+@given(st.binary(max_size=300) | st.integers(0, 5000).map(bytes))
+def test_every_farmhash_gives_the_same_fingerprint(text: bytes) -> None:
+    assert compiled.fingerprint64(text) == in_python(text) == farmhash.fingerprint64(text)
+
+
+@pytest.mark.parametrize("missing", [(), ("farmhash",), ("farmhash", "singerlake.format._fingerprint")])
+def test_the_hash_is_the_same_whatever_is_installed(missing: tuple[str, ...]) -> None:
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing!r}))\n"
+        "from singerlake.format import fingerprint, hashing\n"
+        "print(fingerprint.fingerprint64.__module__, hashing.schema_hash({'type': 'object'}))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    module, found = ran.stdout.split()
+    assert found == schema_hash({"type": "object"})
+    assert module == ("farmhash", "singerlake.format._fingerprint", "singerlake.format.fingerprint")[len(missing)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_farmhash_ends_guava_s_chain_of_texts_of_all_lengths_as_guava_does(way: str) -> None:
     """FarmHashFingerprint64Test.testMultipleLengths: each text is made of the fingerprints of those before it."""
     text, mixed = bytearray(), 0
     for step in range(800):
         for power in range(4):
             length = len(text) if power == 3 else step ** (power + 1) % len(text) if power else step
-            mixed ^= farmhash.fingerprint64(bytes(text[:length]))
+            mixed ^= WAYS[way](bytes(text[:length]))
             mixed = (mixed ^ mixed >> 41) * 949921979 % 2**64
             text.append(ord("a") + mixed % 2**20 % 26)
         last, second, third, middle = text[-1], text[-2], text[-3], text[len(text) // 2]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "shared", "tap-singerlake", "target-singerlake", "tools")
 LIBRARIES = (
     "singerlake/arrow/_plain",
+    "singerlake/format/_fingerprint",
     "singerlake/format/_lines",
     "singerlake/format/_whole",
     "singerlake/storage/_bodies",

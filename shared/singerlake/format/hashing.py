@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-import farmhash
-
 from singerlake.format.exact_json import finite
+from singerlake.format.fingerprint import fingerprint64
 
 SHORT = 7
 """Characters of a hash in the ordinary case (Singerlake Spec: "a 7 character hash")."""
@@ -58,7 +57,7 @@ def _dumps(value: Any) -> str:
 
 def full_hash(schema: Any) -> str:
     """All ten Base85 characters (RFC 1924 alphabet, big-endian) of the canonical schema's fingerprint."""
-    return base64.b85encode(farmhash.fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
+    return base64.b85encode(fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
 
 
 def schema_hash(schema: Any) -> str:
