@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SERVERS := $(VENV)/.servers
 PYTEST_ARGS ?= -n 2 --dist loadgroup
 SEEDS ?= 10000
 
@@ -16,7 +17,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format pytest spark simulate bench docs clean
+.PHONY: help install demo test lint format pytest spark simulate bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,9 +30,13 @@ $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,docs]' --group dev
+	@touch $(READY)
+
+# Programs that only tests need: the demo and the commands do without.
+$(SERVERS): $(READY) tools/chromium.py tools/nginx.py
 	@$(BIN)/python -m tools.chromium || echo "The tests of pages will fail without it; all else works."
 	@$(BIN)/python -m tools.nginx || echo "The tests of storage behind a balancer will fail without it; all else works."
-	@touch $(READY)
+	@touch $(SERVERS)
 
 demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)
 	@$(BIN)/python -m demo
@@ -45,7 +50,7 @@ lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.plugin_definitions --check
 
-pytest: $(READY) ## The tests alone; PYTEST_ARGS='-k lock' chooses some
+pytest: $(SERVERS) ## The tests alone; PYTEST_ARGS='-k lock' chooses some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4
@@ -67,6 +72,11 @@ simulate: $(READY) ## Writers, readers and trims of every manifest store, with s
 
 bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio; also in bench.json
 	@$(BIN)/python -m bench --json bench.json
+
+wheel: $(READY) ## The sdist and the wheel of this platform in dist/, with all compiled parts
+	@rm -rf dist
+	SINGERLAKE_REQUIRE_COMPILED=1 $(BIN)/python -m hatchling build -d dist
+	if [ "$$(uname -s)" = Linux ]; then $(BIN)/python -m auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 
 clean: ## Remove .venv and caches; lakes stay
 	rm -rf $(VENV) $(VENV)-spark-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,19 +1,25 @@
 """Hatchling's hook that compiles the modules that are in C into the package, where there is a C compiler.
 
-Without one the package is installed all the same, pure Python: it reads the same rows, and large reads take longer.
-Each library serves every CPython from 3.10 on (PEP 384).
+A wheel is compiled in a folder of its own, so that the sources may be read-only and several wheels may be built at
+once. An editable installation needs its libraries beside the sources. Without a compiler the package is installed all
+the same, pure Python: it reads the same rows, and large reads take longer. Each library serves every CPython from the
+one in ``_STABLE_SINCE`` on (PEP 384).
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+REQUIRED = "SINGERLAKE_REQUIRE_COMPILED"
+"""The environment variable that makes it an error where a module cannot be compiled, as for a release."""
 _MODULES: dict[str, tuple[str, list[str]]] = {
     "singerlake.arrow._plain": ("shared/singerlake/arrow/_plain.c", []),
     "singerlake.format._fingerprint": ("shared/singerlake/format/_fingerprint.c", []),
@@ -30,52 +36,88 @@ _INCLUDED = [
 _STABLE_SINCE = "0x030A0000"
 
 
+class NotCompiled(Exception):
+    """A module that the wheel must have cannot be compiled."""
+
+
 class CompileHook(BuildHookInterface[Any]):
     """Called by hatchling for a wheel, an editable one too."""
 
+    _scratch: str | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and name the wheel after the platform; say what cannot be made, and leave it out."""
-        libraries = []
-        for module in _MODULES:
-            library = _compiled(Path(self.root), module)
-            if library:
-                libraries.append(library)
-            else:
-                self.app.display_warning(f"no C compiler or headers for {module}: installed without it")
-        if not libraries:
-            return
-        build_data["artifacts"] += [f"/{library}" for library in libraries]
-        build_data["pure_python"] = False
-        build_data["tag"] = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        """Compile, and name the wheel after the platform; say what cannot be made, and leave it out. Raises
+        ``NotCompiled`` where ``$SINGERLAKE_REQUIRE_COMPILED`` is set."""
+        self._scratch = mkdtemp(prefix="singerlake-build-")
+        try:
+            made = [module for module in _MODULES if self._make(module, build_data, editable=version == "editable")]
+        except BaseException:
+            self._clean()
+            raise
+        if made:
+            build_data["pure_python"] = False
+            build_data["tag"] = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was compiled, which is in the wheel by now."""
+        self._clean()
+
+    def _make(self, module: str, build_data: dict[str, Any], *, editable: bool) -> bool:
+        """Compile one module for the wheel; False where that cannot be done."""
+        assert self._scratch is not None
+        root = Path(self.root)
+        source, libraries = _MODULES[module]
+        library, name = _compiled(root, Path(self._scratch), module, source, libraries)
+        place = (root / source).with_name(name)
+        if library is None:
+            what = f"no C compiler or headers for {module}"
+            if os.environ.get(REQUIRED):
+                raise NotCompiled(f"{what}; install them, or unset {REQUIRED} for a wheel without it")
+            self.app.display_warning(f"{what}: installed without it")
+        if editable:
+            self._put_beside(library, place)
+        elif library is not None:
+            build_data["force_include"][str(library)] = place.relative_to(root / "shared").as_posix()
+        return library is not None
+
+    def _put_beside(self, library: Path | None, place: Path) -> None:
+        """In one step, since another process may load what is there. What was made before may be of another source."""
+        fresh = place.with_suffix(f".{os.getpid()}.new")
+        try:
+            if library is None:
+                place.unlink(missing_ok=True)
+                return
+            shutil.copy(library, fresh)
+            fresh.replace(place)
+        except OSError as error:
+            self.app.display_warning(f"{place} cannot be written ({error.strerror}): installed without it")
+
+    def _clean(self) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def _compiled(root: Path, module: str) -> str | None:
-    """Where below ``root`` a library was made, next to its source, for an editable installation to find it; None where
-    it cannot be made."""
+def _compiled(root: Path, scratch: Path, module: str, source: str, libraries: list[str]) -> tuple[Path | None, str]:
+    """The library, below ``scratch``, or None where it cannot be made; and the name of its file."""
     from setuptools import Distribution, Extension
     from setuptools.errors import BaseError, CCompilerError
 
-    source, libraries = _MODULES[module]
     extension = Extension(
         module,
-        [source],
-        depends=_INCLUDED,
+        [str(root / source)],
+        depends=[str(root / each) for each in _INCLUDED],
         libraries=libraries,
         define_macros=[("Py_LIMITED_API", _STABLE_SINCE)],
         py_limited_api=True,
         extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
     )
-    command = Distribution({"ext_modules": [extension], "package_dir": {"": "shared"}}).get_command_obj("build_ext")
-    command.inplace = True
-    with TemporaryDirectory() as scratch:
-        command.build_lib = command.build_temp = scratch
-        command.ensure_finalized()
-        library = Path(command.get_ext_fullpath(module)).absolute().relative_to(root).as_posix()
-        # One that was made before may be of another source.
-        (root / library).unlink(missing_ok=True)
-        try:
-            command.run()
-        except (BaseError, CCompilerError, OSError):
-            (root / library).unlink(missing_ok=True)
-            return None
-    return library
+    command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")
+    command.build_lib = str(scratch / "lib")
+    command.build_temp = str(scratch / "temp")
+    command.ensure_finalized()
+    library = Path(command.get_ext_fullpath(module))
+    try:
+        command.run()
+    except (BaseError, CCompilerError, OSError):
+        return None, library.name
+    return library, library.name

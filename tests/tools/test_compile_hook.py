@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -34,27 +36,73 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wheel(checkout: Path, **environment: str) -> Path:
-    """The wheel that hatchling makes there."""
-    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
-    ran = subprocess.run(
-        [sys.executable, "-c", build, str(checkout / "dist")],
+def built(checkout: Path, folder: Path, kind: str = "build_wheel", **environment: str) -> subprocess.Popen[str]:
+    """Hatchling at work there."""
+    build = f"import sys; from hatchling.build import {kind}; print({kind}(sys.argv[1]))"
+    return subprocess.Popen(
+        [sys.executable, "-B", "-c", build, str(folder)],
         cwd=checkout,
         env={**os.environ, **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert ran.returncode == 0, ran.stderr
-    return checkout / "dist" / ran.stdout.split()[-1]
+
+
+def wheel(checkout: Path, folder: Path | None = None, **environment: str) -> Path:
+    """The wheel that hatchling makes there."""
+    folder = folder or checkout / "dist"
+    running = built(checkout, folder, **environment)
+    out, err = running.communicate()
+    assert running.returncode == 0, err
+    return folder / out.split()[-1]
 
 
 def test_with_a_compiler_one_wheel_of_a_platform_serves_every_python(checkout: Path) -> None:
+    before = sorted(checkout.rglob("*"))
     made = wheel(checkout)
     assert made.name.startswith("singerlake-0.1.0-cp310-abi3-")
+    left = {path.relative_to(checkout).parts[0] for path in set(checkout.rglob("*")) - set(before)}
+    assert left == {"dist"}
     names = ZipFile(made).namelist()
     for library in LIBRARIES:
         assert [name for name in names if name.startswith(library) and ".abi3." in name]
-    assert not list(checkout.glob("build"))
+
+
+def test_a_checkout_that_cannot_be_written_gives_the_same_wheels_many_at_once(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folders = [tmp_path_factory.mktemp("dist") for _ in range(3)]
+    with read_only(checkout):
+        running = [built(checkout, folder) for folder in folders]
+        results = [each.communicate() for each in running]
+    assert [each.returncode for each in running] == [0, 0, 0], results
+    names = [sorted(ZipFile(next(folder.glob("*.whl"))).namelist()) for folder in folders]
+    assert names[0] == names[1] == names[2]
+    assert len([name for name in names[0] if ".abi3." in name]) == len(LIBRARIES)
+
+
+@contextmanager
+def read_only(checkout: Path) -> Iterator[None]:
+    """Nobody may write there; what root writes all the same is seen afterwards."""
+    paths = [checkout, *(path for path in checkout.rglob("*") if path.is_dir())]
+    before = sorted(checkout.rglob("*"))
+    for path in paths:
+        path.chmod(0o555)
+    try:
+        yield
+    finally:
+        for path in paths:
+            path.chmod(0o755)
+    assert sorted(checkout.rglob("*")) == before
+
+
+def test_a_release_without_a_compiled_module_is_an_error(checkout: Path) -> None:
+    running = built(checkout, checkout / "dist", CC="false", SINGERLAKE_REQUIRE_COMPILED="1")
+    _, err = running.communicate()
+    assert running.returncode != 0
+    assert "no C compiler or headers for singerlake.arrow._plain; install them" in err
+    assert not list((checkout / "dist").glob("*.whl"))
 
 
 @pytest.mark.parametrize("compiler", ["false", "there-is-no-such-compiler"])
