@@ -72,7 +72,8 @@ def test_what_is_installed_captures_verifies_replays_and_reads_fast(environment:
     lines = "".join(json.dumps(message) + "\n" for message in MESSAGES)
     state = run(environment, "target-singerlake", "--config", "config.json", given=lines, folder=tmp_path)
     assert json.loads(state) == {"n": 999}
-    assert run(environment, "singerlake", "verify", "lake", folder=tmp_path).startswith("sound: 1 stream, 1 file, 1,000")
+    report = run(environment, "singerlake", "verify", "lake", folder=tmp_path)
+    assert report.startswith("sound: 1 stream, 1 file, 1,000 messages")
     replayed = run(environment, "tap-singerlake", "--config", "config.json", folder=tmp_path)
     assert [line for line in replayed.splitlines() if "RECORD" in line] == lines.splitlines()[1:-1]
     assert run(environment, "python", "-c", LOOK, "lake", folder=tmp_path) == "True\n"
