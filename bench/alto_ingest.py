@@ -13,16 +13,16 @@ from alto.engine import reservoir_ingestor
 class LocalReservoir:
     """The few methods of alto's file system that its ingest calls."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         self.fs = fsspec.filesystem("file")
 
-    def _remote_path(self, name, key=""):
+    def _remote_path(self, name: str, key: str = "") -> str:
         folder = os.path.join(self.folder, key)
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, name)
 
-    def log_path(self, name):
+    def log_path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from bench import checking, million, rebuilding
-from bench.committing import SCHEMA, VERSION
+from bench.committing import SCHEMA, VERSION, new_file
 from bench.measure import Command, Row, paired, peak
 from singerlake.clock import random_id
 from singerlake.format import layout
@@ -138,7 +138,7 @@ def _files(lake: Path, count: int, size: int) -> list[DataFile]:
     for offset in range(count):
         header = FileHeader(id=random_id(), created="2026-01-01T00:00:00.000000Z", run="bench", seq=offset)
         head = compress_member(line + b"\n", 1, extra=msgspec.json.encode(header))
-        described = million.new_file()
+        described = new_file()
         name = described.path.replace(described.id, header.id)
         (folder / name).write_bytes(head + data)
         facts = {

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
+from unittest import mock
 
 import msgspec
 
@@ -97,8 +98,8 @@ def main() -> None:
     storage = Generated(int(sys.argv[2]), LocalStorage(folder / "lake", clock=SystemClock(), ids=random_id))
     (folder / "lake" / _PREFIX).mkdir(parents=True)
     (folder / "lake" / _PREFIX / "x").touch()
-    singerlake.lake.open_storage = lambda *_: storage  # type: ignore[assignment,return-value]
-    command(["rebuild", str(folder / "lake"), "--journal", str(folder / "journal"), "--threads", "1"])
+    with mock.patch.object(singerlake.lake, "open_storage", lambda *_: storage):
+        command(["rebuild", str(folder / "lake"), "--journal", str(folder / "journal"), "--threads", "1"])
 
 
 if __name__ == "__main__":

@@ -1,1 +1,131 @@
-"""A raw data lake for Singer and Meltano pipelines; ``singerlake.lake.Lake`` is where to begin."""
+"""A raw data lake for Singer and Meltano pipelines.
+
+A lake holds taps, a tap holds streams, and a stream is an ordered log of messages in files::
+
+    from singerlake import Lake
+
+    lake = Lake.open("lake")                    # or "s3://bucket/prefix", with S3Settings
+    for tap in lake.taps():
+        for name in lake.streams(tap):
+            manifest = lake.stream(tap, name).snapshot()
+            print(tap, name, manifest.next_offset, "messages")
+
+    lake.existing_stream("my-tap", "users").to_arrow().read_all().to_pandas()
+
+What goes wrong is a ``SingerlakeError``. Its subclasses are grouped by what the caller does next (``errors.py``).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import version
+
+    from singerlake.errors import (
+        AccessDenied,
+        BrokenFile,
+        CommitRefused,
+        ConditionNotSupported,
+        ConditionsUnproven,
+        CorruptObject,
+        FindOutWhatHappened,
+        FixTheInput,
+        FixTheSettings,
+        ForeignManifest,
+        InputEndedEarly,
+        InvalidMessage,
+        InvalidSchema,
+        LockWaitExceeded,
+        LookAtTheLake,
+        LostBookmark,
+        LostState,
+        MissingFile,
+        NameTooLong,
+        NoSuchBucket,
+        NotALake,
+        Rebuilt,
+        SettingError,
+        SingerlakeError,
+        StorageFull,
+        StorageUnavailable,
+        StreamClosed,
+        TooManyConflicts,
+        TryAgainLater,
+        UnknownName,
+        UnknownOutcome,
+        UnsupportedFormat,
+        ValueDoesNotFit,
+    )
+    from singerlake.lake import Lake, LakeStream
+    from singerlake.lock import LockSettings
+    from singerlake.settings import StoreSettings
+    from singerlake.storage.s3_client import S3Settings
+
+    __version__ = version("singerlake")
+
+_FROM = {
+    "Lake": "singerlake.lake",
+    "LakeStream": "singerlake.lake",
+    "LockSettings": "singerlake.lock",
+    "S3Settings": "singerlake.storage.s3_client",
+    "StoreSettings": "singerlake.settings",
+}
+"""Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""
+
+__all__ = [
+    "AccessDenied",
+    "BrokenFile",
+    "CommitRefused",
+    "ConditionNotSupported",
+    "ConditionsUnproven",
+    "CorruptObject",
+    "FindOutWhatHappened",
+    "FixTheInput",
+    "FixTheSettings",
+    "ForeignManifest",
+    "InputEndedEarly",
+    "InvalidMessage",
+    "InvalidSchema",
+    "Lake",
+    "LakeStream",
+    "LockSettings",
+    "LockWaitExceeded",
+    "LookAtTheLake",
+    "LostBookmark",
+    "LostState",
+    "MissingFile",
+    "NameTooLong",
+    "NoSuchBucket",
+    "NotALake",
+    "Rebuilt",
+    "S3Settings",
+    "SettingError",
+    "SingerlakeError",
+    "StorageFull",
+    "StorageUnavailable",
+    "StoreSettings",
+    "StreamClosed",
+    "TooManyConflicts",
+    "TryAgainLater",
+    "UnknownName",
+    "UnknownOutcome",
+    "UnsupportedFormat",
+    "ValueDoesNotFit",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("singerlake")
+    if name in __all__:
+        return getattr(import_module(_FROM.get(name, "singerlake.errors")), name)
+    raise AttributeError(f"module 'singerlake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

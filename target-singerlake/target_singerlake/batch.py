@@ -131,7 +131,8 @@ def _unreadable_file(error: Exception) -> InvalidMessage:
 def _inflated(raw: BinaryIO) -> Any:
     from isal import igzip
 
-    return igzip.GzipFile(fileobj=raw, mode="rb")
+    opened: Any = igzip.GzipFile
+    return opened(fileobj=raw, mode="rb")
 
 
 def _lines(source: Any) -> Iterator[list[bytes]]:
