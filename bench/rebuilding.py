@@ -98,7 +98,7 @@ def main() -> None:
     storage = Generated(int(sys.argv[2]), LocalStorage(folder / "lake", clock=SystemClock(), ids=random_id))
     (folder / "lake" / _PREFIX).mkdir(parents=True)
     (folder / "lake" / _PREFIX / "x").touch()
-    with mock.patch.object(singerlake.lake, "open_storage", lambda *_: storage):
+    with mock.patch.object(singerlake.lake, "open_storage", return_value=storage):
         command(["rebuild", str(folder / "lake"), "--journal", str(folder / "journal"), "--threads", "1"])
 
 
