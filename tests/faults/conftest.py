@@ -127,7 +127,7 @@ def network(place: Place, hire: Hire, request: pytest.FixtureRequest) -> Iterato
         yield request.getfixturevalue("bucket")
         return
     proxy: FaultProxy = request.getfixturevalue(f"{place.kind.on}_proxy")
-    yield Network(hire(place), _through(place, proxy), proxy)
+    yield Network(hire(place), through(place, proxy), proxy)
     proxy.calm()
 
 
@@ -141,7 +141,8 @@ def bucket(place: Place, s3: S3Server, hire: Hire, request: pytest.FixtureReques
     proxy.calm()
 
 
-def _through(place: Place, proxy: FaultProxy) -> Place:
+def through(place: Place, proxy: FaultProxy) -> Place:
+    """The place, with its database reached through a proxy."""
     if place.kind.on == "dynamodb":
         return place.by_way_of(None, dynamodb_endpoint_url=proxy.url)
     url = place.stores.postgres_url or ""

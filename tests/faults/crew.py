@@ -69,9 +69,9 @@ class Worker:
         assert self.ended() == 1, self.log
         return self.log
 
-    def ended(self) -> int:
-        """The exit code of a process that ends in time."""
-        assert wait([self.process.sentinel], MAX_WAIT), f"{self.job.name} did not end in {MAX_WAIT} s: {self.log}"
+    def ended(self, within: float = MAX_WAIT) -> int:
+        """The exit code of a process that ends in so many seconds."""
+        assert wait([self.process.sentinel], within), f"{self.job.name} did not end in {within} s: {self.log}"
         with _starting:
             self.process.join()
             code = self.process.exitcode

@@ -1,0 +1,42 @@
+"""Eight writers on storage as it is in the field: what one of them was told is committed is there, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.conftest import through
+from tests.faults.network import Network
+from tests.faults.trial import ALONE, AT_ONCE, FILES, WRITERS, Road, Trouble, run
+from tests.servers.fault_proxy import FaultProxy
+
+TROUBLES = ALONE if FILES else AT_ONCE
+
+
+@pytest.fixture
+def road(bucket: Network, request: pytest.FixtureRequest) -> Iterator[Road]:
+    # Writers find out for themselves what the storage honours.
+    reached = replace(bucket.reached, honoured=None)
+    database: FaultProxy | None = None
+    if reached.kind.on != "lake":
+        database = request.getfixturevalue(f"{reached.kind.on}_proxy")
+        reached = through(reached, database)
+    yield Road(bucket.crew, reached, bucket.proxy, database)
+    if database is not None:
+        database.calm()
+
+
+@pytest.mark.timeout(1800 if FILES else 300)
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_nothing_that_was_acknowledged_is_lost_or_there_twice(
+    road: Road, trouble: Trouble, request: pytest.FixtureRequest
+) -> None:
+    files = FILES or 2
+    outcome = run(road, trouble, files=files)
+    print(f"{request.node.name}: {outcome}")
+    assert (outcome.lost, outcome.listed_twice) == (0, 0), outcome
+    assert outcome.acknowledged == WRITERS * files
+    assert outcome.failed_writers or not outcome.resent
+    road.crew.check(orphans=None)

@@ -1,0 +1,231 @@
+"""Eight writers at once at one stream, on storage that does what storage does in the field.
+
+A writer that fails is followed by another one, which sends what the first was not told is committed under other ids,
+as the next run of a pipeline does. So what somebody was told is there exactly once, and what nobody was told may be
+there as well: a documented resend.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake import errors
+from singerlake.errors import FindOutWhatHappened, TryAgainLater
+from tests.faults.crew import Crew, Worker
+from tests.faults.places import Place
+from tests.servers.fault_proxy import ALWAYS, Fault, FaultProxy
+from tests.servers.fault_proxy_quirks import CEPH_16
+from tests.servers.nginx import balanced
+
+WRITERS = 8
+VERSIONS = 3
+FILES = int(os.environ.get("SINGERLAKE_TEST_TRIAL_FILES", "0"))
+"""Of each writer, in trials of each fault alone. Without it they are for every run of the tests: short, and most faults
+at once."""
+_SECONDS = 240.0
+"""In which a writer has to end."""
+_FAILURES = 60
+"""Of writers, in one trial, before it counts as one that does not end."""
+
+
+@dataclass(frozen=True)
+class Road:
+    """The way of the writers to a lake on S3, and to the database of its store, where there is one."""
+
+    crew: Crew
+    reached: Place
+    storage: FaultProxy
+    database: FaultProxy | None
+
+    @property
+    def on(self) -> str:
+        return self.reached.kind.on
+
+    @property
+    def proxies(self) -> list[FaultProxy]:
+        return [self.storage, *([self.database] if self.database else [])]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial's files."""
+
+    acknowledged: int
+    lost: int
+    listed_twice: int
+    resent: int
+    failed_writers: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.acknowledged} files acknowledged, {self.lost} lost, {self.listed_twice} listed twice, "
+            f"{self.resent} resent after {self.failed_writers} writers failed"
+        )
+
+
+Trouble = Callable[[Road], AbstractContextManager[Place]]
+"""Makes trouble while its block runs, and gives the place as writers have to reach it to meet it."""
+
+
+def _often(make: Callable[..., Fault], matches: str, probability: float, **options: Any) -> Fault:
+    """A fault that the next such request meets for certain, and later ones by chance; gives the first."""
+    certain = make(matches, **options)
+    make(matches, times=ALWAYS, probability=probability, **options)
+    return certain
+
+
+@contextmanager
+def sent_twice(road: Road) -> Iterator[Place]:
+    """Writes reach their server twice; the client gets the second answer."""
+    faults = [_often(road.storage.twice, "^PUT ", 0.3)]
+    if road.database and road.on == "dynamodb":
+        faults.append(_often(road.database.twice, "TransactWriteItems", 0.3))
+    yield road.reached
+    assert all(fault.hits for fault in faults)
+
+
+@contextmanager
+def busy_after_the_effect(road: Road) -> Iterator[Place]:
+    """A storm of 503 by servers that have done what they were asked."""
+    slow: dict[str, Any] = {"status": 503, "code": "SlowDown", "after": True}
+    faults = [_often(road.storage.error, "^(PUT|DELETE|POST) ", 0.2, **slow)]
+    if road.database and road.on == "dynamodb":
+        slow["code"] = "ServiceUnavailable"
+        faults.append(_often(road.database.error, "TransactWriteItems", 0.2, **slow))
+    if road.database and road.on == "postgres":
+        faults.append(_often(road.database.drop, "^COMMIT", 0.2, after=True))
+    yield road.reached
+    assert all(fault.hits for fault in faults)
+
+
+def gone(seconds: float, times: int) -> Trouble:
+    """Servers that are gone for a time in the middle of the work, the database, too."""
+
+    @contextmanager
+    def trouble(road: Road) -> Iterator[Place]:
+        over = threading.Event()
+
+        def leave() -> int:
+            left = 0
+            while left < times:
+                work = road.storage.watch(r"^PUT .*\.singer\.gz$")
+                while work.hits < WRITERS // 2:
+                    if over.wait(0.01):
+                        return left
+                for proxy in road.proxies:
+                    proxy.shut(seconds)
+                left += 1
+                over.wait(seconds)
+            return left
+
+        with ThreadPoolExecutor(1) as pool:
+            leaving = pool.submit(leave)
+            try:
+                yield road.reached
+            finally:
+                over.set()
+        assert leaving.result() > 0
+
+    return trouble
+
+
+def acting_as(*quirks: str) -> Trouble:
+    """A server of S3 with these quirks."""
+
+    @contextmanager
+    def trouble(road: Road) -> Iterator[Place]:
+        road.storage.act_as(*quirks)
+        yield road.reached
+
+    return trouble
+
+
+@contextmanager
+def behind_nginx(road: Road) -> Iterator[Place]:
+    """Two servers that are killed in turn, each when it has done a write and told nobody; nginx asks the other."""
+    with balanced(road.storage.url, road.crew.folder / "nginx") as balancer:
+        with balancer.dying_in_turn(within=8) as died:
+            yield road.reached.by_way_of(balancer.url)
+        assert died
+        assert balancer.refused_again
+
+
+def together(*troubles: Trouble) -> Trouble:
+    """All of these at once. Where several of them have an answer to one request, the first gives it."""
+
+    @contextmanager
+    def trouble(road: Road) -> Iterator[Place]:
+        with ExitStack() as stack:
+            for each in troubles:
+                place = stack.enter_context(each(road))
+            yield place
+
+    return trouble
+
+
+ALONE: dict[str, Trouble] = {
+    "sent-twice": sent_twice,
+    "503-after-the-effect": busy_after_the_effect,
+    "gone-for-20-s": gone(20, times=1),
+    "gone-for-1-s-again-and-again": gone(1, times=20),
+    **{quirk: acting_as(quirk) for quirk in ("delete-conditions-ignored", "only-bare-etags", "losers-get-500")},
+    "ceph-16": acting_as(*CEPH_16),
+    "nginx": behind_nginx,
+}
+AT_ONCE: dict[str, Trouble] = {
+    "all-of-it": together(acting_as(*CEPH_16), sent_twice, busy_after_the_effect, gone(0.5, times=1)),
+    "nginx": behind_nginx,
+}
+
+
+def run(road: Road, trouble: Trouble, *, files: int) -> Outcome:
+    """Have eight writers commit so many files each, whatever it takes; what became of those."""
+    crew = road.crew
+    finished: list[Worker] = []
+    with trouble(road) as reached:
+        running = [
+            crew.start(f"writer{number}", place=reached, files=files, schema=number % VERSIONS)
+            for number in range(WRITERS)
+        ]
+        while running:
+            worker = running.pop(0)
+            finished.append(worker)
+            if worker.ended(_SECONDS) != 0:
+                assert _may_be_run_again(worker), worker.log
+                assert len(finished) < _FAILURES, worker.log
+                left = len(worker.files) - len(worker.acknowledged)
+                if left:
+                    schema = worker.job.name[6]
+                    name = f"writer{schema}-{len(finished)}"
+                    running.append(crew.start(name, place=reached, files=left, schema=int(schema) % VERSIONS))
+    for proxy in road.proxies:
+        proxy.calm()
+    return _counted(crew, finished)
+
+
+def _counted(crew: Crew, finished: list[Worker]) -> Outcome:
+    state = crew.place.state()
+    assert state is not None
+    listed = Counter(file.id for file in state.files)
+    told = [id for worker in finished for id in worker.acknowledged]
+    return Outcome(
+        acknowledged=len(told),
+        lost=sum(id not in listed for id in told),
+        listed_twice=sum(count > 1 for count in listed.values()),
+        resent=len(set(listed) - set(told)),
+        failed_writers=sum(worker.process.exitcode != 0 for worker in finished),
+    )
+
+
+def _may_be_run_again(worker: Worker) -> bool:
+    """Whether it said that it, or somebody else, should try again."""
+    last = [line for line in worker.log.splitlines() if ": " in line and line[0].isupper()]
+    kinds = [getattr(errors, line.partition(":")[0], None) for line in last]
+    return any(isinstance(kind, type) and issubclass(kind, (TryAgainLater, FindOutWhatHappened)) for kind in kinds)
