@@ -1,11 +1,13 @@
 """BATCH messages: files of bare records, each of which becomes a RECORD message with the very bytes of its record.
 
 The SDK's form (https://sdk.meltano.com/en/latest/batch.html): ``encoding`` is ``{"format": "jsonl", "compression":
-"gzip" | "none" | null}``, ``manifest`` a list of URLs. The files belong to the tap; they are read and left alone.
+"gzip" | "none" | null}``, ``manifest`` a list of URLs, which are read as singer-sdk reads them and, where no file is
+there, as URLs. The files belong to the tap; they are read and left alone.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -104,27 +106,45 @@ def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
 
 
 def _opened(url: str, s3: S3Settings) -> BinaryIO:
-    if url.startswith("s3://"):
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise _unreadable_file(error) from error
+    if scheme == "s3":
         bucket, _, key = url[len("s3://") :].partition("/")
         return open_storage(f"s3://{bucket}", s3).open(key)
-    try:
-        parts = urlsplit(url)
-        if parts.scheme not in ("", "file"):
-            raise InvalidMessage(
-                "a BATCH file is where this target cannot read",
-                hint="use a path, file:// or s3://",
-                scheme=parts.scheme,
-            )
-        return Path(unquote(parts.path) if parts.scheme else url).open("rb")
-    except (OSError, ValueError) as error:
-        # ValueError: what is no URL, or holds what no path may.
-        raise _unreadable_file(error) from error
+    if scheme not in ("", "file"):
+        raise InvalidMessage(
+            "a BATCH file is where this target cannot read", hint="use a path, file:// or s3://", scheme=scheme
+        )
+    failures: list[Exception] = []
+    for path in _paths(url) if scheme else (url,):
+        try:
+            return Path(path).open("rb")
+        except (OSError, ValueError) as error:
+            # ValueError: what no path may hold.
+            failures.append(error)
+    raise _unreadable_file(failures[0]) from failures[0]
+
+
+def _paths(url: str) -> Iterator[str]:
+    """What a ``file:`` URL may mean, the likeliest first: singer-sdk takes everything behind ``file://`` for a path as
+    it stands, relative to the working folder where no slash begins it; by RFC 8089 a host comes first, and the path is
+    percent-encoded."""
+    stands = url[len("file:") :].removeprefix("//")
+    yield os.path.expanduser(stands)
+    decoded = unquote(stands)
+    yield decoded
+    host, slash, path = decoded.partition("/")
+    if host.lower() == "localhost":
+        yield slash + path
 
 
 def _unreadable_file(error: Exception) -> InvalidMessage:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return InvalidMessage(
-        f"a BATCH file cannot be read: {reason.lower()}", hint="the tap and the target must see the same files"
+        f"a BATCH file cannot be read: {reason.lower()}",
+        hint="the tap and the target must see the same files; a relative path is looked for where the target runs",
     )
 
 

@@ -13,12 +13,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from singerlake.format.ready import ready
 from target_singerlake.errors import KeyPropertyMissing, RecordBeforeSchema, unreadable
+
+if TYPE_CHECKING:
+    from target_singerlake.early import Early
 
 Kind = Literal["RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH"]
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
@@ -115,21 +118,24 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One line that is no RECORD, as it came, newline and all."""
+    """One line that is no RECORD, as it came, newline and all. ``held``: since which epoch of ``HeldStates`` it waited
+    for its stream's SCHEMA; None where it did not."""
 
     kind: Kind
     stream: str
     line: bytes
     number: int
+    held: int | None = None
 
 
 class BlockDecoder:
     """Cuts blocks of whole lines into messages. ``checks`` (stream -> check) is the caller's, who adds to it as SCHEMA
     messages come by: each message is acted on before the next one is looked at. ``next_number`` is the number of the
-    line after the last block."""
+    line after the last block. ``early`` takes the ACTIVATE_VERSION messages of streams that have no check yet."""
 
-    def __init__(self, checks: dict[str, RecordCheck]) -> None:
+    def __init__(self, checks: dict[str, RecordCheck], early: Early) -> None:
         self.checks = checks
+        self.early = early
         self.next_number = 1
         self._current = ""
 
@@ -163,15 +169,14 @@ class BlockDecoder:
                 stream = head.stream
                 if head.type == "RECORD":
                     time = self.checks[stream].decode_line(line).time_extracted
-                    found: Records | Message = Records(stream, line, 1, number, [time])
+                    found: Records | Message | None = Records(stream, line, 1, number, [time])
                 else:
-                    found = _message(head.type, stream, line, number)
+                    found = self._unless_early(_message(head.type, stream, line, number))
             except (*_REFUSALS, KeyError):
-                second = self._second_hearing(line, number)
-                if second is None:
-                    number += 1
-                    continue
-                found = second
+                found = self._second_hearing(line, number)
+            if found is None:
+                number += 1
+                continue
             yield found
             number += 1
             if found.stream == self._current and type(found) is Records:
@@ -180,16 +185,24 @@ class BlockDecoder:
                     break
             elif type(found) is Records:
                 self._current, streak = found.stream, 0
+            elif type(found) is Message and found.kind == "SCHEMA":
+                yield from self.early.release(found.stream, _activation(found.stream))
         return number
 
+    def _unless_early(self, message: Message) -> Message | None:
+        if message.kind != "ACTIVATE_VERSION" or message.stream in self.checks:
+            return message
+        self.early.hold(message)
+        return None
+
     def _second_hearing(self, line: bytes, number: int) -> Records | Message | None:
-        """A line as ``json`` sees it; None where there is nothing on it."""
+        """A line as ``json`` sees it; None where there is nothing on it, or nothing to be done yet."""
         if not line.strip():
             return None
         content = parse(line, number, exact=False)
         kind, stream = envelope(content, line, number)
         if kind != "RECORD":
-            return _message(kind, stream, line, number)
+            return self._unless_early(_message(kind, stream, line, number))
         check = self.require(stream, number)
         check.require_keys(content["record"], number)
         with suppress(*_REFUSALS):
@@ -220,6 +233,10 @@ def _run(check: RecordCheck, view: io.BytesIO, block: bytes, start: int) -> tupl
         return block[start:end], times
     data = block[start:] if start else block
     return data, times
+
+
+def _activation(stream: str) -> Callable[[bytes, int], tuple[Message]]:
+    return lambda line, number: (Message("ACTIVATE_VERSION", stream, line, number),)
 
 
 def _message(kind: Kind, stream: str, line: bytes, number: int) -> Message:

@@ -22,7 +22,11 @@ class UnreadableLine(InvalidMessage, InvalidInputLine):
     """A line that is no Singer message."""
 
 
-class RecordBeforeSchema(InvalidMessage, RecordsWithoutSchemaException):
+class MessageBeforeSchema(InvalidMessage, RecordsWithoutSchemaException):
+    """A message for a stream whose SCHEMA has not come."""
+
+
+class RecordBeforeSchema(MessageBeforeSchema):
     """A RECORD or BATCH for a stream whose SCHEMA has not come."""
 
 

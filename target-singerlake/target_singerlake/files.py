@@ -21,12 +21,13 @@ IN_FLIGHT_BYTES = 24 << 20
 @dataclass
 class GrowingFile:
     """A file of one stream and schema. The reading thread adds to the counts, the compressing thread to the spool;
-    ``ready`` is done when all that was handed over is in the spool."""
+    ``ready`` is done when all that was handed over is in the spool. ``epochs`` are those of ``HeldStates`` that it
+    holds back."""
 
     schema: Schema
     header: FileHeader
     path: Path
-    epoch: int
+    epochs: list[int]
     opened: float
     first_received: datetime
     last_received: datetime

@@ -33,6 +33,7 @@ from singerlake.lake import Lake
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
 from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
+from target_singerlake.early import Early
 from target_singerlake.errors import RecordBeforeSchema, unreadable
 from target_singerlake.exact import encode
 from target_singerlake.files import Compressor
@@ -55,6 +56,7 @@ class Decoder(Protocol):
     """What turns blocks into messages: ``BlockDecoder`` or ``Rewriter``."""
 
     next_number: int
+    early: Early
 
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
 
@@ -103,7 +105,9 @@ class Ingest:
             closed=self._publisher.publish,
         )
         self._checks: dict[str, RecordCheck] = {}
-        self._decoder: Decoder = rewriter or BlockDecoder(self._checks)
+        self._early = Early(self._states)
+        self._decoder: Decoder = rewriter or BlockDecoder(self._checks, self._early)
+        self._decoder.early = self._early
         self._validators = Validators() if settings.validate_records else None
         self._signal: int | None = None
         self._counts: Counter[str] = Counter()
@@ -130,6 +134,7 @@ class Ingest:
                 rest = self._read(source)
                 if self._signal is None:
                     self._take_rest(rest)
+                    self._early.require_none()
             except FixTheInput:
                 self._drain("failed")
                 raise
@@ -228,8 +233,7 @@ class Ingest:
         elif message.kind == "SCHEMA":
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
-            self._schema_of(message.stream, message.number)
-            self._streams.add(message.stream, message.line, 1, 0, [], self._now, self._monotonic)
+            self._streams.add(message.stream, message.line, 1, 0, [], self._now, self._monotonic, message.held)
         else:
             self._batch(message)
 
@@ -274,7 +278,8 @@ class Ingest:
 
     def _take_outcomes(self, patience: float = 0.0) -> None:
         for committed in self._publisher.outcomes(patience):
-            self._states.committed(committed.growing.epoch)
+            for epoch in committed.growing.epochs:
+                self._states.committed(epoch)
             self._progress.committed(committed)
         self._emit()
 

@@ -12,6 +12,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from singer_sdk.exceptions import MappingError
@@ -20,9 +21,11 @@ from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTra
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
 from target_singerlake.decode import Message, RecordCheck, Records, envelope, parse
+from target_singerlake.early import Early
 from target_singerlake.errors import RecordBeforeSchema
 from target_singerlake.exact import encode
 from target_singerlake.schema import schema_of
+from target_singerlake.state import HeldStates
 
 _TIMES = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_deleted_at")
 _NUMBERS = ("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at")
@@ -46,6 +49,7 @@ class Rewriter:
     add_metadata: bool
     clock: Clock
     started: datetime
+    early: Early = field(default_factory=lambda: Early(HeldStates()))
     next_number: int = 1
     _ways: dict[str, list[_Way]] = field(default_factory=dict)
     _lines: dict[str, bytes] = field(default_factory=dict)
@@ -59,13 +63,21 @@ class Rewriter:
                 kind, stream = envelope(content, line, number)
                 if kind == "SCHEMA":
                     yield from self._schema(content, stream, line, number)
+                    yield from self.early.release(stream, partial(self._activation, stream))
                 elif kind in ("STATE", "BATCH"):
                     yield Message(kind, stream, line, number)
+                elif kind == "ACTIVATE_VERSION" and stream not in self._ways:
+                    self.early.hold(Message(kind, stream, line, number))
                 else:
                     for way in self._ways_of(stream, number):
                         yield from self._through(way, content, line, number)
             number += 1
         self.next_number = number
+
+    def _activation(self, stream: str, line: bytes, number: int) -> Iterator[Records | Message]:
+        content = parse(line, number)
+        for way in self._ways[stream]:
+            yield from self._through(way, content, line, number)
 
     def _ways_of(self, stream: str, number: int) -> list[_Way]:
         if stream not in self._ways:

@@ -21,6 +21,12 @@ class HeldStates:
         self._open[self.epoch] = self._open.get(self.epoch, 0) + 1
         return self.epoch
 
+    def opened_with(self, epoch: int) -> int:
+        """A file gets a message that held back STATE since ``epoch``, and still does; give what comes back to
+        ``committed``."""
+        self._open[epoch] += 1
+        return epoch
+
     def committed(self, epoch: int) -> None:
         """All of a file that was opened in ``epoch`` is committed."""
         self._open[epoch] -= 1

@@ -86,10 +86,18 @@ class Streams:
         return stream.schema if stream else None
 
     def add(
-        self, name: str, data: bytes, messages: int, records: int, times: list[Any], now: datetime, monotonic: float
+        self,
+        name: str,
+        data: bytes,
+        messages: int,
+        records: int,
+        times: list[Any],
+        now: datetime,
+        monotonic: float,
+        held: int | None = None,
     ) -> None:
         """Whole lines of one stream whose schema is known: RECORDs only, with their ``time_extracted``, or one message
-        that is none."""
+        that is none; ``held`` is the epoch since when that waited."""
         stream = self._streams[name]
         limit = self._settings.max_file_records
         while limit and records:
@@ -101,7 +109,7 @@ class Streams:
             self.close_file(stream)
             data, messages, records, times = data[head:], messages - room, records - room, times[room:]
         if data:
-            self._add(stream, data, messages, records, times, now, monotonic)
+            self._add(stream, data, messages, records, times, now, monotonic, held)
 
     def _add(
         self,
@@ -112,10 +120,13 @@ class Streams:
         times: list[Any],
         now: datetime,
         monotonic: float,
+        held: int | None = None,
     ) -> None:
         file = stream.file
         if file is None:
             file = self._open_file(stream, now, monotonic)
+        if held is not None:
+            file.epochs.append(self._states.opened_with(held))
         file.messages += messages
         file.records += records
         file.last_received = now
@@ -178,7 +189,7 @@ class Streams:
             schema=stream.schema,
             header=header,
             path=self._folder / header.id,
-            epoch=self._states.opened(),
+            epochs=[self._states.opened()],
             opened=monotonic,
             first_received=now,
             last_received=now,

@@ -46,6 +46,50 @@ def test_records_of_batch_files_are_kept_byte_for_byte(tmp_path: Path, zipped: b
     assert (tmp_path / "2.gz").exists()
 
 
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("file://files/b.gz", "files/b.gz"),
+        ("file://b.gz", "b.gz"),
+        ("file://./files/../b.gz", "b.gz"),
+        ("file:files/b.gz", "files/b.gz"),
+        ("files/b.gz", "files/b.gz"),
+        ("FILE://files/b.gz", "files/b.gz"),
+        ("file://files/b#1?x=%20.gz", "files/b#1?x=%20.gz"),
+        ("file://files/a%20b.gz", "files/a b.gz"),
+        ("file://C:/b.gz", "C:/b.gz"),
+        ("file://~/b.gz", "home/b.gz"),
+        ("file://{here}/files/b.gz", "files/b.gz"),
+        ("file:{here}/files/b.gz", "files/b.gz"),
+        ("file:///{here}/files/b.gz", "files/b.gz"),
+        ("file://localhost{here}/files/b.gz", "files/b.gz"),
+    ],
+)
+def test_a_file_url_is_read_as_singer_sdk_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "files").mkdir()
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    put(tmp_path / file, LINES)
+    ingest(tmp_path / "lake", [schema(), batch(url.format(here=tmp_path))])
+    assert kept_ids(tmp_path / "lake") == [1, 2, 3, 4]
+
+
+def test_a_file_url_as_it_stands_comes_before_what_its_escapes_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the target of singer-sdk reads it, which decodes nothing."""
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "a%20b.gz", LINES[:1])
+    put(tmp_path / "a b.gz", LINES[1:])
+    (tmp_path / "localhost").mkdir()
+    put(tmp_path / "localhost" / "b.gz", LINES[3:])
+    ingest(tmp_path / "lake", [schema(), batch("file://a%20b.gz", "file://localhost/b.gz")])
+    assert kept_ids(tmp_path / "lake") == [1, 4]
+
+
 def test_a_batch_of_many_blocks_is_kept(tmp_path: Path) -> None:
     url = put(tmp_path / "b.gz", [b'{"id": %d, "filler": "%s"}' % (id, b"x" * 300) for id in range(10_000)])
     ingest(tmp_path / "lake", [schema(), batch(url)], max_memory_bytes=1 << 20)
@@ -107,6 +151,9 @@ def test_a_bad_line_of_a_batch_file_is_named_with_its_file(
         (batch("file://[::1"), "cannot be read"),
         (batch("/no\0file"), "cannot be read"),
         (batch("gs://bucket/key"), "cannot read"),
+        (batch("file://no/such.gz"), "relative path is looked for where the target runs"),
+        (batch("file:"), "cannot be read"),
+        (batch("C:\\data\\b.gz"), "cannot read"),
         (batch("x", compression="zstd"), "not supported"),
         (batch("x").replace(b"jsonl", b"parquet"), "not supported"),
         (b'{"type": "BATCH", "stream": "users", "manifest": ["x"]}', "no encoding"),

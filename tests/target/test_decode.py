@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from singerlake.errors import InvalidMessage
 from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records
+from target_singerlake.early import Early
 from target_singerlake.errors import EXCERPT, KeyPropertyMissing, RecordBeforeSchema, UnreadableLine
+from target_singerlake.state import HeldStates
 
 STREAMS = ("a", "b", 'odd "name"', "é\ud800")
 
 
 def decoder(**keys: tuple[str, ...]) -> BlockDecoder:
-    return BlockDecoder({name: RecordCheck(name, keys.get(name, ())) for name in STREAMS})
+    return BlockDecoder({name: RecordCheck(name, keys.get(name, ())) for name in STREAMS}, Early(HeldStates()))
 
 
 def flat(found: list[Records | Message]) -> list[tuple[str, str, bytes, int]]:
@@ -168,7 +170,7 @@ def test_empty_lines_are_no_messages_but_count_as_lines() -> None:
 @pytest.mark.parametrize("keys", [("id",), ("id", "no such"), ('a "quoted" key',), ("type", "record")])
 @pytest.mark.parametrize("before", [0, 50])
 def test_a_record_without_a_key_property_is_refused(keys: tuple[str, ...], before: int) -> None:
-    decode = BlockDecoder({"a": RecordCheck("a", keys)})
+    decode = BlockDecoder({"a": RecordCheck("a", keys)}, Early(HeldStates()))
     good = record(record=json.dumps(dict.fromkeys(keys)))
     assert len(flat(list(decode.messages((good + b"\n") * 20, 1)))) == 20
     bad = record(record=json.dumps(dict.fromkeys(keys[1:])))

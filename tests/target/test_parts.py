@@ -46,7 +46,7 @@ def test_a_clock_that_is_set_back_gives_no_file_that_ends_before_it_begins(secon
         schema=None,  # type: ignore[arg-type]
         header=FileHeader(id="f", created="", run="r", seq=0),
         path=Path("f"),
-        epoch=0,
+        epochs=[0],
         opened=0.0,
         first_received=received[0],
         last_received=received[1],
