@@ -25,6 +25,7 @@ from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.manifests.logged import logged_kind
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.publish import published
 from singerlake.manifests.writer import StreamWriter
@@ -221,7 +222,7 @@ class LakeStream:
     def state(self) -> Manifest | None:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it. None where there is none. Raises as ``snapshot``."""
-        kind = self.kind()
+        kind, key = self.kind(), layout.manifest_key(self.tap, self.name)
         if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
             try:
                 loaded = self.store(kind).load()
@@ -230,9 +231,9 @@ class LakeStream:
                 if self.kind() == kind:
                     raise
                 return self.state()
-            if loaded is not None:
+            # Of a log that was closed, manifest.json alone says how the stream went on elsewhere.
+            if loaded is not None and (loaded.manifest.closed is None or self.lake.storage.head(key) is not None):
                 return loaded.manifest
-        key = layout.manifest_key(self.tap, self.name)
         stored = self.lake.storage.get(key)
         if stored is None:
             return None
@@ -250,9 +251,10 @@ class LakeStream:
         except LookAtTheLake:
             recorded, lost = None, True
         if lost:
-            # The manifest is gone, something else of the stream is not: it was kept as the lake's streams are.
+            # The manifest is gone, something else of the stream is not: a log, or it is kept as the lake's streams are.
             metadata = self.lake.root_metadata()
-            recorded = metadata.manifest_store if metadata else None
+            recorded = logged_kind(self.lake.storage, self.tap, self.name)
+            recorded = recorded or (metadata.manifest_store if metadata else None)
         return recorded
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
@@ -327,13 +329,13 @@ class LakeStream:
             return selection.resume(manifest, bookmark, self._origins(manifest))
 
     def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
-        """What the headers of vacuumed files say they replaced."""
+        """What vacuumed files say they replaced, but for those that hold other messages than they say."""
         for file in manifest.files:
             try:
                 provenance = self.provenance(file)
             except MissingFile:
                 continue
-            if provenance is None:
+            if provenance is None or sum(count for _, count in provenance.replaces) != file.messages:
                 continue
             offset = file.offset
             for original, messages in provenance.replaces:

@@ -72,10 +72,11 @@ class Found(msgspec.Struct, frozen=True, gc=False):
         return self.replaces or ((self.id, self.messages),)
 
     @property
-    def order(self) -> tuple[str, str, int, str, str]:
-        """Its place among the files of a stream: the writers' clocks, then the run and the number in it."""
+    def order(self) -> tuple[bool, str, str, int, str, str]:
+        """Its place among the files of a stream: the writers' clocks, then the run and the number in it. Files that
+        say nothing of the kind come last, as what their storage says of them changes with each copy."""
         said = _BEGUN.decode(self.packed)
-        return said.created, said.run, said.seq, self.id, self.path
+        return not said.run, said.created, said.run, said.seq, self.id, self.path
 
     def has_all_of(self, part: Found) -> bool:
         """Whether the raw text of ``part`` is this one's, whole or cut between two members."""

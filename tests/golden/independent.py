@@ -1,0 +1,395 @@
+"""A reader written from ``shared/docs/format.md`` alone: nothing of this project is imported, nor any other library.
+Section 9, without a manifest, is in ``independent_rebuild``.
+
+It is what somebody would write in another language: plain, without care for speed. Numbers in comments are sections of
+the document. It gives the messages of one stream, or raises ``Unreadable``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+STORES_WITH_A_LOG = ("log", "merge")
+NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+DATA = ("const", "default", "enum", "examples", "example")
+
+
+class Unreadable(Exception):
+    """The lake is not what the document says."""
+
+
+# 2.1
+
+
+def segment(name: str) -> str:
+    """A name as a folder."""
+    plain = re.compile(rb"[A-Za-z0-9]|(?<=.)[-_.]", re.DOTALL)
+    data = name.encode("utf-8", "surrogatepass")
+    made = "".join(
+        chr(byte) if plain.fullmatch(data, at, at + 1) or (at and byte in b"-_.") else f"%{byte:02X}"
+        for at, byte in enumerate(data)
+    )
+    return made.replace(".", "%2E") if made in ("catalogue.json", "singerlake.json") else made
+
+
+def name_of(folder: str) -> str | None:
+    """The name that a folder stands for; None where it stands for none."""
+    data = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found.group(1), 16)]), folder.encode())
+    try:
+        name = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return name if name and segment(name) == folder else None
+
+
+# 3
+
+
+def canonical(schema: Any) -> str:
+    """The canonical text of a schema, whose sorted arrays are in order already."""
+    if isinstance(schema, dict):
+        members = (f"{canonical(key)}:{canonical(schema[key])}" for key in sorted(schema))
+        return "{" + ",".join(members) + "}"
+    if isinstance(schema, list):
+        return "[" + ",".join(map(canonical, schema)) + "]"
+    if isinstance(schema, float):
+        return repr(schema) if schema - schema == 0 else "null"
+    if isinstance(schema, str):
+        return json.dumps(schema, ensure_ascii=False)
+    return json.dumps(schema)
+
+
+def in_order(schema: Any, kind: str = "schema") -> Any:
+    """The same schema with its sets in order."""
+    if isinstance(schema, list):
+        items = [in_order(item) for item in schema]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if kind == "set" else items
+    if not isinstance(schema, dict):
+        return schema
+    made = {}
+    for key, value in schema.items():
+        if kind == "names":
+            made[key] = in_order(value)
+        elif key in DATA:
+            made[key] = value
+        elif key in NAMES and isinstance(value, dict):
+            made[key] = in_order(value, "names")
+        else:
+            made[key] = in_order(value, "set" if key in ("type", "required") else "schema")
+    return made
+
+
+def canonical_bytes(schema: Any) -> bytes:
+    """What is hashed."""
+    return canonical(in_order(schema)).encode("utf-8", "surrogatepass")
+
+
+def hash_of(fingerprint: int) -> str:
+    """The first seven characters; the fingerprint itself is FarmHash's."""
+    return base64.b85encode(fingerprint.to_bytes(8, "big")).decode()[:7]
+
+
+# 4
+
+
+@dataclass
+class Member:
+    """A gzip member: where it starts, its text and what its ``SL`` says."""
+
+    start: int
+    text: bytes
+    words: dict[str, Any]
+
+
+def members_of(body: bytes, start: int = 0) -> list[Member]:
+    """All members from a stored byte on."""
+    found = []
+    while start < len(body):
+        inflater = zlib.decompressobj(31)
+        try:
+            text = inflater.decompress(body[start:])
+        except zlib.error as error:
+            raise Unreadable(str(error)) from error
+        if not inflater.eof:
+            raise Unreadable("cut")
+        found.append(Member(start, text, words_of(body[start:])))
+        start = len(body) - len(inflater.unused_data)
+    return found
+
+
+def words_of(member: bytes) -> dict[str, Any]:
+    """The object in the subfield ``SL``; empty where there is none."""
+    if not member[3] & 4:
+        return {}
+    end = 12 + int.from_bytes(member[10:12], "little")
+    at = 12
+    while at + 4 <= end:
+        size = int.from_bytes(member[at + 2 : at + 4], "little")
+        if member[at : at + 2] == b"SL":
+            try:
+                words = json.loads(member[at + 4 : at + 4 + size])
+            except ValueError:
+                return {}
+            return words if isinstance(words, dict) else {}
+        at += 4 + size
+    return {}
+
+
+def lines_of(members: Iterable[Member]) -> list[bytes]:
+    """Whole lines without their newlines."""
+    text = b"".join(member.text for member in members)
+    if not text:
+        return []
+    if not text.endswith(b"\n"):
+        raise Unreadable("ends in the middle of a line")
+    return text[:-1].split(b"\n")
+
+
+def is_schema(line: bytes) -> bool:
+    return b'"SCHEMA"' in line and json.loads(line).get("type") == "SCHEMA"
+
+
+def origins_of(members: Sequence[Member]) -> tuple[list[tuple[str, int]], list[tuple[str, int]], str | None]:
+    """``replaces``, ``through`` and the id that the leading empty members say."""
+    replaces: list[tuple[str, int]] = []
+    through: list[tuple[str, int]] = []
+    own = None
+    for member in members:
+        if member.text:
+            break
+        if "replaces" in member.words:
+            own = own or member.words["id"]
+            replaces += [(id, count) for id, count in member.words["replaces"]]
+            through += [(id, before) for id, before in member.words.get("through", ())]
+    return replaces, through, own
+
+
+# 7
+
+
+@dataclass
+class Stream:
+    """One stream of a lake in a folder."""
+
+    root: Path
+    tap: str
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "raw" / segment(self.tap) / segment(self.name)
+
+    def state(self) -> dict[str, Any]:
+        """The newest state (7, step 1 and 2)."""
+        path = self.folder / "manifest.json"
+        state: dict[str, Any] | None = None
+        if path.exists():
+            state = checked(json.loads(path.read_bytes()), self)
+        log = self.folder / "_log"
+        followed = (
+            self._followed(state)
+            if log.exists() and (state is None or (state["store"] in STORES_WITH_A_LOG and not state["closed"]))
+            else state
+        )
+        if followed is not None and (path.exists() or not followed["closed"]):
+            return followed
+        from tests.golden.independent_rebuild import Rebuild
+
+        return Rebuild(self).state()
+
+    # 11.2
+
+    def _followed(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
+        log = self.folder / "_log"
+        floor = json.loads((log / "floor.json").read_bytes()) if (log / "floor.json").exists() else None
+        if floor is not None and (state is None or state["transaction"]["number"] < floor["floor"]):
+            state = checked(json.loads((self.folder / floor["snapshot"]).read_bytes()), self)
+        numbers = sorted(int(path.name[:20]) for path in log.iterdir() if re.fullmatch(r"\d{20}\.json", path.name))
+        expected = state["transaction"]["number"] + 1 if state is not None else None
+        for number in numbers:
+            if expected is not None and number < expected:
+                continue
+            if expected is not None and number != expected:
+                raise Unreadable(f"transaction {expected} is missing")
+            state = self._after(state, json.loads((log / f"{number:020}.json").read_bytes()))
+            if state["closed"]:
+                break
+            expected = number + 1
+        return state
+
+    def _after(self, state: dict[str, Any] | None, record: dict[str, Any]) -> dict[str, Any]:
+        if state is None:
+            return checked(record["transaction"]["change"]["manifest"], self)
+        if record["after"] != state["transaction"]["id"]:
+            raise Unreadable("a record that does not continue the log")
+        settled = record.get("entries", [record])
+        for transaction in (each["transaction"] for each in settled):
+            after = applied(state, transaction)
+            if after is None and "entries" not in record:
+                raise Unreadable("a transaction that does not fit")
+            state = after or state
+        id = record["id"] if "entries" in record else record["transaction"]["id"]
+        return {**state, "transaction": {"number": record["number"], "id": id}}
+
+    # 7, steps 4 and 5
+
+    def messages(self, state: dict[str, Any], offset: int = 0) -> Iterable[bytes]:
+        """All messages from an offset on."""
+        for file in state["files"]:
+            skip = max(0, offset - file["offset"])
+            if skip < file["messages"]:
+                yield from self._of(file, skip)
+
+    def _of(self, file: dict[str, Any], skip: int) -> list[bytes]:
+        path = self.folder / file["path"]
+        if not path.exists():
+            raise Unreadable("a listed file is not there")
+        body = path.read_bytes()
+        start, before = 0, 0
+        for at, count in file["members"]:
+            if before + count > skip:
+                start = at if before else 0
+                break
+            before += count
+        kept = [line for line in lines_of(members_of(body, start)) if not is_schema(line)]
+        if len(kept) != file["messages"] - before or len(body) != file["bytes"]:
+            raise Unreadable("the file is not what the manifest says")
+        return kept[skip - before :]
+
+    def ruling_schema(self, file: dict[str, Any]) -> dict[str, Any]:
+        """The first line of the file."""
+        made: dict[str, Any] = json.loads(lines_of(members_of((self.folder / file["path"]).read_bytes()))[0])
+        return made
+
+    # 7, step 6
+
+    def resume(self, state: dict[str, Any], bookmark: dict[str, Any]) -> int:
+        """The offset at which to go on."""
+        listed = {file["id"]: file for file in state["files"]}
+        file = listed.get(bookmark["file"])
+        same = bookmark["lineage"] is not None and bookmark["lineage"] == state["lineage"]
+        if same and (file is None or file["offset"] + bookmark["line"] == bookmark["offset"]):
+            return int(bookmark["offset"])
+        if bookmark["file"] is None and bookmark["offset"] == 0:
+            return 0
+        if file is not None:
+            return int(file["offset"] + bookmark["line"])
+        for file in state["files"]:
+            replaces, through, _ = origins_of(members_of((self.folder / file["path"]).read_bytes()))
+            if sum(count for _, count in replaces) != file["messages"]:
+                continue
+            before = 0
+            for id, count in replaces:
+                if id == bookmark["file"]:
+                    return int(file["offset"] + before + bookmark["line"])
+                before += count
+            for id, at in through:
+                if id == bookmark["file"]:
+                    return int(file["offset"] + at + bookmark["line"])
+        raise Unreadable("nobody knows the bookmark's file")
+
+
+def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
+    """7, step 2."""
+    if state["format"] > 1:
+        raise Unreadable("a newer format")
+    if (state["tap"], state["stream"]) != (stream.tap, stream.name):
+        raise Unreadable("of another stream")
+    return state
+
+
+# 11.1
+
+
+def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any] | None:
+    """The state after a transaction; None for one that does not fit. What readers do not need is left out."""
+    change = transaction["change"]
+    kind = change["kind"]
+    if state["closed"]:
+        return None
+    if kind == "close":
+        return {**state, "closed": change["successor"]}
+    if kind == "rebase":
+        return {
+            **state,
+            **{name: value for name, value in change["manifest"].items() if name not in ("transaction", "store")},
+        }
+    if kind == "add_files":
+        return added(state, change, transaction["at"])
+    if kind == "replace_files":
+        return replaced(state, change)
+    return state
+
+
+def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
+    files, versions, schemas = list(state["files"]), dict(state["versions"]), dict(state["schemas"])
+    listed = {file["id"]: file for file in files}
+    retired = {file["id"]: file["by"] for file in state["retired"]}
+    offset = state["next_offset"]
+    for file in change["files"]:
+        if file["id"] in retired and retired[file["id"]] is None:
+            return None
+        if file["id"] in listed and listed[file["id"]]["sha256"] != file["sha256"]:
+            return None
+        if file["id"] in listed or file["id"] in retired:
+            continue
+        version = file["version"]
+        versions.setdefault(version, f"v{len(versions) + 1}")
+        known = schemas.get(version, {"first_offset": offset, "first_seen": at})
+        schemas[version] = {**known, **change["schemas"].get(version, {})}
+        files.append({**file, "offset": offset})
+        offset += file["messages"]
+    return {**state, "files": files, "versions": versions, "schemas": schemas, "next_offset": offset}
+
+
+def replaced(state: dict[str, Any], change: dict[str, Any]) -> dict[str, Any] | None:
+    files = state["files"]
+    listed = {file["id"] for file in files}
+    known = listed | {file["id"] for file in state["retired"] if file["by"] is not None}
+    if all(file["id"] in known for file in change["new"]):
+        return state
+    if not set(change["old"]) <= listed or known & {file["id"] for file in change["new"]}:
+        return None
+    places = [at for at, file in enumerate(files) if file["id"] in change["old"]]
+    old = [files[at] for at in places]
+    if places != list(range(places[0], places[-1] + 1)) or [file["id"] for file in old] != change["old"]:
+        return None
+    if sum(file["messages"] for file in old) != sum(file["messages"] for file in change["new"]):
+        return None
+    offset, new = old[0]["offset"], []
+    for file in change["new"]:
+        new.append({**file, "offset": offset})
+        offset += file["messages"]
+    gone = [{"id": file["id"], "path": file["path"], "by": new[0]["id"]} for file in old]
+    files = [*files[: places[0]], *new, *files[places[-1] + 1 :]]
+    return {**state, "files": files, "retired": [*state["retired"], *gone]}
+
+
+# 5.1
+
+
+def moment(text: str) -> datetime | None:
+    """What a text names; None where it names no moment."""
+    try:
+        text = re.sub(r"\.(\d+)", lambda part: f".{part.group(1):0<6.6}", text)
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def may_hold(file: dict[str, Any], begin: datetime, end: datetime) -> bool:
+    """Whether a file may hold a record of a span of time."""
+    first, last = moment(file["first"]), moment(file["last"])
+    if first is None or last is None or first > last:
+        return True
+    little = timedelta(microseconds=1)
+    return first - little <= end and begin <= last + little

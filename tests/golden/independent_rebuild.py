@@ -1,0 +1,177 @@
+"""The rest of the reader written from ``shared/docs/format.md`` alone: section 9, a state from data files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from tests.golden.independent import (
+    Member,
+    Unreadable,
+    is_schema,
+    lines_of,
+    members_of,
+    moment,
+    name_of,
+    origins_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.golden.independent import Stream
+
+
+@dataclass
+class Found:
+    """A sound data file."""
+
+    path: str
+    id: str
+    body: bytes
+    members: list[Member]
+    sources: dict[str, int]
+    stored: float
+    header: dict[str, Any] | None
+    messages: int
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(member.text for member in self.members)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        stored = datetime.fromtimestamp(self.stored, timezone.utc)
+        if self.header is None:
+            return (True, stored, "", 0, self.id)
+        return (False, moment(self.header["created"]) or stored, self.header["run"], self.header["seq"], self.id)
+
+    def holds(self, other: Found) -> bool:
+        """Whether the other's text is this one's, whole or cut at the end of a member."""
+        ends, size = {0}, 0
+        for member in self.members:
+            size += len(member.text)
+            ends.add(size)
+        return self.text.startswith(other.text) and len(other.text) in ends
+
+
+@dataclass
+class Rebuild:
+    """A state from data files alone."""
+
+    stream: Stream
+    found: list[Found] = field(default_factory=list)
+
+    def state(self) -> dict[str, Any]:
+        for path in sorted(self.stream.folder.glob("*/*.singer.gz")):
+            if path.name[0] in "._" or name_of(path.parent.name) is None:
+                continue
+            try:
+                found = self._read(path)
+            except (Unreadable, ValueError, KeyError):
+                continue
+            if found.messages:
+                self.found.append(found)
+        files, offset = [], 0
+        for each in sorted(chosen(without_copies(self.found)), key=lambda each: each.order):
+            table = []
+            for member in each.members:
+                count = sum(not is_schema(line) for line in lines_of([member]))
+                table += [[member.start, count]] if count else []
+            files.append(
+                {
+                    "id": each.id,
+                    "path": each.path,
+                    "offset": offset,
+                    "messages": each.messages,
+                    "bytes": len(each.body),
+                    "members": table,
+                }
+            )
+            offset += each.messages
+        return {"lineage": None, "files": files, "next_offset": offset, "closed": None}
+
+    def _read(self, path: Path) -> Found:
+        body = path.read_bytes()
+        members = members_of(body)
+        lines = lines_of(members)
+        if not lines or not is_schema(lines[0]):
+            raise Unreadable("no SCHEMA message")
+        messages = 0
+        for line in lines:
+            message = json.loads(line)
+            if message["stream"] != self.stream.name or message["type"] not in ("SCHEMA", "RECORD", "ACTIVATE_VERSION"):
+                raise Unreadable("no message of this stream")
+            messages += message["type"] != "SCHEMA"
+        replaces, _, own = origins_of(members)
+        if own is not None and sum(count for _, count in replaces) != messages:
+            raise Unreadable("holds other messages than it says")
+        header = next((member.words for member in members if "seq" in member.words), None)
+        in_name = re.search(r"-([0-9a-v]{16})\.singer\.gz\Z", path.name)
+        id = own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
+        return Found(
+            path=str(path.relative_to(self.stream.folder)),
+            id=id,
+            body=body,
+            members=members,
+            sources=dict(replaces) or {id: messages},
+            stored=path.stat().st_mtime,
+            header=header,
+            messages=messages,
+        )
+
+
+def by_content(body: bytes) -> str:
+    """An id made of the content."""
+    return base64.b32hexencode(hashlib.sha256(body).digest()[:10]).decode().lower()
+
+
+def without_copies(found: Sequence[Found]) -> list[Found]:
+    """9, step 3."""
+    kept: list[Found] = []
+    for each in sorted(found, key=lambda each: (-each.messages, f"-{each.id}.singer" not in each.path, each.path)):
+        twins = [known for known in kept if known.id == each.id]
+        if any(twin.holds(each) for twin in twins):
+            continue
+        if twins:
+            each.id = by_content(each.body)
+            each.sources = {each.id: each.messages}
+        kept.append(each)
+    return kept
+
+
+def chosen(found: Sequence[Found]) -> list[Found]:
+    """9, step 4: each original once where that can be, else at least once."""
+    most: dict[str, int] = {}
+    for each in found:
+        for id, count in each.sources.items():
+            most[id] = max(count, most.get(id, 0))
+    whole = [each for each in found if all(most[id] == count for id, count in each.sources.items())]
+    return exactly(whole, set(most)) or at_least(whole, set(most)) or at_least(list(found), set(most)) or []
+
+
+def exactly(found: Sequence[Found], wanted: set[str]) -> list[Found] | None:
+    if not wanted:
+        return []
+    first = min(wanted)
+    for each in sorted(found, key=lambda each: -len(each.sources)):
+        if first in each.sources and wanted.issuperset(each.sources):
+            rest = exactly(found, wanted.difference(each.sources))
+            if rest is not None:
+                return [each, *rest]
+    return None
+
+
+def at_least(found: Sequence[Found], wanted: set[str]) -> list[Found] | None:
+    taken: list[Found] = []
+    for each in sorted(found, key=lambda each: -len(each.sources)):
+        if wanted.intersection(each.sources):
+            taken.append(each)
+            wanted = wanted.difference(each.sources)
+    return None if wanted else taken

@@ -1,0 +1,104 @@
+"""The document is enough: a reader that was written from it alone passes the suite."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.golden import independent, independent_rebuild
+from tests.golden.independent import Stream, Unreadable, canonical_bytes, hash_of, may_hold, moment, name_of, segment
+
+SUITE = Path(__file__).parent / "suite"
+CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Path:
+    return SUITE / str(request.param)
+
+
+@pytest.fixture
+def expected(case: Path) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((case / "expected.json").read_text())
+    return made
+
+
+@pytest.fixture
+def stream(case: Path, expected: dict[str, Any]) -> Stream:
+    return Stream(case / "lake", expected["tap"], expected["stream"])
+
+
+@pytest.mark.parametrize("module", [independent, independent_rebuild])
+def test_it_is_independent(module: ModuleType) -> None:
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    own = {independent.__name__, independent_rebuild.__name__}
+    assert {name.partition(".")[0] for name in names if name not in own} <= sys.stdlib_module_names | {"__future__"}
+
+
+def test_it_gives_the_messages(stream: Stream, expected: dict[str, Any]) -> None:
+    if expected.get("error"):
+        given: list[str] = []
+
+        def read() -> None:
+            given.extend(line.decode() for line in stream.messages(stream.state()))
+
+        with pytest.raises(Unreadable):
+            read()
+        assert given == expected.get("messages", [])[: len(given)]
+        return
+    state = stream.state()
+    assert [line.decode() for line in stream.messages(state)] == expected["messages"]
+    for offset in range(state["next_offset"] + 1):
+        assert [line.decode() for line in stream.messages(state, offset)] == expected["messages"][offset:]
+    assert (state["lineage"], state["next_offset"]) == (expected["lineage"], len(expected["messages"]))
+    assert all(stream.ruling_schema(file)["stream"] == stream.name for file in state["files"])
+    if "versions" in expected:
+        assert expected["versions"] == {
+            label: {"hash": version, "first_offset": state["schemas"][version]["first_offset"]}
+            for version, label in state["versions"].items()
+        }
+
+
+def test_it_finds_the_names(case: Path, expected: dict[str, Any]) -> None:
+    found = {}
+    for tap in (case / "lake" / "raw").iterdir():
+        name = name_of(tap.name)
+        if tap.is_dir() and name is not None:
+            streams = [name_of(stream.name) for stream in tap.iterdir() if stream.is_dir()]
+            found[name] = [stream for stream in streams if stream is not None]
+    assert found == expected.get("taps", found)
+
+
+def test_it_goes_on_at_bookmarks(stream: Stream, expected: dict[str, Any]) -> None:
+    for each in expected.get("bookmarks", ()):
+        if each["offset"] is None:
+            with pytest.raises(Unreadable):
+                stream.resume(stream.state(), each["bookmark"])
+        else:
+            assert stream.resume(stream.state(), each["bookmark"]) == each["offset"]
+
+
+def test_it_leaves_no_record_out_by_its_time(stream: Stream, expected: dict[str, Any]) -> None:
+    for each in expected.get("between", ()):
+        bounds = moment(each["from"]), moment(each["to"])
+        assert bounds[0] is not None
+        assert bounds[1] is not None
+        left = [file for file in stream.state()["files"] if may_hold(file, *bounds)]
+        held = {offset for file in left for offset in range(file["offset"], file["offset"] + file["messages"])}
+        assert held.issuperset(each["offsets"])
+
+
+@pytest.mark.parametrize("vector", json.loads((SUITE / "schema-hashes.json").read_text())["schemas"])
+def test_it_hashes_schemas(vector: dict[str, str]) -> None:
+    assert canonical_bytes(json.loads(vector["schema"])) == vector["canonical"].encode("utf-8", "surrogatepass")
+    assert hash_of(int(vector["fingerprint"], 16)) == vector["hash"]
+    assert segment(vector["hash"]) == vector["segment"]
+    assert name_of(vector["segment"]) == vector["hash"]

@@ -1,0 +1,165 @@
+"""The suite for readers in any language: this project's own readers pass it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.arrow.own import TIME
+from singerlake.arrow.pruning import Comparison, Condition, prune
+from singerlake.clock import parse_timestamp
+from singerlake.errors import LookAtTheLake, LostBookmark, SingerlakeError
+from singerlake.format import selection
+from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
+from singerlake.format.layout import to_segment
+from singerlake.lake import Lake, LakeStream
+from singerlake.maintenance.verify import verify_stream
+from tap_singerlake.reader import Messages, Reader
+
+SUITE = Path(__file__).parent / "suite"
+CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
+LARGEST = 1 << 20
+"""Bytes of the whole suite: it is copied into other projects."""
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def expected(case: str) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((SUITE / case / "expected.json").read_text())
+    return made
+
+
+@pytest.fixture
+def lake(case: str, tmp_path: Path) -> Lake:
+    """A copy, so that no reader can change the original unseen."""
+    shutil.copytree(SUITE / case / "lake", tmp_path / "lake")
+    return Lake.open(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def stream(lake: Lake, expected: dict[str, Any]) -> LakeStream:
+    return lake.stream(expected["tap"], expected["stream"])
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def by_the_library(stream: LakeStream, offset: int = 0) -> list[str]:
+    parts = selection.select(stream.snapshot(), offset=offset)
+    return [line for part in parts for block in stream.read(part) for line in texts(block.data)]
+
+
+def by_the_tap(stream: LakeStream) -> list[str]:
+    events = Reader(stream).events(stream.snapshot())
+    return [line for event in events if isinstance(event, Messages) for line in texts(event.block.data)]
+
+
+def texts(lines: bytes) -> list[str]:
+    return lines.decode().split("\n")[:-1]
+
+
+def test_the_suite_is_small_and_of_every_store() -> None:
+    files = everything(SUITE)
+    assert sum(map(len, files.values())) < LARGEST
+    stores = {json.loads(body)["store"] for path, body in files.items() if path.name == "manifest.json"}
+    assert stores == {"lockfile", "log", "merge", "dynamodb", "postgres"}
+
+
+def test_messages_lineage_and_versions_are_those_expected(
+    stream: LakeStream, lake: Lake, expected: dict[str, Any]
+) -> None:
+    before = everything(Path(lake.storage.url))
+    if expected.get("error"):
+        refuses(stream, expected)
+        return
+    wanted = expected["messages"]
+    assert by_the_library(stream) == by_the_tap(stream) == wanted
+    for offset in range(len(wanted) + 1):
+        assert by_the_library(stream, offset) == wanted[offset:]
+    state = stream.snapshot()
+    assert (state.lineage, state.next_offset) == (expected["lineage"], len(wanted))
+    if "versions" in expected:
+        assert expected["versions"] == {
+            label: {"hash": version, "first_offset": state.schemas[version].first_offset}
+            for version, label in state.versions.items()
+        }
+    rows = stream.to_arrow().read_all().num_rows
+    assert rows == sum(json.loads(line)["type"] == "RECORD" for line in wanted)
+    assert {tap: lake.streams(tap) for tap in lake.taps()} == expected["taps"]
+    assert everything(Path(lake.storage.url)) == before, "whoever reads changes nothing"
+
+
+def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
+    given: list[str] = []
+
+    def read() -> None:
+        for part in selection.select(stream.snapshot()):
+            for block in stream.read(part):
+                given.extend(texts(block.data))
+
+    with pytest.raises(LookAtTheLake):
+        read()
+    assert given == expected.get("messages", [])[: len(given)]
+    with pytest.raises(SingerlakeError):
+        by_the_tap(stream)
+    with pytest.raises(SingerlakeError):
+        stream.to_arrow().read_all()
+
+
+def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected: dict[str, Any]) -> None:
+    for each in expected.get("bookmarks", ()):
+        bookmark = selection.Bookmark(**each["bookmark"])
+        if each["offset"] is None:
+            with pytest.raises(LostBookmark):
+                stream.resume(stream.snapshot(), bookmark)
+        else:
+            assert stream.resume(stream.snapshot(), bookmark) == each["offset"]
+
+
+def test_no_record_is_left_out_by_its_time(stream: LakeStream, expected: dict[str, Any]) -> None:
+    for each in expected.get("between", ()):
+        state = stream.snapshot()
+        bounds = [moment(each["from"]), moment(each["to"])]
+        asked = [
+            Condition(TIME, Comparison.AT_LEAST, (bounds[0],)),
+            Condition(TIME, Comparison.AT_MOST, (bounds[1],)),
+        ]
+        left = [range(begin, end) for _, begin, end in prune(state.files, 0, state.next_offset, asked)]
+        assert all(any(offset in part for part in left) for offset in each["offsets"])
+    if "unknown_times" in expected:
+        found = verify_stream(stream.lake.storage, stream.tap, stream.name, stream.state).findings
+        assert [each.key.rpartition("-")[2][:16] for each in found if each.kind == "times"] == expected["unknown_times"]
+
+
+def moment(text: str) -> datetime:
+    found = parse_timestamp(text)
+    assert found is not None
+    return found
+
+
+def test_the_document_s_vectors_are_those_of_the_suite() -> None:
+    text = (SUITE.parents[2] / "shared" / "docs" / "format.md").read_text()
+    rows = re.findall(r"^\| `(.*)` \| `(0x[0-9a-f]{16})` \| `(.{7})` \| `(\S+)` \|$", text, re.MULTILINE)
+    known = json.loads((SUITE / "schema-hashes.json").read_text())["schemas"]
+    assert len(rows) >= 5
+    assert set(rows) <= {(each["canonical"], each["fingerprint"], each["hash"], each["segment"]) for each in known}
+
+
+@pytest.mark.parametrize("vector", json.loads((SUITE / "schema-hashes.json").read_text())["schemas"])
+def test_the_hashes_of_schemas_are_those_expected(vector: dict[str, str]) -> None:
+    schema = json.loads(vector["schema"])
+    assert canonical_schema(schema) == vector["canonical"].encode("utf-8", "surrogatepass")
+    assert (schema_hash(schema), full_hash(schema)) == (vector["hash"], vector["all_ten"])
+    assert to_segment(vector["hash"]) == vector["segment"]

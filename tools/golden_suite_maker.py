@@ -1,0 +1,353 @@
+"""What the cases of the suite are made with: one stream of one lake in memory, whose clock moves when it is told to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from singerlake.clock import timestamp
+from singerlake.format import layout
+from singerlake.format.hashing import schema_hash
+from singerlake.format.model import DataFile, Manifest, NewFile, StreamSchema
+from singerlake.format.times import span
+from singerlake.format.transactions import ReplaceFiles, Transaction
+from singerlake.lake import Lake
+from singerlake.maintenance.join import join, read_head
+from singerlake.maintenance.migrate import migrate_stream
+from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.settings import StoreSettings
+from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from singerlake.storage.memory import MemoryStorage
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+V1: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": ["null", "string"]}}}
+V2: dict[str, Any] = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}, "note": {}, "x": {}}}
+
+
+def record(n: int, stream: str = "s", **more: Any) -> bytes:
+    """A RECORD message, some of its members outside of the record."""
+    inner = {"n": n, **{name: more.pop(name) for name in ("note",) if name in more}}
+    return json.dumps({"type": "RECORD", "stream": stream, "record": inner, **more}, ensure_ascii=False).encode()
+
+
+def activate(version: int) -> bytes:
+    """An ACTIVATE_VERSION message."""
+    return b'{"type": "ACTIVATE_VERSION", "stream": "s", "version": %d}' % version
+
+
+def schema_line(schema: Any, stream: str = "s", keys: Sequence[str] = ("n",)) -> bytes:
+    """A SCHEMA message with its newline."""
+    return json.dumps({"type": "SCHEMA", "stream": stream, "schema": schema, "key_properties": keys}).encode() + b"\n"
+
+
+def file_bytes(schema: Any, members: Sequence[Sequence[bytes]], header: bytes | None, stream: str = "s") -> bytes:
+    """A data file as a target writes it."""
+    texts = [b"".join(line + b"\n" for line in lines) for lines in members]
+    return compress_member(schema_line(schema, stream), 1, extra=header) + b"".join(
+        compress_member(text, 1) for text in texts
+    )
+
+
+def provenance(id: str, replaces: Sequence[tuple[str, int]]) -> bytes:
+    """What a joined file says of itself."""
+    return msgspec.json.encode(Provenance(id=id, lineage="x", offset=0, replaces=tuple(replaces)))
+
+
+def empty_part(words: bytes) -> bytes:
+    """A member without content that says ``words``."""
+    return empty_member(words)
+
+
+def foreign_member(text: bytes, words: bytes | None, flags: int) -> bytes:
+    """A gzip member with whatever parts of a header (RFC 1952, section 2.3) ``flags`` ask for."""
+    flags |= 4 if words is not None else 0
+    head = b"\x1f\x8b\x08" + bytes((flags,)) + b"\x01\x02\x03\x04\x02\x03"
+    if words is not None:
+        fields = b"AB\x02\x00xySL" + struct.pack("<H", len(words)) + words
+        head += struct.pack("<H", len(fields)) + fields
+    head += (b"name\0" if flags & 8 else b"") + (b"comment\0" if flags & 16 else b"")
+    if flags & 2:
+        head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
+    squeezer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return head + squeezer.compress(text) + squeezer.flush() + struct.pack("<II", zlib.crc32(text), len(text))
+
+
+class StillClock:
+    """Moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def jitter(self) -> float:
+        return 0.5
+
+
+class Maker:
+    """A stream in the manifest store ``kind``, of the case ``name``. ``messages`` is what a reader must give, in the
+    order of the commits."""
+
+    def __init__(self, kind: str, name: str, settings: StoreSettings, s3: Any) -> None:
+        self.kind, self.tap, self.stream = kind, "t", "s"
+        self.clock = StillClock()
+        self._given = 0
+        self._own = zlib.crc32(name.encode()) & 0xFFFF
+        self.storage = MemoryStorage(clock=self.clock, ids=self.ids)
+        self.lake = Lake(self.storage, self.clock, self.ids, settings, s3)
+        self.messages: list[bytes] = []
+        self.born = b""
+        self._spans: list[tuple[int, str, list[str]]] = []
+
+    def ids(self) -> str:
+        """Other ones for each case, since two of them share a database."""
+        self._given += 1
+        return f"{self._own:04x}{self._given:012x}"
+
+    def now(self) -> str:
+        return timestamp(self.clock.now())
+
+    @property
+    def prefix(self) -> str:
+        return layout.stream_prefix(self.tap, self.stream)
+
+    @property
+    def manifest_key(self) -> str:
+        return layout.manifest_key(self.tap, self.stream)
+
+    def log_key(self, name: str) -> str:
+        return layout.log_prefix(self.tap, self.stream) + name
+
+    def put(self, key: str, body: bytes) -> None:
+        self.storage.put(key, body)
+
+    def delete(self, key: str) -> None:
+        self.storage.delete(key)
+
+    def get(self, key: str) -> bytes:
+        stored = self.storage.get(key)
+        assert stored is not None, key
+        return stored.body
+
+    def body(self, file: NewFile) -> bytes:
+        return self.get(self.prefix + file.path)
+
+    def manifest_body(self) -> bytes:
+        return self.get(self.manifest_key)
+
+    def edit(self, change: Callable[[dict[str, Any]], object]) -> None:
+        manifest = json.loads(self.manifest_body())
+        change(manifest)
+        self.put(self.manifest_key, json.dumps(manifest).encode())
+
+    def store(self) -> ManifestStore:
+        return self.lake.stream(self.tap, self.stream).store(self.kind)
+
+    def state(self) -> Manifest:
+        loaded = self.store().load()
+        assert loaded is not None
+        return loaded.manifest
+
+    def header(self, id: str) -> bytes:
+        """What a file that is begun now says of itself."""
+        return msgspec.json.encode(FileHeader(id=id, created=self.now(), run="run0000000000000", seq=0))
+
+    def add(self, schema: Any, *members: Sequence[bytes]) -> DataFile:
+        """Commit a file of those members, a second after the one before."""
+        self.clock.sleep(1)
+        id = self.ids()
+        body = file_bytes(schema, members, self.header(id), self.stream)
+        return self._commit(schema, body, id, members)
+
+    def foreign(
+        self,
+        members: Sequence[Sequence[bytes]],
+        *,
+        own: bool = True,
+        own_member: bool = True,
+        twice: bool = False,
+        flags: int = 0,
+        front: int = 0,
+    ) -> DataFile:
+        """Commit a file as no writer of this project makes it."""
+        self.clock.sleep(1)
+        id = self.ids()
+        first = schema_line(V1) + (schema_line(V1, keys=()) if twice else b"")
+        texts = [b"".join(line + b"\n" for line in lines) for lines in members]
+        texts = [first, *texts] if own_member else [first + texts[0], *texts[1:]]
+        words = self.header(id) if own else None
+        parts = [foreign_member(b"", None, 0)] * front
+        parts += [foreign_member(text, words if not at else None, flags) for at, text in enumerate(texts)]
+        return self._commit(V1, b"".join(parts), id, members)
+
+    def _commit(self, schema: Any, body: bytes, id: str, members: Sequence[Sequence[bytes]]) -> DataFile:
+        lines = [line for member in members for line in member]
+        times = span([json.loads(line).get("time_extracted") for line in lines]) or (self.clock.now(), self.clock.now())
+        file = NewFile(
+            id=id,
+            path=layout.file_path(self.stream, schema_hash(schema), *times, id),
+            version=schema_hash(schema),
+            messages=len(lines),
+            records=sum(json.loads(line)["type"] == "RECORD" for line in lines),
+            bytes=len(body),
+            raw_bytes=len(_text(body)),
+            sha256=hashlib.sha256(body).hexdigest(),
+            first=timestamp(times[0]),
+            last=timestamp(times[1]),
+            members=_table(body),
+        )
+        writer = self.lake.stream(self.tap, self.stream).writer(writer_id="suite", store=self.kind)
+        writer.open()
+        if not self.born:
+            self.born = self.manifest_body()
+        with tempfile.TemporaryDirectory() as folder:
+            spool = Path(folder) / id
+            spool.write_bytes(body)
+            manifest = writer.publish(spool, file, StreamSchema(schema=schema, key_properties=("n",)))
+        writer.finish()
+        self.lake.announce(manifest)
+        self.messages += lines
+        return manifest.by_id[id]
+
+    def finish(self) -> None:
+        """Publish the state, as at the end of a run."""
+        loaded = self.store().load()
+        assert loaded is not None
+        self.store().publish(loaded, run_ended=True)
+
+    def put_file(self, schema: Any, body: bytes, *, id: str) -> None:
+        """A data file that nothing lists."""
+        moment = self.clock.now()
+        self.put(self.prefix + layout.file_path(self.stream, schema_hash(schema), moment, moment, id), body)
+
+    def relist(self, file: DataFile, body: bytes) -> None:
+        """Have manifest.json say of a file what its body now is."""
+        facts = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "members": _table(body)}
+        self.edit(lambda manifest: [each.update(facts) for each in manifest["files"] if each["id"] == file.id])
+
+    def joined(self, files: Sequence[DataFile]) -> NewFile:
+        """A file that holds those files' messages, on storage and not listed."""
+        heads = [read_head(file, self.body(file)) for file in files]
+        lineage = self.state().lineage
+        assert lineage is not None
+        made = join(heads, id=self.ids(), lineage=lineage, stream=self.stream, now=self.clock.now())
+        body = b"".join(
+            piece if isinstance(piece, bytes) else self.get(piece.key)[piece.start : piece.end]
+            for piece in made.pieces(self.prefix)
+        )
+        self.put(self.prefix + made.file.path, body)
+        return msgspec.structs.replace(made.file, sha256=hashlib.sha256(body).hexdigest())
+
+    def replace(self, files: Sequence[DataFile]) -> DataFile:
+        """Have a joined file take the place of those files."""
+        self.clock.sleep(1)
+        new = self.joined(files)
+        store = self.store()
+        base = store.load()
+        assert base is not None
+        change = ReplaceFiles(old=tuple(file.id for file in files), new=(new,))
+        transaction = Transaction(id=self.ids(), at=self.now(), change=change)
+        outcome = commit_transaction(store, base, transaction, clock=self.clock)
+        if isinstance(outcome, Pending):
+            outcome = self.settled(store, base, outcome)
+        assert isinstance(outcome, Loaded)
+        store.publish(outcome, run_ended=True)
+        return outcome.manifest.by_id[new.id]
+
+    def vacuum(self) -> None:
+        """Join the first two files that are neighbours of one version, where there are such."""
+        files = self.state().files
+        for one, other in pairwise(files):
+            if one.version == other.version:
+                self.replace([one, other])
+                return
+
+    def settled(self, store: ManifestStore, base: Loaded, pending: Pending) -> Any:
+        while (outcome := store.settle(base, pending)) is None:
+            self.clock.sleep(1)
+        return outcome
+
+    def migrate(self, kind: str, from_kind: str = "lockfile") -> None:
+        """Move the stream to another store; the lake's new streams are to be kept there, too."""
+        there = self.lake.stream(self.tap, self.stream)
+        stores = there.store(from_kind), there.store(kind)
+        migrate_stream(*stores, self.storage, self.tap, self.stream, clock=self.clock, ids=self.ids)
+        self.kind = kind
+        metadata = json.loads(self.get(layout.root_metadata_key()))
+        self.put(layout.root_metadata_key(), json.dumps({**metadata, "manifest_store": kind}).encode())
+
+    def resumes(self, at: int | None, **bookmark: Any) -> dict[str, Any]:
+        """A bookmark, and the offset at which a reader goes on with it; None: it must refuse to."""
+        return {"bookmark": {"file": None, "line": 0, **bookmark}, "offset": at}
+
+    def expected(self, about: str, *, rebuilt: bool = False, **more: Any) -> dict[str, Any]:
+        """What a reader must give."""
+        made: dict[str, Any] = {"about": about, "tap": self.tap, "stream": self.stream}
+        made["taps"] = {self.tap: [self.stream]}
+        made["lineage"] = None if rebuilt else self._known().lineage
+        made["messages"] = [line.decode() for line in self.messages]
+        if not rebuilt:
+            state = self._known()
+            made["versions"] = {
+                label: {"hash": version, "first_offset": state.schemas[version].first_offset}
+                for version, label in state.versions.items()
+            }
+        return {**made, **more}
+
+    def _known(self) -> Manifest:
+        return self.lake.stream(self.tap, self.stream).snapshot()
+
+    def refused(self, about: str, *, after: int | None = None) -> dict[str, Any]:
+        """That a reader must end in an error: at once, or having given at most that many messages."""
+        made: dict[str, Any] = {"about": about, "tap": self.tap, "stream": self.stream, "error": True}
+        return made if after is None else {**made, "messages": [line.decode() for line in self.messages[:after]]}
+
+    def write(self, folder: Path) -> None:
+        """Everything in the lake, as files."""
+        for entry in self.storage.list(""):
+            if entry.key.startswith("raw/"):
+                path = folder / entry.key
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.get(entry.key))
+
+
+def _members(body: bytes) -> list[tuple[int, bytes]]:
+    """Where each gzip member begins, and its text."""
+    found, at = [], 0
+    while at < len(body):
+        inflater = zlib.decompressobj(31)
+        text = inflater.decompress(body[at:])
+        found.append((at, text))
+        at = len(body) - len(inflater.unused_data)
+    return found
+
+
+def _text(body: bytes) -> bytes:
+    return b"".join(text for _, text in _members(body))
+
+
+def _table(body: bytes) -> tuple[tuple[int, int], ...]:
+    table = []
+    for start, text in _members(body):
+        count = sum(json.loads(line)["type"] != "SCHEMA" for line in text.splitlines())
+        if count:
+            table.append((start, count))
+    return tuple(table)
