@@ -87,6 +87,26 @@ def test_a_record_is_believed_when_nobody_can_overwrite_it_any_more(crew: Crew) 
     assert outcome.manifest == crew.state()
 
 
+def test_a_reader_need_not_find_out_what_the_storage_honours(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find out takes writing, which it may not be allowed to."""
+    writer = crew.member()
+    pending = writer.commit("a")
+    crew.wait()
+    assert writer.settle(pending) is None
+    reader = crew.member().store
+    monkeypatch.setattr(crew.storage, "capabilities", None)
+
+    def listed() -> list[str]:
+        loaded = reader.load()
+        assert loaded is not None
+        assert reader.trim(keep=0, dry_run=True).transactions >= 0
+        return [file.id for file in loaded.manifest.files]
+
+    assert listed() == []
+    crew.wait()
+    assert listed() == ["a"]
+
+
 def test_a_settler_waits_for_the_record_that_is_there(crew: Crew) -> None:
     ada, bob = crew.member(), crew.member()
     one = ada.commit("a")

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from singerlake.cli.exits import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, minute, progress, say, say_findings, say_json, shown, size
 from singerlake.cli.store import KEPT
-from singerlake.errors import SingerlakeError
+from singerlake.errors import LookAtTheLake, SettingError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.collect import GRACE, Collected, collect_stream
 from singerlake.maintenance.collect_locks import remove_locks, stale_locks
@@ -95,10 +96,11 @@ def gc(
     apart: a first one notes which files manifest.json calls retired, a later one deletes those that were noted a grace
     time ago. With --orphans, files that nothing lists and nobody touched for the grace time are retired before. Writers
     and readers go on meanwhile; run it again where it was interrupted. Exits with 1 where something is left that a
-    person should look at.
+    person should look at, and with 2 where access was denied.
     """
     done: list[_Stream] = []
     findings: list[Finding] = []
+    failed: dict[tuple[str, str], SingerlakeError] = {}
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
     with progress() as start:
         for name, each in chosen_streams(lake, tap, stream):
@@ -124,20 +126,25 @@ def gc(
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
                     locks = remove_locks(lake.storage, locks)
-            except SingerlakeError as error:
+            except (LookAtTheLake, SettingError) as error:
                 # One that cannot be collected keeps none of the others back.
                 findings.append(Finding("manifest", there.prefix, f"is not collected: {error.message}; {error.hint}"))
+                continue
+            except SingerlakeError as error:
+                failed[name, each] = error
                 continue
             findings += collected.findings
             done.append(_Stream(name, each, collected, trimmed, tuple(held.key for held in locks)))
     if as_json:
-        say_json(_json(lake, done, findings, delete))
+        say_json(_json(lake, done, findings, failed, delete))
     else:
         for one in done:
             for line in _told(one, delete, orphans):
                 say(line)
+        for (name, each), why in failed.items():
+            say(f"{shown(name)}/{shown(each)}: not collected: {shown(str(why))}", problem=True)
         say_findings(findings)
-    ctx.exit(1 if any(finding.problem for finding in findings) else 0)
+    ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
 
 
 def _told(one: _Stream, delete: bool, orphans: bool) -> list[str]:
@@ -180,7 +187,13 @@ def _minute(moment: datetime) -> str:
     return f"{minute(moment)} UTC"
 
 
-def _json(lake: Lake, done: list[_Stream], findings: list[Finding], delete: bool) -> dict[str, Any]:
+def _json(
+    lake: Lake,
+    done: list[_Stream],
+    findings: list[Finding],
+    failed: dict[tuple[str, str], SingerlakeError],
+    delete: bool,
+) -> dict[str, Any]:
     return {
         "lake": lake.storage.url,
         "dry_run": not delete,
@@ -203,4 +216,5 @@ def _json(lake: Lake, done: list[_Stream], findings: list[Finding], delete: bool
             for one in done
         ],
         "findings": [finding_json(finding) for finding in findings],
+        "failed": [{"tap": tap, "stream": stream, "error": str(error)} for (tap, stream), error in failed.items()],
     }

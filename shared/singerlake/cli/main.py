@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
+from singerlake.cli.exits import FAILED, exit_code
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
-from singerlake.errors import FixTheSettings, SingerlakeError
+from singerlake.errors import SingerlakeError
 from singerlake.wording import shown
 
-USAGE, FAILED = 2, 1
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -69,7 +69,7 @@ class _Commands(click.Group):
             if ctx.params.get("debug"):
                 raise
             click.echo(f"error: {shown(str(error))}", err=True)
-            ctx.exit(USAGE if isinstance(error, FixTheSettings) else FAILED)
+            ctx.exit(exit_code([error]))
 
 
 def _version() -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from singerlake.cli.exits import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, say, say_json, shown, table
 from singerlake.cli.store_create import create
 from singerlake.cli.store_migrate import migrate
-from singerlake.errors import SingerlakeError
+from singerlake.errors import LostState, SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.parallel import THREADS, in_parallel
@@ -99,19 +100,19 @@ def trim(
     """Remove transactions that a snapshot covers, but for the last ones of each stream.
 
     Shows what would be removed; removes it only with --yes. Writers and readers go on meanwhile. Exits with 1 where a
-    stream could not be trimmed.
+    stream could not be trimmed, and with 2 where access was denied.
     """
-    done: list[tuple[str, str, Trimmed | str]] = []
+    done: list[tuple[str, str, Trimmed | SingerlakeError]] = []
     for name, each in chosen_streams(lake, tap, stream):
         done.append((name, each, _trimmed(lake, name, each, keep=keep, dry_run=not yes)))
     if as_json:
         say_json({"lake": lake.storage.url, "dry_run": not yes, "streams": [_trim_json(*one) for one in done]})
     else:
         for name, each, outcome in done:
-            failed = isinstance(outcome, str)
-            what = shown(outcome) if isinstance(outcome, str) else _said(outcome, dry_run=not yes)
+            failed = isinstance(outcome, SingerlakeError)
+            what = shown(str(outcome)) if isinstance(outcome, SingerlakeError) else _said(outcome, dry_run=not yes)
             say(f"{shown(name)}/{shown(each)}: {what}", problem=failed)
-    ctx.exit(1 if any(isinstance(outcome, str) for _, _, outcome in done) else 0)
+    ctx.exit(exit_code(outcome for _, _, outcome in done if isinstance(outcome, SingerlakeError)))
 
 
 store.add_command(create)
@@ -162,14 +163,16 @@ def _row(kept: Kept) -> tuple[str, ...]:
     return kept.tap, kept.stream, f"{mark}{kept.store or ''}", *("" if each is None else str(each) for each in numbers)
 
 
-def _trimmed(lake: Lake, tap: str, stream: str, *, keep: int, dry_run: bool) -> Trimmed | str:
+def _trimmed(lake: Lake, tap: str, stream: str, *, keep: int, dry_run: bool) -> Trimmed | SingerlakeError:
     there = lake.stream(tap, stream)
     try:
         published(lake.storage, layout.manifest_key(tap, stream))
         kind = there.kind()
-        return _NO_STATE if kind is None else there.store(kind).trim(keep=keep, dry_run=dry_run)
+        if kind is None:
+            return LostState("no state", hint="run 'singerlake rebuild'")
+        return there.store(kind).trim(keep=keep, dry_run=dry_run)
     except SingerlakeError as error:
-        return str(error)
+        return error
 
 
 def _said(outcome: Trimmed, *, dry_run: bool) -> str:
@@ -179,7 +182,7 @@ def _said(outcome: Trimmed, *, dry_run: bool) -> str:
     return f"{counted(outcome.keys, 'record')} up to transaction {outcome.floor} {verb} removed"
 
 
-def _trim_json(tap: str, stream: str, outcome: Trimmed | str) -> dict[str, Any]:
-    if isinstance(outcome, str):
-        return {"tap": tap, "stream": stream, "trouble": outcome}
+def _trim_json(tap: str, stream: str, outcome: Trimmed | SingerlakeError) -> dict[str, Any]:
+    if isinstance(outcome, SingerlakeError):
+        return {"tap": tap, "stream": stream, "trouble": str(outcome)}
     return {"tap": tap, "stream": stream, **asdict(outcome), "trouble": None}

@@ -105,7 +105,8 @@ def _migrated(
     _refuse_third(base.manifest, new.kind)
     if old.kind == new.kind:
         return _described(base.manifest, old.kind, new.kind)
-    _refuse_unguarded(new, storage)
+    if not dry_run:
+        _refuse_unguarded(new, storage)
     if not new.abilities.followable:
         _refuse_other(base.manifest, new.load())
     resumed = base.manifest.closed is not None
@@ -158,7 +159,8 @@ def _refuse_third(state: Manifest, kind: str) -> None:
 
 
 def _refuse_unguarded(new: ManifestStore, storage: Storage) -> None:
-    """A log beside the data stands on conditional writes alone: found out before the old store is closed."""
+    """A log beside the data stands on conditional writes alone: found out before the old store is closed, by writing,
+    which who only looks may not be allowed to."""
     guarded = new.exclusive or new.abilities.settles or not new.abilities.followable
     if not guarded and not storage.capabilities().conditional_put:
         raise ConditionNotSupported(

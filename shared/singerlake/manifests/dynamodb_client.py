@@ -176,7 +176,7 @@ class DynamoTable:
     def _client(self) -> Any:
         with self._lock:
             if self._connected is None:
-                self._connected = in_session(self._settings, self._connect)
+                self._connected = in_session(self._settings, self._connect, self._patience)
             return self._connected
 
     def _connect(self, session: Any) -> Any:

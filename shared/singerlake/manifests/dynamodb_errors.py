@@ -99,6 +99,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     """This package's error for one of botocore's, with DynamoDB's own words but without secrets. What is not botocore's
     is raised as it is."""
     from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
 
     if isinstance(error, Unprocessed):
         return StorageUnavailable("DynamoDB kept asking to slow down", hint="run again later", **context)
@@ -106,6 +107,8 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         return SettingError("what answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return s3_errors.without_answer(error, "DynamoDB", _WRONG_HOST, _WRONG_PORT, **context)
+    if isinstance(error, ResponseParserError):
+        return translate(NotDynamoDB(), settings, **context)
     if not isinstance(error, boto.ClientError):
         return s3_errors.translate(error, settings, **context)
     code = _code(error)
@@ -114,16 +117,16 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     kind, message, hint = _EXPLAINED.get(code, (SettingError, "DynamoDB refused a request", "look at code and reason"))
     if code not in _EXPLAINED and meaning(error) is not Meaning.FATAL:
         kind, message, hint = StorageUnavailable, "DynamoDB could not answer", "run again later"
-    context = {**context, "code": code}
+    context = {**context, "code": code or f"HTTP {_status(error)}"}
     if "Signature" not in code:  # its message quotes the signed headers, a session token among them
-        context["reason"] = _reason(error, settings)
+        reason = _reason(error, settings)
+        context |= {"reason": reason} if reason else {}
     return kind(message, hint=hint, **context)
 
 
 def _reason(error: Any, settings: S3Settings) -> str:
-    told = [str(_details(error).get("Message", ""))]
-    told += [reason["Message"] for reason in _reasons(error) if reason.get("Message")]
-    text = "; ".join(told)
+    said = [_details(error), *_reasons(error)]
+    text = "; ".join(str(each["Message"]) for each in said if each.get("Message"))
     for secret in settings.secrets():
         text = text.replace(secret, "***")
     return text[:_SHOWN]
@@ -141,7 +144,7 @@ def _details(error: Any) -> dict[str, Any]:
 
 
 def _code(error: Any) -> str:
-    return str(_details(error).get("Code", ""))
+    return str(_details(error).get("Code") or "")
 
 
 def _status(error: Any) -> int:

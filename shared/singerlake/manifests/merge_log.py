@@ -42,6 +42,12 @@ class _Key(msgspec.Struct):
     key: str
 
 
+class _Mark(msgspec.Struct):
+    """Whether a record, or a birth, was written without conditions to guard its number."""
+
+    unguarded: bool = False
+
+
 class _Link(msgspec.Struct):
     """Of a record, what comes before it and the names in it; of a birth nothing."""
 
@@ -53,7 +59,8 @@ class _Link(msgspec.Struct):
 class SettleLog:
     """A ``TransactionLog`` that also does without create-if-absent, as well as time can (Fischer's exclusion): who
     finds a number free writes at once or not at all, and nobody believes a record before whoever may have found its
-    number free has written or given up."""
+    number free has written or given up. Such a record bears a mark, so that readers need not find out what the storage
+    honours: they may not be allowed to write."""
 
     abilities = Abilities(settles=True)
 
@@ -87,12 +94,13 @@ class SettleLog:
         self.offer(number, body)
         while (stored := self.get(number)) is not None and not self._certain(stored):
             self._clock.sleep(self._settings.longest)
-        return stored is not None and stored.body == body
+        return stored is not None and stored.body == _marked(body)
 
     def offer(self, number: int, body: bytes) -> bool:
         """The same without waiting: False where the number is taken."""
         if self._conditional:
             return self._objects.append(number, body)
+        body = _marked(body)
         looked = self._clock.monotonic()
         if self.get(number) is not None or self._clock.monotonic() - looked > self._settings.longest:
             return False
@@ -111,7 +119,7 @@ class SettleLog:
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
         for number, body in self._objects.read(after, whole=whole):
-            if not self._conditional:
+            if _is_marked(body):
                 stored = self.get(number)
                 if stored is None or stored.body != body or not self._certain(stored):
                     return
@@ -164,4 +172,18 @@ class SettleLog:
         return self._storage.capabilities().conditional_put
 
 
-ready(SettleRecord, _Key, _Link)
+def _marked(body: bytes) -> bytes:
+    """A record, or a birth, with the mark of one that no condition guards."""
+    return b'{"unguarded":true,' + body.removeprefix(b"{")
+
+
+def _is_marked(body: bytes) -> bool:
+    if b'"unguarded"' not in body:
+        return False
+    try:
+        return decode(body, _Mark).unguarded
+    except msgspec.DecodeError:
+        return False
+
+
+ready(SettleRecord, _Key, _Link, _Mark)

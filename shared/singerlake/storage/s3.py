@@ -21,9 +21,8 @@ from singerlake.storage.probe import probe, prove
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
 from singerlake.storage.s3_compose import Composer
-from singerlake.storage.s3_errors import Meaning, give_up, is_absent, is_past_end, meaning, translate, trouble
+from singerlake.storage.s3_errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3_stream import open_stream
-from singerlake.storage.s3_waiting import wait_in
 from singerlake.storage.window import window
 
 __all__ = ["S3Settings", "S3Storage"]
@@ -109,7 +108,8 @@ class S3Storage:
             if is_absent(error):
                 return None
             raise self._translate(key)(error) from error
-        return Stored(body=body, etag=_bare(reply["ETag"]), last_modified=reply["LastModified"])
+        etag = _etag(reply)
+        return Stored(body=body, etag=etag, last_modified=reply["LastModified"])
 
     def head(self, key: str) -> Entry | None:
         full = self._prefix + check_key(key)
@@ -121,9 +121,8 @@ class S3Storage:
                 self._check_bucket()
                 return None
             raise self._translate(key)(error) from error
-        return Entry(
-            key=key, size=reply["ContentLength"], last_modified=reply["LastModified"], etag=_bare(reply["ETag"])
-        )
+        etag = _etag(reply)
+        return Entry(key=key, size=reply["ContentLength"], last_modified=reply["LastModified"], etag=etag)
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         full = self._prefix + check_key(key)
@@ -133,7 +132,7 @@ class S3Storage:
             arguments["IfNoneMatch"] = "*"
 
         def request(**condition: str) -> Written:
-            return Written(_bare(self._clients.single.put_object(**arguments, **condition)["ETag"]))
+            return Written(_etag(self._clients.single.put_object(**arguments, **condition)))
 
         def look() -> Written | Refused | None:
             stored = self.get(key)
@@ -289,9 +288,7 @@ class S3Storage:
     def _clients(self) -> Clients:
         with self._lock:
             if self._connected is None:
-                clients = connect(self._settings)
-                wait_in(clients.patient, self._patience)
-                self._connected = clients
+                self._connected = connect(self._settings, self._patience)
             return self._connected
 
     def _under(self, etag: str, key: str, request: Callable[..., Result], *, learn: bool = True) -> Result:
@@ -408,6 +405,13 @@ class S3Storage:
 
     def _translate(self, key: str) -> Callable[[Exception], SingerlakeError]:
         return lambda error: translate(error, self._settings, key=key, lake_root=self.url)
+
+
+def _etag(reply: dict[str, Any]) -> str:
+    """Of an object. Only what is no S3 gives none: a portal's page, say, that answers 200 to everything."""
+    if "ETag" not in reply or "ResponseMetadata" not in reply:
+        raise not_s3()
+    return _bare(reply["ETag"])
 
 
 def _bare(etag: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from singerlake.errors import AccessDenied, SettingError
-from singerlake.storage.patience import PATIENCE_SECONDS
+from singerlake.storage.patience import PATIENCE_SECONDS, Patience
+from singerlake.storage.s3_role import in_role
+from singerlake.storage.s3_waiting import wait_in
 
 _SETTING_NAMES = {
     "access_key_id": "aws_access_key_id",
@@ -102,22 +103,27 @@ class Clients:
     single: Any
 
 
-def connect(settings: S3Settings) -> Clients:
+def connect(settings: S3Settings, patience: Patience) -> Clients:
     """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
-    return in_session(
-        settings, lambda session: Clients(patient=_client(session, settings), single=_client(session, settings))
+    clients = in_session(
+        settings,
+        lambda session: Clients(patient=_client(session, settings), single=_client(session, settings)),
+        patience,
     )
+    wait_in(clients.patient, patience)
+    return clients
 
 
-def in_session(settings: S3Settings, make: Callable[[Any], Result]) -> Result:
+def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
     """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
-    AWS; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
+    AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDenied`` and
+    ``SettingError``."""
     import boto3
     import botocore.exceptions
 
     _keep_tokens_out_of_logs()
     try:
-        return make(boto3.Session(botocore_session=_session(settings)))
+        return make(boto3.Session(botocore_session=_session(settings, patience)))
     except botocore.exceptions.ProfileNotFound as error:
         raise AccessDenied(
             "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
@@ -163,7 +169,7 @@ def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> 
     return settings.region or session.region_name or (_FALLBACK_REGION if endpoint_url else None)
 
 
-def _session(settings: S3Settings) -> Any:
+def _session(settings: S3Settings, patience: Patience) -> Any:
     """A botocore session that finds its credentials as the settings say."""
     import botocore.session
 
@@ -172,51 +178,7 @@ def _session(settings: S3Settings) -> Any:
         session.set_credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
     if settings.region:
         session.set_config_variable("region", settings.region)
-    return _in_role(session, settings) if settings.role_arn else session
-
-
-def _in_role(source: Any, settings: S3Settings) -> Any:
-    """A session that acts in a role and assumes it again before its credentials expire, however long a run lasts."""
-    import botocore.session
-    from botocore.credentials import (
-        AssumeRoleCredentialFetcher,
-        CredentialProvider,
-        CredentialResolver,
-        DeferredRefreshableCredentials,
-    )
-
-    credentials = source.get_credentials()
-    if credentials is None:
-        raise AccessDenied(
-            "there are no credentials to assume the role with",
-            hint="set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment",
-            role_arn=settings.role_arn,
-        )
-    region = settings.region or source.get_config_variable("region") or _FALLBACK_REGION
-
-    def sts(service: str, **options: Any) -> Any:
-        return source.create_client(service, region_name=region, endpoint_url=_sts_endpoint(settings), **options)
-
-    extra = {"RoleSessionName": "singerlake"}
-    if settings.role_external_id:
-        extra["ExternalId"] = settings.role_external_id
-    fetcher = AssumeRoleCredentialFetcher(sts, credentials, settings.role_arn, extra_args=extra)
-
-    class Role(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-        METHOD = "assume-role"
-
-        def load(self) -> Any:
-            return DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method=self.METHOD)
-
-    session = botocore.session.Session()
-    session.register_component("credential_provider", CredentialResolver([Role()]))
-    session.set_config_variable("region", region)
-    return session
-
-
-def _sts_endpoint(settings: S3Settings) -> str | None:
-    """Stores other than AWS answer STS at their S3 endpoint; a private S3 endpoint of AWS does not."""
-    host = urlsplit(settings.endpoint_url or "").hostname or "amazonaws.com"
-    if "AWS_ENDPOINT_URL_STS" in os.environ or host.endswith(("amazonaws.com", "amazonaws.com.cn")):
-        return None
-    return settings.endpoint_url
+    if not settings.role_arn:
+        return session
+    region = settings.region or session.get_config_variable("region") or _FALLBACK_REGION
+    return in_role(session, settings, region, patience)

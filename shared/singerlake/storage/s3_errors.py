@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import (
     AccessDenied,
@@ -23,7 +23,9 @@ from singerlake.errors import (
     StorageUnavailable,
 )
 from singerlake.storage.patience import DOWN, GivenUp, Trouble
-from singerlake.storage.s3_client import S3Settings
+
+if TYPE_CHECKING:
+    from singerlake.storage.s3_client import S3Settings
 
 
 class Meaning(Enum):
@@ -100,6 +102,7 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
 def meaning(error: Exception) -> Meaning:
     """What a failed write tells about its effect. Only errors of botocore have a meaning; others are raised again."""
     from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
 
     if isinstance(error, boto.ClientError):
         code, status = _code(error), _status(error)
@@ -107,7 +110,7 @@ def meaning(error: Exception) -> Meaning:
             return _MEANINGS[code]
         if code in _EXPLAINED or code.startswith("KMS."):
             return Meaning.FATAL
-        return {409: Meaning.CONFLICT, 412: Meaning.REFUSED, 429: Meaning.BUSY}.get(
+        return {409: Meaning.CONFLICT, 412: Meaning.REFUSED, 429: Meaning.BUSY, 501: Meaning.FATAL}.get(
             status, Meaning.UNKNOWN if status >= 500 else Meaning.FATAL
         )
     if isinstance(error, (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)):
@@ -116,7 +119,7 @@ def meaning(error: Exception) -> Meaning:
         return Meaning.FATAL
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return Meaning.UNKNOWN
-    if isinstance(error, boto.BotoCoreError):
+    if isinstance(error, (boto.BotoCoreError, ResponseParserError)):
         return Meaning.FATAL
     raise error
 
@@ -195,16 +198,22 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     """This package's error for one of botocore's, with the store's own words but without secrets. What is not
     botocore's is raised as it is."""
     from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
 
+    if isinstance(error, ResponseParserError):
+        return not_s3(**context)
     if not isinstance(error, (boto.ClientError, boto.BotoCoreError)):
         raise error
     if isinstance(error, boto.ClientError):
         code = _code(error)
-        context = {**context, "code": code, "reason": _without(str(_details(error).get("Message", "")), settings)}
+        context |= {"code": code or f"HTTP {_status(error)}"}
+        reason = _without(str(_details(error).get("Message") or ""), settings)
+        if reason:
+            context["reason"] = reason
         if code.startswith("KMS."):
             return AccessDenied("storage cannot use the encryption key", hint=_KMS, **context)
-        if code in _EXPLAINED:
-            kind, message, hint = _EXPLAINED[code]
+        if _explained(error) in _EXPLAINED:
+            kind, message, hint = _EXPLAINED[_explained(error)]
             return kind(message, hint=hint, **context)
         if meaning(error) is Meaning.FATAL:
             return SettingError("storage refused a request", hint="look at code and reason", **context)
@@ -220,6 +229,16 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         return AccessDenied("credentials could not be had", hint="sign in again, or check aws_profile", **context)
     context["reason"] = _without(str(error), settings)
     return SettingError("no request can be made of these settings", hint="check lake_root and the aws_ ones", **context)
+
+
+def is_denied(error: Exception) -> bool:
+    """Whether a server refused the credentials, or what they may do."""
+    return _EXPLAINED.get(_explained(error), (None,))[0] is AccessDenied
+
+
+def not_s3(**context: object) -> SettingError:
+    """What answers a request with what S3 never says."""
+    return SettingError("what answers is not S3", hint="check s3_endpoint_url, and proxies on the way", **context)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -242,7 +261,13 @@ def _details(error: Any) -> dict[str, Any]:
 
 
 def _code(error: Any) -> str:
-    return str(_details(error).get("Code", ""))
+    return str(_details(error).get("Code") or "")
+
+
+def _explained(error: Any) -> str:
+    """The code to look an error up by. Without one, two statuses mean one thing alone."""
+    status = _status(error)
+    return _code(error) or (str(status) if status in (403, 501) else "")
 
 
 def _status(error: Any) -> int:

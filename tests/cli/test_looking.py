@@ -1,0 +1,130 @@
+"""Commands that only look, with permissions that only let them read, on lakes of every manifest store."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake.manifests.dynamodb_client import DynamoTable
+from singerlake.manifests.dynamodb_tables import create_table
+from singerlake.storage import s3 as s3_module
+from tests.cli.conftest import Run
+from tests.fakes import FakeClock
+from tests.lakes import build_stream, record_line
+from tests.maintenance.shelf import SCHEMA
+from tests.servers.dynamodb import DynamoServer
+from tests.servers.s3 import ACCESS_KEY_ID, ALWAYS, REGION, SECRET_ACCESS_KEY, S3Server
+
+KINDS = ["lockfile", "log", "merge", "dynamodb", "postgres"]
+LOOKING = [
+    ("ls",),
+    ("versions",),
+    ("diff", "v1", "v1"),
+    ("status",),
+    ("annotate", "--tap", "t"),
+    ("export",),
+    ("verify",),
+    ("rebuild", "--dry-run"),
+    ("vacuum", "--dry-run"),
+    ("gc",),
+    ("gc", "--orphans", "--grace", "0s"),
+    ("lock", "ls"),
+    ("store", "ls"),
+    ("store", "trim"),
+    ("store", "trim", "--keep", "0"),
+    ("store", "migrate", "--dry-run", "--to", "log"),
+    ("store", "migrate", "--dry-run", "--to", "lockfile"),
+]
+
+LOOKING_AT_LOGS = [("gc",), ("vacuum", "--dry-run"), ("store", "ls"), ("store", "trim", "--keep", "0")]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def env(s3: S3Server, kind: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    given = {
+        "SINGERLAKE_AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "SINGERLAKE_AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "SINGERLAKE_AWS_REGION": REGION,
+        "SINGERLAKE_S3_ENDPOINT_URL": s3.endpoint_url,
+    }
+    if kind == "dynamodb":
+        server: DynamoServer = request.getfixturevalue("dynamodb")
+        table = f"looking-{uuid.uuid4().hex[:12]}"
+        create_table(DynamoTable(table, server.settings(), endpoint_url=server.endpoint_url, clock=FakeClock()))
+        given |= {"SINGERLAKE_DYNAMODB_TABLE": table, "SINGERLAKE_DYNAMODB_ENDPOINT_URL": server.endpoint_url}
+    if kind == "postgres":
+        url, schema = request.getfixturevalue("postgres_schema")
+        given |= {"SINGERLAKE_POSTGRES_URL": url, "SINGERLAKE_POSTGRES_SCHEMA": schema}
+    return given
+
+
+@pytest.fixture
+def lake(run: Run, s3: S3Server, kind: str, env: dict[str, str]) -> Lake:
+    bucket = s3.create_bucket(f"looking-{uuid.uuid4().hex[:12]}")
+    lake = Lake.open(f"s3://{bucket}/lake", s3.settings())
+    build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": n}) for n in range(6)], file_size=2)
+    if kind != "lockfile":
+        assert run("store", "migrate", lake.storage.url, "--to", kind, env=env).exit_code == 0
+    return lake
+
+
+GROUPS = ("lock", "store")
+
+
+def test_looking_takes_permission_to_read_alone(
+    run: Run, s3: S3Server, lake: Lake, kind: str, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.calm()
+    s3.fail("PUT,POST,DELETE", status=403, code="AccessDenied", times=ALWAYS)
+    for words in LOOKING if kind == "merge" else LOOKING_AT_LOGS:
+        # As in a process of its own, which knows nothing of the bucket yet.
+        monkeypatch.setattr(s3_module, "_known", {})
+        s3.requests()
+        name, rest = (words[:2], words[2:]) if words[0] in GROUPS else (words[:1], words[1:])
+        result = run(*name, lake.storage.url, *rest, env=env)
+        assert result.exit_code == 0, (words, result.stdout, result.stderr)
+        assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}, words
+
+
+@pytest.mark.parametrize("kind", ["dynamodb"], indirect=True)
+def test_looking_only_reads_the_table(run: Run, dynamodb: DynamoServer, lake: Lake, env: dict[str, str]) -> None:
+    dynamodb.requests()
+    for words in (("gc",), ("vacuum", "--dry-run"), ("verify",), ("store", "ls")):
+        assert run(*words[:2], lake.storage.url, env=env).exit_code == 0
+    asked = {request.headers["x-amz-target"].rpartition(".")[2] for request in dynamodb.requests()}
+    assert asked <= {"GetItem", "Query"}
+
+
+@pytest.mark.parametrize("kind", ["lockfile"], indirect=True)
+def test_what_may_not_be_deleted_is_a_matter_of_access(run: Run, s3: S3Server, lake: Lake, env: dict[str, str]) -> None:
+    url = lake.storage.url
+    assert run("vacuum", url, env=env).exit_code == 0
+    assert run("gc", url, "--delete", "--grace", "0s", env=env).exit_code == 0
+    s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS, key_contains=".singer.gz")
+    s3.fail("POST", status=403, code="AccessDenied", times=ALWAYS)
+    denied = run("gc", url, "--delete", "--grace", "0s", env=env)
+    assert denied.exit_code == 2
+    assert "t/s: not collected: storage denied access; grant" in denied.stdout
+    assert "s3:DeleteObject" in denied.stdout
+    assert "manifest:" not in denied.stdout
+    told = json.loads(run("gc", url, "--delete", "--grace", "0s", "--json", env=env).stdout)
+    assert (told["findings"], [each["stream"] for each in told["failed"]]) == ([], ["s"])
+    s3.calm()
+    assert run("gc", url, "--delete", "--grace", "0s", env=env).exit_code == 0
+    assert run("verify", url, env=env).exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["log"], indirect=True)
+def test_a_trim_that_is_denied_is_a_matter_of_access(run: Run, s3: S3Server, lake: Lake, env: dict[str, str]) -> None:
+    s3.fail("PUT,DELETE", status=403, code="AccessDenied", times=ALWAYS, key_contains="_log/")
+    denied = run("store", "trim", lake.storage.url, "--keep", "0", "--yes", env=env)
+    assert denied.exit_code == 2
+    assert "t/s: storage denied access; grant" in denied.stdout

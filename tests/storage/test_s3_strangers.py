@@ -1,0 +1,134 @@
+"""Servers that answer as S3 does not, and roles that cannot be assumed: errors in words, never a traceback."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from botocore.exceptions import ClientError
+
+from singerlake import errors
+from singerlake.clock import random_id
+from singerlake.storage.port import Storage
+from singerlake.storage.s3 import S3Settings, S3Storage
+from singerlake.storage.s3_errors import translate
+from tests.fakes import FakeClock
+from tests.servers.door import door_to
+from tests.servers.s3 import S3Server
+
+PAGE = b"<html><body>Welcome to the guest network</body>"
+STS = b"<ErrorResponse><Error><Code>%b</Code></Error></ErrorResponse>"
+XML = b"<?xml version='1.0'?><Error><Code>%b</Code></Error>"
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A server that gives one answer to everything; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    for method in ("HEAD", "POST", "PUT", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler.do_GET)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def storage(url: str, **settings: object) -> S3Storage:
+    given = S3Settings(**{"access_key_id": "AKIAX", "secret_access_key": "s3cr3t", "endpoint_url": url, **settings})  # type: ignore[arg-type]
+    return S3Storage("bucket", "lake", given, clock=FakeClock(), ids=random_id)
+
+
+CALLS: dict[str, Callable[[Storage], object]] = {
+    "get": lambda storage: storage.get("a"),
+    "head": lambda storage: storage.head("a"),
+    "create": lambda storage: storage.put("a", b"1", if_absent=True),
+    "list": lambda storage: list(storage.list("")),
+}
+
+
+@pytest.mark.parametrize("call", ["get", "head"])
+def test_a_page_is_no_s3(call: str) -> None:
+    with answering(200, PAGE) as url, pytest.raises(errors.SettingError, match=r"is not S3; check s3_endpoint_url"):
+        CALLS[call](storage(url))
+
+
+@pytest.mark.parametrize("message", [{}, {"Message": None}, {"Message": ""}])
+def test_a_server_that_sends_no_message_is_not_quoted(message: dict[str, None]) -> None:
+    error = ClientError({"Error": {"Code": "AccessDenied", **message}}, "GetObject")
+    assert str(translate(error, S3Settings(), key="k")).endswith("(key='k', code='AccessDenied')")
+
+
+def test_an_answer_without_a_code_is_told_by_its_status() -> None:
+    with answering(418, b"") as url, pytest.raises(errors.SettingError, match=r"code='(HTTP )?418'"):
+        storage(url).get("a")
+
+
+ROLE = "arn:aws:iam::123456789012:role/lake"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected", "said"),
+    [
+        (405, XML % b"MethodNotAllowed", errors.SettingError, "assumes no roles; leave aws_role_arn unset"),
+        (405, b"", errors.SettingError, "assumes no roles"),
+        (400, XML % b"InvalidRequest", errors.SettingError, "assumes no roles"),
+        (404, PAGE, errors.SettingError, "assumes no roles"),
+        (200, PAGE, errors.SettingError, "assumes no roles"),
+        (200, b"", errors.SettingError, "assumes no roles"),
+        (200, b"<a/>", errors.SettingError, "assumes no roles"),
+        (501, XML % b"NotImplemented", errors.SettingError, "assumes no roles"),
+        (403, XML % b"AccessDenied", errors.AccessDenied, "the role cannot be assumed.*whom the role trusts"),
+        (403, STS % b"InvalidClientTokenId", errors.AccessDenied, "the role cannot be assumed.*access key"),
+        (503, XML % b"ServiceUnavailable", errors.StorageUnavailable, "the role cannot be assumed.*run again later"),
+    ],
+)
+@pytest.mark.parametrize("call", ["get", "create"])
+def test_a_role_that_cannot_be_assumed_is_told_in_words(
+    status: int,
+    body: bytes,
+    expected: type[errors.SingerlakeError],
+    said: str,
+    call: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with answering(status, body) as url, caplog.at_level(logging.WARNING), pytest.raises(expected, match=said) as told:
+        CALLS[call](storage(url, role_arn=ROLE, role_external_id="hush"))
+    assert ROLE in str(told.value)
+    assert "None" not in str(told.value)
+    assert "Traceback" not in caplog.text
+    assert "hush" not in str(told.value) + caplog.text
+
+
+def test_a_role_is_waited_for_as_storage_is(s3: S3Server) -> None:
+    with door_to(s3.endpoint_url) as door:
+        clock = FakeClock()
+        settings = s3.settings(endpoint_url=door.endpoint_url, role_arn=ROLE)
+        bucket = s3.create_bucket(f"bucket-{random_id()}")
+        acting = S3Storage(bucket, "lake", settings, clock=clock, ids=random_id)
+        clock.on_sleep = lambda _: door.open() if clock.seconds >= 10 else None
+        acting.put("a", b"1")
+        assert 10 <= clock.seconds < 16
+        clock.on_sleep = lambda _: None
+        door.shut()
+        with pytest.raises(errors.StorageUnavailable, match="answered before"):
+            S3Storage(bucket, "lake", settings, clock=clock, ids=random_id).get("a")
