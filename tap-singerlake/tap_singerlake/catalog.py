@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -13,6 +13,7 @@ from singerlake.errors import SettingError
 from singerlake.format import catalogue
 from singerlake.format.hashing import canonical_schema
 from singerlake.format.model import SchemaVersion
+from tap_singerlake.columns import defines_nothing_new, says_nothing_new, united
 from tap_singerlake.schemas import for_sdk
 
 
@@ -28,10 +29,20 @@ class StoredSchema:
         return for_sdk(self.json)
 
 
-def discovered(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The lake's catalog entry as discovery prints it: the stored schema untouched, everything selected."""
+def discovered(entry: Mapping[str, Any], versions: Sequence[SchemaVersion]) -> dict[str, Any]:
+    """The lake's catalog entry as discovery prints it: everything selected, the schema as it was captured, and with it
+    the columns that only older ones of ``versions`` have, the newest of which comes first. What is a key property in
+    any of them is automatic."""
     keys = [key for key in entry.get("key_properties") or () if isinstance(key, str)]
-    made = catalogue.stream_entry(entry["tap_stream_id"], entry.get("schema"), keys)
+    schema = entry.get("schema")
+    if versions:
+        keys = list(versions[0].key_properties)
+        schema = united([version.schema for version in versions])
+    made = catalogue.stream_entry(entry["tap_stream_id"], schema, keys)
+    older = {("properties", key) for version in versions for key in version.key_properties}
+    for part in made["metadata"]:
+        if tuple(part["breadcrumb"]) in older:
+            part["metadata"]["inclusion"] = "automatic"
     made["metadata"][0]["metadata"].update({"selected": True, "selected-by-default": True})
     return made
 
@@ -102,8 +113,8 @@ def plain(value: Any) -> Any:
 class Overrides:
     """What a catalog says otherwise than the lake ever did; laid over each SCHEMA message.
 
-    A catalog may be older than the lake, so what equals any of the lake's versions is no one's wish, and what the
-    catalog does not know stays as the file has it.
+    A catalog may be older than the lake, so what equals any of the lake's versions, or is united of them, is no one's
+    wish, and what the catalog does not know stays as the file has it.
     """
 
     key_properties: list[str] | None
@@ -121,12 +132,16 @@ class Overrides:
         return cls(
             key_properties=None if entry is None else _asked_keys(entry, [list(v.key_properties) for v in versions]),
             properties={
-                name: asked for name, asked in _properties(schema).items() if not _any_has(properties, name, asked)
+                name: asked
+                for name, asked in _properties(schema).items()
+                if not says_nothing_new(asked, [one[name] for one in properties if name in one])
             },
             keywords={
                 name: asked
                 for name, asked in schema.items()
-                if name != "properties" and not _any_has(stored, name, asked)
+                if name != "properties"
+                and not _any_has(stored, name, asked)
+                and not defines_nothing_new(asked, stored, name)
             },
         )
 

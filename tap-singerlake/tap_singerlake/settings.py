@@ -95,6 +95,25 @@ class Choice:
                 hint=f"it has: {', '.join(names)}",
             )
 
+    def require(self, found: Mapping[str, UnknownName | None]) -> None:
+        """``found``: of each stream that the setting concerns, why it has no such version, None where it has. Raises
+        ``UnknownName`` that names all those which have none."""
+        lacking = {stream: error for stream, error in found.items() if error is not None}
+        if not lacking:
+            return
+        if len(found) == 1:
+            raise next(iter(lacking.values()))
+        known = "; ".join(f"{stream!r}: {error.hint}" for stream, error in lacking.items())
+        rest = {stream: self.of(stream) for stream in found if stream not in lacking}
+        way = f"of the others only, set it to {json.dumps(rest, ensure_ascii=False)}"
+        if not rest:
+            way = f"a version of each stream, write it as in {json.dumps({next(iter(lacking)): 'v1'})}"
+        raise UnknownName(
+            f"{self.name} asks for versions that {len(lacking)} of {len(found)} streams do not have: "
+            + ", ".join(error.message for error in lacking.values()),
+            hint=f"{known}; to ask {way}",
+        )
+
 
 def from_version(config: Mapping[str, Any]) -> Choice:
     """The setting ``from_version``: text for all streams, or for each. Raises ``SettingError``."""

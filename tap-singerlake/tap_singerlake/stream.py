@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,13 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, Stream
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
-from singerlake.errors import SettingError, UnknownName
-from singerlake.format.selection import Bookmark
+from singerlake.errors import LookAtTheLake, SettingError, UnknownName
+from singerlake.format.model import Manifest, SchemaVersion
+from singerlake.format.selection import Bookmark, resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
-from tap_singerlake.catalog import Overrides, StoredSchema
+from tap_singerlake.catalog import Overrides, StoredSchema, discovered
+from tap_singerlake.columns import replayed, shown, unknown
 from tap_singerlake.reader import Messages, Reader
 from tap_singerlake.replay import Replay
 from tap_singerlake.roads import MappedRoad, RawRoad, Road, register
@@ -79,11 +80,12 @@ class ReplayedStream(Stream):
         Raises ``SettingError``, ``UnknownName``, ``LostBookmark``, ``BrokenFile``, ``MissingFile`` and what storage
         raises; the last STATE then stands where everything before it was written.
         """
-        if all(isinstance(one, RemoveRecordTransform) for one in self.stream_maps):
+        if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, its bookmark stays", self.name)
             return
         reader = self._reader()
         manifest = self._lake_stream.snapshot()
+        self._tell_of_columns(manifest)
         replay = Replay(
             self._road(Overrides.between(self._entry, manifest.schemas.values())),
             write=self._tap.message_writer.write,
@@ -93,12 +95,9 @@ class ReplayedStream(Stream):
         )
         total = 0
         with self.get_record_counter() as counter, self.get_sync_timer():
-            try:
-                for records in replay.run(reader.events(manifest)):
-                    counter.increment(records)
-                    total += records
-            except UnknownName as error:
-                raise self._unknown_version(error) from error
+            for records in replay.run(reader.events(manifest)):
+                counter.increment(records)
+                total += records
         self.logger.info("replayed %d records of %r", total, self.name)
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -113,17 +112,59 @@ class ReplayedStream(Stream):
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
         """Nothing to promote: a bookmark is final whenever it is written, and the SDK's markers have no part in it."""
 
-    def _unknown_version(self, error: UnknownName) -> UnknownName:
-        """The same error; where one version was asked of several streams, with the way to ask it of some of them."""
-        asked = [one for one in (self._tap.from_version, self._tap.versions) if one.value is not None]
-        if len(self._tap.streams) < 2 or any(isinstance(one.value, dict) for one in asked):
+    def offered(self) -> dict[str, Any]:
+        """The stream as discovery prints it. Raises what storage raises."""
+        try:
+            manifest = self._lake_stream.snapshot()
+        except LookAtTheLake as error:
+            self.logger.warning("stream %r: columns of older versions are not offered: %s", self.name, error)
+            return discovered(self.stored_entry, [])
+        return discovered(self.stored_entry, self._versions(manifest))
+
+    def asks(self, choice: settings.Choice) -> bool:
+        """Whether ``choice`` says anything of what this run replays: ``from_version`` does not where a bookmark is."""
+        if not self.selected or self._is_removed or choice.of(self.name) is None:
+            return False
+        return choice.name != "from_version" or self._bookmark() is None
+
+    def lacks(self, choice: settings.Choice) -> UnknownName | None:
+        """Why ``choice`` cannot be met; None where it can. Raises what reading the manifest raises."""
+        asked, manifest = choice.of(self.name), self._lake_stream.snapshot()
+        try:
+            for text in (asked,) if isinstance(asked, str) else asked:
+                resolve_version(manifest, text)
+        except UnknownName as error:
             return error
-        example = json.dumps({self.name: "v1"})
-        return UnknownName(
-            error.message,
-            hint=f"{error.hint}; to ask it of other streams only, name them as in {example}",
-            **error.context,
-        )
+        return None
+
+    def _versions(self, manifest: Manifest) -> list[SchemaVersion]:
+        return replayed(manifest, self._tap.from_version.of(self.name), self._tap.versions.of(self.name))
+
+    @property
+    def _is_removed(self) -> bool:
+        return all(isinstance(one, RemoveRecordTransform) for one in self.stream_maps)
+
+    def _tell_of_columns(self, manifest: Manifest) -> None:
+        """Say what the catalog's choice of columns does not reach; without a choice there is nothing to be missed."""
+        if self._entry is None or all(self.mask.values()):
+            return
+        versions = self._versions(manifest)
+        catalog = self._entry.schema.json if isinstance(self._entry.schema, StoredSchema) else None
+        new = unknown([version.schema for version in versions], catalog, self.metadata)
+        if columns := [shown(one) for one in new if self.mask[one]]:
+            self.logger.warning(
+                "stream %r: the catalog does not know these columns, so they are replayed: %s; refresh the catalog "
+                "(with Meltano: run --refresh-catalog) to deselect them",
+                self.name,
+                _some(columns),
+            )
+        deselected = (column for column, one in self.metadata.items() if column and one.selected is False)
+        if kept := [shown(column) for column in deselected if self.mask[column]]:
+            self.logger.warning(
+                "stream %r: key properties are always replayed, these, too, though the catalog deselects them: %s",
+                self.name,
+                _some(kept),
+            )
 
     @property
     def _singer_catalog_entry(self) -> CatalogEntry:
@@ -185,3 +226,12 @@ class ReplayedStream(Stream):
     def _checkpoint(self, bookmark: Bookmark) -> None:
         self.tap_state.setdefault("bookmarks", {})[self.name] = msgspec.to_builtins(bookmark)
         self._tap.state_writer.write_state(self.tap_state)
+
+
+_NAMED = 20
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names for a log: not too many."""
+    more = len(names) - _NAMED
+    return ", ".join(map(repr, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")

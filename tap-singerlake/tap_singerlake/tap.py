@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -17,10 +18,11 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
+from singerlake.maintenance.parallel import THREADS, in_parallel
 from singerlake.recursion import make_room
 from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, unknown_settings, without_secrets
 from tap_singerlake import settings
-from tap_singerlake.catalog import discovered, for_singer_sdk
+from tap_singerlake.catalog import for_singer_sdk
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 
@@ -109,9 +111,22 @@ class TapSingerlake(Tap):
 
     @property
     def catalog_dict(self) -> dict[str, Any]:
-        """What discovery prints: schemas as they were captured."""
-        streams = (stream for stream in self.streams.values() if isinstance(stream, ReplayedStream))
-        return {"streams": [discovered(stream.stored_entry) for stream in streams]}
+        """What discovery prints: schemas as they were captured, with the columns of all versions to be replayed."""
+        return {"streams": list(in_parallel(ReplayedStream.offered, self._replayed(), threads=THREADS))}
+
+    # Final in the SDK, which would begin with the STATE it was given and find each stream's versions in its turn.
+    def sync_all(self) -> None:  # type: ignore[misc]
+        """Replay all selected streams. Raises ``UnknownName`` before anything is written where one lacks a version that
+        is asked of it, and what ``ReplayedStream.sync`` raises."""
+        for choice in (self.from_version, self.versions):
+            if choice.value is not None:
+                asked = [stream for stream in self._replayed() if stream.asks(choice)]
+                lacking = in_parallel(partial(ReplayedStream.lacks, choice=choice), asked, threads=THREADS)
+                choice.require(dict(zip((stream.name for stream in asked), lacking, strict=True)))
+        super().sync_all()
+
+    def _replayed(self) -> list[ReplayedStream]:
+        return [stream for stream in self.streams.values() if isinstance(stream, ReplayedStream)]
 
     def run_discovery(self) -> str:
         """Write the catalog to standard output and return its text."""

@@ -115,10 +115,11 @@ def test_a_secret_of_the_wrong_kind_is_named_and_not_shown(root, tmp_path, value
 def test_a_version_that_one_of_several_streams_has_not_says_how_to_ask_it_of_the_others(flights, lake, root, tmp_path):
     build_stream(lake, "tap-a", "airports", V1, [{"id": 1}])
     line = complaint(run_process(tmp_path, config(root, from_version="v2")))
-    assert "stream 'airports' has no version 'v2'; it has: v1 (" in line
-    assert """to ask it of other streams only, name them as in {"airports": "v1"}""" in line
+    assert "from_version asks for versions that 1 of 2 streams do not have: stream 'airports' has no version" in line
+    assert "'airports': it has: v1 (" in line
+    assert """to ask of the others only, set it to {"flights": "v2"}""" in line
     one = complaint(run_process(tmp_path, config(root, from_version="v2", streams=["airports"])))
-    assert "other streams" not in one
+    assert "others" not in one
     assert run_process(tmp_path, config(root, from_version={"flights": "v2"})).stdout.count(b'"RECORD"') == 51
 
 
