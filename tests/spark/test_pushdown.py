@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +16,11 @@ from pyspark.sql import datasource as filters
 from pyspark.sql.types import LongType, StringType, StructType, TimestampNTZType, TimestampType
 
 from singerlake.arrow.pruning import Comparison, Condition
+from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.spark.pushdown import condition_of, is_pushing
+from singerlake.spark.pushdown import condition_of
+from singerlake.spark.source import SingerlakeDataSource
 from tests.lakes import build_stream, record_line
 
 pytestmark = pytest.mark.skipif(
@@ -29,7 +31,6 @@ SCHEMA = {"properties": {"n": {"type": "integer"}}}
 LATER = {"properties": {"n": {"type": "integer"}, "more": {"type": "string"}}}
 EVENING = "timestamp'2026-01-05 20:00:00'"
 """In the session's zone, five hours behind UTC."""
-WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 Load = Callable[..., DataFrame]
 
 
@@ -117,8 +118,22 @@ def test_pushed_or_not_the_same_rows_come(
     spark: SparkSession, load: Load, where: str, expected: list[int], enabled: None
 ) -> None:
     assert numbers(load(pushdown=True).where(where)) == expected
-    spark.conf.set(SETTING, "false")
-    assert numbers(load(pushdown=True).where(where)) == expected
+    assert numbers(load().where(where)) == expected
+
+
+def test_without_spark_s_own_setting_it_is_refused_by_the_setting_s_name(load: Load) -> None:
+    frame = load(pushdown=True)
+    for query in (frame, frame.where("_singerlake_offset = 5")):
+        with pytest.raises(PySparkException, match=rf"(?s)DATA_SOURCE_PUSHDOWN_DISABLED.*{re.escape(SETTING)}"):
+            query.count()
+
+
+def test_a_pyspark_that_pushes_nothing_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(filters.DataSourceReader, "pushFilters")
+    given = {"path": lake.storage.url, "tap": "t", "stream": "s", "metadata": "true", "pushdown": "true"}
+    source = SingerlakeDataSource(given)
+    with pytest.raises(SettingError, match=r"option 'pushdown' needs pyspark 4\.1 or newer"):
+        source.reader(source.schema())
 
 
 def test_files_that_cannot_match_are_not_opened(load: Load, lake: Lake, enabled: None) -> None:
@@ -214,25 +229,3 @@ def test_a_filter_means_the_same_here(given: Callable[[], Any], expected: tuple[
 )
 def test_a_column_that_is_read_as_another_type_is_not_filtered_here(schema: StructType) -> None:
     assert condition_of(filters.EqualTo(("_time_extracted",), NOW), schema) is None
-
-
-@pytest.mark.parametrize(
-    ("main", "argv", "expected"),
-    [
-        (WORKER, ["-m"], True),
-        ("pyspark.daemon", ["daemon.py", WORKER], True),
-        ("pyspark.daemon", ["daemon.py", "pyspark.sql.worker.plan_data_source_read"], False),
-        ("pyspark.daemon", ["daemon.py"], False),
-        ("pytest.__main__", ["pytest", WORKER], False),
-        (None, ["script.py", WORKER], False),
-    ],
-)
-def test_spark_pushes_in_one_process_only(
-    main: str | None, argv: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = ModuleType("__main__")
-    if main is not None:
-        vars(module)["__spec__"] = SimpleNamespace(name=main)
-    monkeypatch.setitem(sys.modules, "__main__", module)
-    monkeypatch.setattr(sys, "argv", argv)
-    assert is_pushing() is expected

@@ -258,6 +258,10 @@ def failure(action: Callable[[], object]) -> str:
     ("more", "expected"),
     [
         ({"to_offset": 5}, "option 'to_offset' is not for streams"),
+        ({"to_offset": 5, "schema": "id BIGINT"}, "option 'to_offset' is not for streams"),
+        ({"pushdown": True, "metadata": True}, "option 'pushdown' is not for streams"),
+        ({"from_offset": "x", "schema": "id BIGINT"}, "option 'from_offset' is no offset"),
+        ({"lineage": "x", "from_offset": 5}, "option 'lineage' is 'x', and the stream's is"),
         ({"maxRecordsPerTrigger": 0}, "option 'maxRecordsPerTrigger' is no positive number"),
         ({"maxrecordspertriger": 5}, "option 'maxrecordspertriger' is not known; use one of: path"),
         ({"from_offset": 26}, "option 'from_offset' is 26, the stream ends at 25"),
@@ -268,7 +272,9 @@ def failure(action: Callable[[], object]) -> str:
     ],
 )
 def test_a_wrong_option_is_told(load: Load, sink: Sink, more: dict[str, Any], expected: str) -> None:
-    assert expected in failure(lambda: sink.run(load(**more)))
+    told = failure(lambda: sink.run(load(**more)))
+    assert expected in told
+    assert "UnboundLocalError" not in told
 
 
 def test_a_limit_on_a_batch_read_is_told(spark: SparkSession, lake: Lake) -> None:

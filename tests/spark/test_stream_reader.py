@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -190,10 +191,13 @@ def test_a_limit_on_a_batch_read_is_refused(lake: Lake) -> None:
 
 
 def test_a_stream_has_no_end_to_give(lake: Lake) -> None:
-    with pytest.raises(SettingError, match="'to_offset' is not for streams"):
-        reader(lake, to_offset=5)
-    with pytest.raises(SettingError, match="'pushdown' is not for streams"):
-        reader(lake, pushdown="true", metadata="true")
+    for wrong in ({"to_offset": 5}, {"pushdown": "true", "metadata": "true"}):
+        source = SingerlakeDataSource(options(lake, **wrong))
+        refused = pickle.loads(pickle.dumps(source.streamReader(source.schema())))
+        for ask in (refused.initialOffset, refused.latestOffset, refused.getDefaultReadLimit):
+            with pytest.raises(SettingError, match=f"option '{next(iter(wrong))}' is not for streams"):
+                ask()
+        refused.stop()
 
 
 @pytest.mark.parametrize("limit", ["maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"])
@@ -207,7 +211,7 @@ source = SingerlakeDataSource({options(lake)!r})
 reader = source.streamReader(source.schema())
 print(reader.latestOffset()["offset"])
 try:
-    SingerlakeDataSource({options(lake, **{limit: 5})!r}).streamReader(source.schema())
+    SingerlakeDataSource({options(lake, **{limit: 5})!r}).streamReader(source.schema()).initialOffset()
 except SettingError as error:
     print(error)
 """

@@ -12,7 +12,7 @@ from singerlake.arrow.snapshot import Pin, check_lineage, declared, looked_for, 
 from singerlake.arrow.splits import Run, pack, partition_bytes, runs
 from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
-from singerlake.spark.pushdown import PushingReader, is_pushing
+from singerlake.spark.pushdown import PushingReader, check_supported
 from singerlake.spark.reader import SingerlakeReader
 from singerlake.spark.spark_types import requested
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool) -> SingerlakeReader:
-    """A reader of ``pinned`` as ``schema``, which takes filters where that is wanted and Spark is about to push some.
-    ``chosen``: the columns are a user's choice, and not all that there are.
+    """A reader of ``pinned`` as ``schema``, which takes filters where that is wanted: Spark refuses it where its own
+    setting for that is off. ``chosen``: the columns are a user's choice, and not all that there are.
 
-    Raises ``Rebuilt``, ``UnknownName`` for a column nobody declared, ``SettingError`` for a type no value has.
+    Raises ``Rebuilt``, ``UnknownName`` for a column nobody declared, ``SettingError`` for a type no value has,
+    and where this pyspark pushes no filters.
     """
     request = options.request
     stream = open_stream(options)
@@ -46,6 +47,7 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
             return pack(runs(files, pinned.first, pinned.stop, size), size)
         return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)
 
-    if options.pushdown and is_pushing():
+    if options.pushdown:
+        check_supported()
         return PushingReader(options, stream.prefix, schema, columns, known, cut)
     return SingerlakeReader(options, stream.prefix, schema, columns, known, cut(()))

@@ -7,7 +7,6 @@ join with itself. Neither a reader nor a task can tell.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from singerlake.arrow.known import KnownObject
 from singerlake.arrow.own import METADATA, OFFSET, TIME
 from singerlake.arrow.pruning import Comparison, Condition, is_exact
 from singerlake.arrow.splits import Run
+from singerlake.errors import SettingError
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.reader import RunsPartition, SingerlakeReader
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _TESTS = {
     "EqualTo": Comparison.EQUAL,
     "EqualNullSafe": Comparison.EQUAL,
@@ -41,22 +40,17 @@ _TESTS = {
 }
 
 
-def is_pushing() -> bool:
-    """Whether this is the process in which Spark is about to push filters.
-
-    Spark refuses a reader that defines ``pushFilters`` in any other while the setting is off, and tells a data source
-    nothing of the setting. What is known is the worker module that Spark started this process for: run as the main
-    module, or named to the daemon that forked it. Where Spark names it otherwise nothing is pushed, and no harm done.
-    """
+def check_supported() -> None:
+    """Raise ``SettingError`` where this pyspark pushes no filters to Python."""
     if not hasattr(DataSourceReader, "pushFilters"):
-        return False
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    run = spec.name if spec is not None else None
-    return run == _WORKER or (run == "pyspark.daemon" and sys.argv[1:2] == [_WORKER])
+        raise SettingError("option 'pushdown' needs pyspark 4.1 or newer", hint="leave it out, or upgrade pyspark")
 
 
 class PushingReader(SingerlakeReader):
-    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them."""
+    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them.
+
+    Spark refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting.
+    """
 
     def __init__(
         self,

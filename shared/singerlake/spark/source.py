@@ -78,11 +78,15 @@ class SingerlakeDataSource(DataSource):
         return plan(self._options, self._pin or self._pinned()[1], schema, chosen=not self._whole)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Raises ``SettingError`` for
-        options that a stream cannot have."""
+        """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Of options that a stream
+        cannot have the reader says so itself."""
         from singerlake.spark.stream import SingerlakeStreamReader
+        from singerlake.spark.stream_refused import RefusedStream
 
-        return SingerlakeStreamReader(self._options, schema, whole=self._whole)
+        try:
+            return SingerlakeStreamReader(self._options, schema, whole=self._whole)
+        except SingerlakeError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
