@@ -6,6 +6,8 @@ Every part is a process of its own with an environment of its own: what a worker
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.spark.processes import ROOT, SPARK_HOME, environment, said, tied
+from tests.spark.processes import ROOT, environment, said, tied
 
+PAGE = ROOT / "shared/docs/spark-cluster.md"
 # It would listen on a port of its own that is always the same.
 NO_REST = "-Dspark.master.rest.enabled=false"
 
@@ -88,22 +91,33 @@ class Failed(Exception):
     """A read raised an error of Spark; this has its text."""
 
 
+def printed_commands() -> list[list[str]]:
+    """How the page on clusters starts a master and a worker. Of an option that is given again the last one counts."""
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    commands = [shlex.split(line) for line in block.splitlines()]
+    assert [command[0] for command in commands] == ["spark-class"] * 2
+    # The one that pip put beside this Python.
+    return [[str(Path(sys.executable).parent / "spark-class"), *command[1:]] for command in commands]
+
+
 @contextmanager
 def cluster(folder: Path, java_home: Path) -> Iterator[Cluster]:
     """Start a master and two workers, and wait until they know each other."""
     machine = {**environment(folder, java_home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": NO_REST}
     with ExitStack() as stack:
 
-        def start(name: str, role: str, *arguments: str) -> Callable[[str], str]:
-            command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *arguments]
+        def start(name: str, command: list[str]) -> Callable[[str], str]:
             log = folder / f"{name}.log"
-            return partial(said, stack.enter_context(tied(command, machine, log)), log)
+            found = {name: value for name, value in machine.items() if name != "SPARK_HOME"}
+            return partial(said, stack.enter_context(tied(command, found, log)), log)
 
-        here = ("--host", "127.0.0.1", "--webui-port", "0")
-        master = start("master", "master.Master", *here, "--port", "0")(r"Starting Spark master at (spark://\S+)")
-        size = ("--cores", "1", "--memory", "1g")
+        master_s, worker_s = printed_commands()
+        here = ["--host", "127.0.0.1", "--webui-port", "0"]
+        master = start("master", [*master_s, *here, "--port", "0"])(r"Starting Spark master at (spark://\S+)")
+        small = ["--cores", "1", "--memory", "1g"]
+        assert worker_s.pop().startswith("spark://")
         workers = [
-            start(name, "worker.Worker", *here, *size, "--work-dir", str(folder / name), master)
+            start(name, [*worker_s, *here, *small, "--work-dir", str(folder / name), master])
             for name in ("worker-0", "worker-1")
         ]
         for ready in workers:

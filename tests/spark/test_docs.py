@@ -63,7 +63,13 @@ def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) ->
 @needs_limits
 def test_the_page_on_streams(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     run(spark, "spark-streaming.md", tmp_path)
-    assert spark.read.parquet(str(tmp_path / "orders")).count() == 7
+    wider = {"properties": {**V2["properties"], "user_id": {"type": "string"}, "more": {"type": "string"}}}
+    build_stream(lake, "tap-shop", "orders", wider, [{"id": 7, "user_id": "A", "more": "b", "other": 1}, {"id": 8}])
+    run(spark, "spark-streaming.md", tmp_path)
+    found = spark.read.parquet(str(tmp_path / "orders"))
+    assert found.columns == ["id", "user_id", "total", "_rescued_data"]
+    assert [row.id for row in found.orderBy("id").collect()] == list(range(9))
+    assert found.where("_rescued_data IS NOT NULL").collect() == [(7, None, None, '{"user_id":"A","other":1}')]
 
 
 def test_the_page_on_writing(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
