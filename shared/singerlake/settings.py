@@ -165,6 +165,27 @@ def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[
     return told
 
 
+def unread_variables(
+    plugin: str, config: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]
+) -> list[str]:
+    """The settings of a plugin that its environment names and its configuration leaves at the default: in Meltano a
+    variable counts only for a setting that ``meltano.yml`` names, elsewhere only with ``--config=ENV``."""
+    prefix = plugin.upper().replace("-", "_") + "_"
+    found = []
+    for name, described in known.items():
+        text, default = environment.get(prefix + name.upper()), described.get("default")
+        if text and config.get(name) in (None, default) and text.lower() != str(default).lower():
+            found.append(name)
+    return found
+
+
+def unread(plugin: str, names: Collection[str]) -> str:
+    """What to say of those; never their values, which may be secret."""
+    prefix = plugin.upper().replace("-", "_") + "_"
+    variables = ", ".join(f"${prefix}{name.upper()}" for name in names)
+    return f"{variables} is set and not read; name the setting in meltano.yml, or run the plugin with --config=ENV"
+
+
 _FIELDS = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,7 +21,15 @@ from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
 from singerlake.maintenance.parallel import THREADS, in_parallel
 from singerlake.recursion import make_room
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, s3_settings, unknown_settings, without_secrets
+from singerlake.settings import (
+    LAKE_ROOT,
+    S3_SETTINGS,
+    s3_settings,
+    unknown_settings,
+    unread,
+    unread_variables,
+    without_secrets,
+)
 from tap_singerlake import settings
 from tap_singerlake.catalog import for_singer_sdk
 from tap_singerlake.output import LineWriter, StateLines
@@ -160,6 +169,8 @@ class TapSingerlake(Tap):
         finally:
             for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
                 self.logger.warning("%s", text)
+            if names := unread_variables(self.name, self._config, self.config_jsonschema["properties"], os.environ):
+                self.logger.warning("%s", unread(self.name, names))
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
         self.message_writer.stop(signum, frame)

@@ -10,8 +10,9 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock import LockSettings
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting
+from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
 
+PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
 """The environment variable in which Meltano gives a loader the name of its tap."""
 _LOCK = LockSettings()
@@ -133,7 +134,11 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
         chosen = config.get(name)
         return PROPERTIES[name].get("default") if chosen is None else chosen
 
-    tap_id = config.get("tap_id") or environment.get(EXTRACTOR_NAME)
+    tap_id = config.get("tap_id")
+    if not tap_id and unread_variables(PLUGIN, config, {"tap_id": {}}, environment):
+        # Under the extractor's name the data would be appended to another tap's, and nothing takes it out again.
+        raise SettingError(f"tap_id is not set: {unread(PLUGIN, ('tap_id',))}", hint="or unset the variable")
+    tap_id = tap_id or environment.get(EXTRACTOR_NAME)
     if not tap_id:
         raise SettingError("tap_id is not set", hint=f"set tap_id, or run under Meltano, which gives ${EXTRACTOR_NAME}")
     return Settings(

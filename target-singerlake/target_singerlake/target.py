@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from types import FrameType
 from typing import IO, Any, ClassVar
@@ -17,7 +18,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.recursion import make_room
-from singerlake.settings import s3_settings, store_settings, unknown_settings, without_secrets
+from singerlake.settings import s3_settings, store_settings, unknown_settings, unread, unread_variables, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.reader import MessageReader
 from target_singerlake.rewriting import Rewriter
@@ -109,6 +110,8 @@ class TargetSingerlake(Target):
         finally:
             for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
                 self.logger.warning("%s", text)
+            if names := unread_variables(self.name, self._config, self.config_jsonschema["properties"], os.environ):
+                self.logger.warning("%s", unread(self.name, names))
 
     @classmethod
     def invoke(cls, **arguments: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -224,3 +225,12 @@ def test_no_encoding_of_the_terminal_is_too_small_for_a_name(lake: Lake, encodin
     lake.storage.put(layout.stream_prefix("t", "日") + "x/singerlake.lock", b"{}")
     listed = process("ls", lake.storage.url, PYTHONIOENCODING=encoding)
     assert (listed.returncode, name in listed.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words", [["vacuum"], ["rebuild"], ["gc"], ["store", "ls"], ["store", "migrate"], ["store", "trim"]]
+)
+def test_commands_that_reach_databases_name_their_options(words: list[str]) -> None:
+    told = CliRunner().invoke(main, [*words, "--help"]).output
+    for option in ("--dynamodb-table", "--dynamodb-endpoint-url", "--postgres-schema", "--merge-stale-seconds"):
+        assert option in told

@@ -128,6 +128,28 @@ def test_the_tap_id_is_the_extractor_that_meltano_names(tmp_path: Path, monkeypa
     assert (tmp_path / "raw" / "tap-meltano" / "users").is_dir()
 
 
+def test_a_tap_id_in_the_environment_that_nothing_reads_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Meltano starts the target where meltano.yml does not name the setting."""
+    monkeypatch.setenv(EXTRACTOR_NAME, "tap-meltano")
+    monkeypatch.setenv("TARGET_SINGERLAKE_TAP_ID", "other")
+    with pytest.raises(SettingError, match=r"\$TARGET_SINGERLAKE_TAP_ID is set and not read; name the setting in"):
+        ingest(tmp_path, [schema(), *records(1)], tap_id=None)
+    assert not (tmp_path / "raw").exists()
+    ingest(tmp_path, [schema(), *records(1)])
+    assert kept_ids(tmp_path) == [1]
+    monkeypatch.setenv("TARGET_SINGERLAKE_TAP_ID", "")
+    monkeypatch.setenv("TARGET_SINGERLAKE_POSTGRES_URL", "hunter2")
+    monkeypatch.setenv("TARGET_SINGERLAKE_MAX_FILE_BYTES", "1000")
+    monkeypatch.setenv("TARGET_SINGERLAKE_VALIDATE_RECORDS", "false")
+    caplog.clear()
+    ingest(tmp_path, [schema(), *records(2)], tap_id=None)
+    (told,) = [text for text in caplog.messages if "not read" in text]
+    assert told.startswith("$TARGET_SINGERLAKE_MAX_FILE_BYTES, $TARGET_SINGERLAKE_POSTGRES_URL is set and not read")
+    assert "hunter2" not in caplog.text
+
+
 @pytest.mark.parametrize("road", ROADS, ids=["raw", "rewriting"])
 def test_validate_records_stops_at_a_record_its_schema_forbids_and_shows_no_value(
     tmp_path: Path, road: dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ Streams = dict[tuple[str, str], Done]
 
 
 @click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
-@with_lake
+@partial(with_lake, stores=True)
 @tap_option
 @stream_option
 @click.option("--dry-run", is_flag=True, help="Show the difference and change nothing.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
@@ -21,7 +22,7 @@ Streams = dict[tuple[str, str], Vacuumed]
 
 
 @click.command(short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.")
-@with_lake
+@partial(with_lake, stores=True)
 @tap_option
 @stream_option
 @click.option(
