@@ -64,3 +64,16 @@ def test_5_a_writer_that_slept_after_its_commit_finds_it_in_its_place(crew: Crew
     crew.publish("awake", files=3)
     asleep.go_on().wait()
     assert crew.count() == 4
+
+
+@of_kinds(lambda kind: kind.locks)
+def test_5_so_does_one_whose_questions_to_the_storage_were_refused_by_their_own_success(bucket: Network) -> None:
+    bucket.crew.publish("before", files=1)
+    misled = bucket.proxy.twice(r"^PUT .*/_singerlake_probe/", times=8)
+    place = replace(bucket.reached, honoured=None)
+    commit = Point(r"^storage\.put .*/manifest\.json$", "stop")
+    asleep = bucket.crew.start("asleep", commit, files=1, schema=1, place=place).stopped()
+    assert misled.hits == 8
+    bucket.crew.publish("awake", files=2, schema=2)
+    asleep.go_on().wait()
+    assert bucket.crew.count() == 4

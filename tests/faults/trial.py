@@ -8,12 +8,13 @@ there as well: a documented resend.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake import errors
@@ -31,8 +32,8 @@ FILES = int(os.environ.get("SINGERLAKE_TEST_TRIAL_FILES", "0"))
 at once."""
 _SECONDS = 240.0
 """In which a writer has to end."""
-_FAILURES = 60
-"""Of writers, in one trial, before it counts as one that does not end."""
+_MOST = 100
+"""Writers in one trial, before it counts as one that does not end."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,21 @@ def _often(make: Callable[..., Fault], matches: str, probability: float, **optio
 
 @contextmanager
 def sent_twice(road: Road) -> Iterator[Place]:
-    """Writes reach their server twice; the client gets the second answer."""
-    faults = [_often(road.storage.twice, "^PUT ", 0.3)]
+    """Writes reach their server twice; the client gets the second answer. Those are the methods that a balancer takes
+    to have no effect the second time."""
+    faults = [_often(road.storage.twice, "^(PUT|DELETE) ", 0.3)]
     if road.database and road.on == "dynamodb":
         faults.append(_often(road.database.twice, "TransactWriteItems", 0.3))
     yield road.reached
     assert all(fault.hits for fault in faults)
+
+
+@contextmanager
+def probes_sent_twice(road: Road) -> Iterator[Place]:
+    """Some writers' first questions what the storage honours are refused by their own success, those of others not."""
+    fault = road.storage.twice("^PUT .*/_singerlake_probe/", times=5 * WRITERS)
+    yield road.reached
+    assert fault.hits
 
 
 @contextmanager
@@ -136,6 +146,18 @@ def gone(seconds: float, times: int) -> Trouble:
     return trouble
 
 
+def impatient(trouble: Trouble) -> Trouble:
+    """Writers that do not wait for servers that are gone, and fail."""
+
+    @contextmanager
+    def without_patience(road: Road) -> Iterator[Place]:
+        with trouble(road) as place:
+            assert place.s3 is not None
+            yield replace(place, s3=replace(place.s3, patience_seconds=0))
+
+    return without_patience
+
+
 def acting_as(*quirks: str) -> Trouble:
     """A server of S3 with these quirks."""
 
@@ -172,9 +194,11 @@ def together(*troubles: Trouble) -> Trouble:
 
 ALONE: dict[str, Trouble] = {
     "sent-twice": sent_twice,
+    "probes-sent-twice": probes_sent_twice,
     "503-after-the-effect": busy_after_the_effect,
     "gone-for-20-s": gone(20, times=1),
     "gone-for-1-s-again-and-again": gone(1, times=20),
+    "gone-while-nobody-waits": impatient(gone(1, times=3)),
     **{quirk: acting_as(quirk) for quirk in ("delete-conditions-ignored", "only-bare-etags", "losers-get-500")},
     "ceph-16": acting_as(*CEPH_16),
     "nginx": behind_nginx,
@@ -190,21 +214,22 @@ def run(road: Road, trouble: Trouble, *, files: int) -> Outcome:
     crew = road.crew
     finished: list[Worker] = []
     with trouble(road) as reached:
-        running = [
-            crew.start(f"writer{number}", place=reached, files=files, schema=number % VERSIONS)
-            for number in range(WRITERS)
-        ]
+
+        def start(number: int, files: int) -> tuple[int, Worker]:
+            name = f"writer{number}-{len(finished)}"
+            return number, crew.start(name, place=reached, files=files, schema=number % VERSIONS)
+
+        running = [start(number, files) for number in range(WRITERS)]
         while running:
-            worker = running.pop(0)
+            number, worker = running.pop(0)
+            code = worker.ended(_SECONDS)
             finished.append(worker)
-            if worker.ended(_SECONDS) != 0:
+            left = len(worker.files) - len(worker.acknowledged)
+            if code != 0:
                 assert _may_be_run_again(worker), worker.log
-                assert len(finished) < _FAILURES, worker.log
-                left = len(worker.files) - len(worker.acknowledged)
-                if left:
-                    schema = worker.job.name[6]
-                    name = f"writer{schema}-{len(finished)}"
-                    running.append(crew.start(name, place=reached, files=left, schema=int(schema) % VERSIONS))
+                assert len(finished) < _MOST, worker.log
+            if left:
+                running.append(start(number, left))
     for proxy in road.proxies:
         proxy.calm()
     return _counted(crew, finished)
@@ -225,7 +250,6 @@ def _counted(crew: Crew, finished: list[Worker]) -> Outcome:
 
 
 def _may_be_run_again(worker: Worker) -> bool:
-    """Whether it said that it, or somebody else, should try again."""
-    last = [line for line in worker.log.splitlines() if ": " in line and line[0].isupper()]
-    kinds = [getattr(errors, line.partition(":")[0], None) for line in last]
-    return any(isinstance(kind, type) and issubclass(kind, (TryAgainLater, FindOutWhatHappened)) for kind in kinds)
+    """Whether it ended with an error that says so."""
+    kinds = [getattr(errors, name, object) for name in re.findall(r"^(\w+): ", worker.log, re.MULTILINE)]
+    return any(issubclass(kind, (TryAgainLater, FindOutWhatHappened)) for kind in kinds)
