@@ -127,6 +127,14 @@ class Lake:
                 entries.append(found)
         return {"streams": entries}
 
+    def catalogued(self, tap: str) -> frozenset[str]:
+        """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:
+        each has a version."""
+        known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
+        if known is None:
+            return frozenset()
+        return frozenset(item["tap_stream_id"] for item in known["streams"]).intersection(self.streams(tap))
+
     def announce(self, *manifests: Manifest) -> None:
         """Bring ``catalogue.json`` and ``singerlake.json`` up to what streams' manifests say, those of one tap in one
         write. Both are caches of what the streams hold: a lost race leaves them behind, never wrong, and is not an

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from singerlake.errors import BrokenFile, MissingFile
+from singerlake.format.exact_json import encode
 from singerlake.format.messages import is_schema_line
-from singerlake.format.model import DataFile, Manifest
-from singerlake.format.selection import Bookmark, Slice, first_offset, resolve_version
+from singerlake.format.model import DataFile, Manifest, SchemaVersion
+from singerlake.format.selection import Bookmark, Slice, first_offset, newest_version, resolve_version, schema_of
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 
@@ -95,6 +96,11 @@ class Reader:
                     yield messages
             self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)
             yield FileEnd(self.position)
+        if not manifest.files:
+            # Whatever is written there is told of the table, as by the tap that was captured.
+            version = newest_version(manifest)
+            if version is not None and (wanted is None or version in wanted):
+                yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))
 
     def _start(self, manifest: Manifest) -> int:
         if self.position is None:
@@ -115,6 +121,19 @@ class Reader:
         if line is None or not is_schema_line(line):
             raise BrokenFile("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
         return line
+
+
+def _message(stream: str, schema: SchemaVersion) -> bytes:
+    """The SCHEMA message of a version that no file has."""
+    message = {
+        "type": "SCHEMA",
+        "stream": stream,
+        "schema": schema.schema,
+        "key_properties": schema.key_properties,
+    }
+    if schema.bookmark_properties:
+        message["bookmark_properties"] = schema.bookmark_properties
+    return encode(message) + b"\n"
 
 
 def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:

@@ -39,7 +39,7 @@ from target_singerlake.exact import encode
 from target_singerlake.files import Compressor
 from target_singerlake.output import StateOutput
 from target_singerlake.progress import Progress
-from target_singerlake.publishing import PENDING_FILES, SETTLE_EVERY, Publisher
+from target_singerlake.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
 from target_singerlake.reader import Input, Waker
 from target_singerlake.rewriting import Rewriter
 from target_singerlake.schema import Schema, schema_of
@@ -250,8 +250,14 @@ class Ingest:
     def _state(self, message: Message) -> None:
         value = _state_value(message.line, message.number)
         if value is not None:
+            self._keep_bare()
             self._states.arrived(value)
             self._emit()
+
+    def _keep_bare(self) -> None:
+        """Have streams known that got a SCHEMA and no message: a tap may not send it again after this STATE."""
+        for schema in self._streams.take_bare():
+            self._publisher.keep(schema, self._states.opened())
 
     def _batch(self, message: Message) -> None:
         batch = Batch(message.line, message.number)
@@ -277,10 +283,11 @@ class Ingest:
         return schema
 
     def _take_outcomes(self, patience: float = 0.0) -> None:
-        for committed in self._publisher.outcomes(patience):
-            for epoch in committed.growing.epochs:
+        for outcome in self._publisher.outcomes(patience):
+            for epoch in outcome.epochs:
                 self._states.committed(epoch)
-            self._progress.committed(committed)
+            if isinstance(outcome, Committed):
+                self._progress.committed(outcome)
         self._emit()
 
     def _emit(self) -> None:
@@ -292,7 +299,8 @@ class Ingest:
         """Commit everything that is open, and wait for it."""
         self._publisher.status = status
         self._streams.close_all()
-        while self._publisher.pending:
+        self._keep_bare()
+        while self._publisher.busy:
             self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())
         self._take_outcomes()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from singer_sdk.metrics import Metric, Tag, Timer
@@ -20,6 +21,7 @@ from singerlake.format.selection import newest_version
 from singerlake.lake import Lake
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files import GrowingFile
+from target_singerlake.schema import Schema
 from target_singerlake.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,20 @@ class Committed:
     growing: GrowingFile
     file: NewFile
     manifest: Manifest
+
+    @property
+    def epochs(self) -> Sequence[int]:
+        """When its messages came, in STATE messages."""
+        return self.growing.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
+
+    stream: str
+    epochs: Sequence[int]
+    manifest: Manifest | None
 
 
 @dataclass
@@ -76,9 +92,12 @@ class Publisher:
         self._started = timestamp(clock.now())
         self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
         self._channels: dict[str, _Channel] = {}
-        self._outcomes: SimpleQueue[Committed | BaseException] = SimpleQueue()
+        self._outcomes: SimpleQueue[Committed | Kept | BaseException] = SimpleQueue()
         self._announcing = threading.Lock()
         self._noting = threading.Lock()
+        self._looking = threading.Lock()
+        self._known: frozenset[str] | None = None
+        self._keeping = 0
         self._to_announce: dict[str, Manifest] = {}
         self._other: list[Future[None]] = []
         self.pending = 0
@@ -95,6 +114,11 @@ class Publisher:
         return self.pending - self._stored
 
     @property
+    def busy(self) -> bool:
+        """Whether there is anything of which ``outcomes`` has not told."""
+        return self.pending > 0 or self._keeping > 0
+
+    @property
     def unsettled(self) -> bool:
         """Whether files are stored whose place in the log is not settled yet."""
         return self._stored > 0
@@ -106,14 +130,19 @@ class Publisher:
         channel.ready.append(growing)
         self._submit(channel.name, self._publish)
 
-    def outcomes(self, patience: float = 0.0) -> list[Committed]:
+    def keep(self, schema: Schema, epoch: int) -> None:
+        """Have a stream known by its SCHEMA alone, in the background."""
+        self._keeping += 1
+        self._submit(schema.stream, partial(self._keep, schema=schema, epoch=epoch))
+
+    def outcomes(self, patience: float = 0.0) -> list[Committed | Kept]:
         """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
         ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
-        found: list[Committed] = []
+        found: list[Committed | Kept] = []
         self._settle_some()
         while True:
             try:
-                wait = patience > 0 and self.pending > 0 and not found
+                wait = patience > 0 and self.busy and not found
                 outcome = self._outcomes.get(block=wait, timeout=patience if wait else None)
             except Empty:
                 break
@@ -122,9 +151,14 @@ class Publisher:
                     self._outcomes.put(outcome)
                     break
                 raise outcome
-            self.pending -= 1
             found.append(outcome)
-            self._note(outcome)
+            if isinstance(outcome, Kept):
+                self._keeping -= 1
+                if outcome.manifest is not None:
+                    self._note(outcome.stream, outcome.manifest)
+            else:
+                self.pending -= 1
+                self._note(outcome.growing.schema.stream, outcome.manifest)
         return found
 
     def settle(self) -> None:
@@ -175,12 +209,29 @@ class Publisher:
             self._wake()
 
     def _open(self, channel: _Channel) -> StreamWriter:
+        writer = self._writer(channel)
+        writer.open()
+        return writer
+
+    def _writer(self, channel: _Channel) -> StreamWriter:
         if channel.writer is None:
             channel.writer = self._lake.stream(self._settings.tap_id, channel.name).writer(
                 writer_id=self._writer_id, store=self._settings.manifest_store, lock=self._settings.lock
             )
-        channel.writer.open()
         return channel.writer
+
+    def _keep(self, channel: _Channel, *, schema: Schema, epoch: int) -> None:
+        manifest = None
+        if channel.name not in self._known_streams():
+            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
+        self._outcomes.put(Kept(channel.name, (epoch,), manifest))
+
+    def _known_streams(self) -> frozenset[str]:
+        """Streams that had a version when this run first asked: of the others each is looked at."""
+        with self._looking:
+            if self._known is None:
+                self._known = self._lake.catalogued(self._settings.tap_id)
+            return self._known
 
     def _publish(self, channel: _Channel) -> None:
         """Commit the channel's next file, and with it in one transaction those behind it that are compressed too."""
@@ -261,10 +312,10 @@ class Publisher:
             status=self.status,
         )
 
-    def _note(self, committed: Committed) -> None:
+    def _note(self, stream: str, manifest: Manifest) -> None:
         """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes
         back is told at the run's end: a tap may go to and fro between two of them with every file."""
-        channel, manifest = self._channels[committed.growing.schema.stream], committed.manifest
+        channel = self._channels[stream]
         version = newest_version(manifest)
         if version is None or channel.announced.get(version) == manifest.schemas[version]:
             return

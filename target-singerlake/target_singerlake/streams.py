@@ -65,6 +65,7 @@ class Streams:
         self._buffered = 0
         self._streams: dict[str, Stream] = {}
         self._open: dict[str, Stream] = {}
+        self._bare: dict[str, Schema] = {}
         self._member_bytes = min(MEMBER_BYTES, settings.max_memory_bytes, settings.max_file_bytes or MEMBER_BYTES)
 
     def use_schema(self, schema: Schema) -> bool:
@@ -73,12 +74,20 @@ class Streams:
         stream = self._streams.get(schema.stream)
         if stream is None:
             self._streams[schema.stream] = Stream(schema.stream, schema)
+            self._bare[schema.stream] = schema
             return True
         if stream.schema.identity == schema.identity:
             return False
         self.close_file(stream)
         stream.schema = schema
+        if schema.stream in self._bare:
+            self._bare[schema.stream] = schema
         return True
+
+    def take_bare(self) -> list[Schema]:
+        """The schemas of streams without a message so far, but for those that were given before."""
+        bare, self._bare = list(self._bare.values()), {}
+        return bare
 
     def schema(self, name: str) -> Schema | None:
         """The schema a stream has now; None before its first."""
@@ -196,6 +205,7 @@ class Streams:
             level=self._settings.compression_level,
         )
         self._open[stream.name] = stream
+        self._bare.pop(stream.name, None)
         self._opened(stream.name)
         return stream.file
 

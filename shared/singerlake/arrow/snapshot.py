@@ -118,9 +118,9 @@ def _contradiction(manifest: Manifest, what: str) -> CorruptObject:
 
 def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
     """All columns there are: those of the versions of ``files`` united (of all that are asked for, where a range of
-    offsets holds no file), behind them those that are not the records' own. None where the stream has no data. Raises
-    ``SettingError`` where names clash."""
-    if not manifest.files:
+    offsets holds no file), behind them those that are not the records' own. None where the stream has no version.
+    Raises ``SettingError`` where names clash."""
+    if not manifest.versions:
         return None
     versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
     columns = columns_of(selection.schema_of(manifest, version).schema for version in versions)

@@ -45,6 +45,19 @@ def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, tran
     )
 
 
+def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
+    """A state that knows ``schema`` though no message of it came: its first version. One that has a version already
+    stays as it is."""
+    if manifest.versions:
+        return manifest
+    version = hash_among(schema.schema, {})
+    return msgspec.structs.replace(
+        manifest,
+        versions={version: "v1"},
+        schemas={version: _schema(None, schema, manifest.next_offset, at)},
+    )
+
+
 def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     """The state after ``transaction``, or why it does not fit.
 

@@ -15,6 +15,7 @@ CATALOGUE = "catalogue.json"
 MANIFEST = "manifest.json"
 LOCK = "singerlake.lock"
 LOG = "_log"
+SCHEMA = "schema.json"
 LOG_FLOOR = "floor.json"
 SUFFIX = ".singer.gz"
 
@@ -150,6 +151,17 @@ def stream_lock_key(tap_id: str, stream: str) -> str:
 def version_lock_key(tap_id: str, stream: str, version: str) -> str:
     """The lock of a stream-schema, at the root of its folder."""
     return f"{stream_prefix(tap_id, stream)}{to_segment(version)}/{LOCK}"
+
+
+def schema_path(version: str) -> str:
+    """Where the schema of a version is kept that began without a message, relative to its stream's folder."""
+    return f"{to_segment(version)}/{SCHEMA}"
+
+
+def is_kept_schema(path: str) -> bool:
+    """Whether a path relative to a stream's folder is such a place."""
+    folder, _, name = path.partition("/")
+    return name == SCHEMA and from_segment(folder) is not None
 
 
 def file_path(stream: str, version: str, first: datetime, last: datetime, file_id: str) -> str:

@@ -6,6 +6,7 @@ never from where they lie or what they are called. ``rebuilt`` is pure.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.found import Found, Said
 from singerlake.maintenance.parallel import Progress
-from singerlake.maintenance.survey import Survey, data_files, survey
+from singerlake.maintenance.survey import Survey, stream_objects, survey
 from singerlake.storage.port import Storage
 
 
@@ -54,7 +55,7 @@ def rebuild_manifest(
     can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
     process by default. Raises what storage raises.
     """
-    surveyed = survey(storage, tap, stream, data_files(storage, tap, stream), engine=engine, progress=progress)
+    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
     birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
     return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
 
@@ -76,19 +77,27 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
     offset = 0
     hashes = Hashes({})
     held: set[str] = set()
-    for file in consumed(choice.files):
-        version = hashes.of(file.schema)
-        if file.schema is not latest.get(version):
-            latest[version] = file.schema
+    kept = deque(surveyed.kept)
+
+    def seen(schema: StreamSchema, created: str) -> str:
+        version = hashes.of(schema)
+        if schema is not latest.get(version):
+            latest[version] = schema
             versions.setdefault(version, f"v{len(versions) + 1}")
             before = schemas.get(version)
             schemas[version] = SchemaVersion(
-                schema=file.schema.schema,
-                key_properties=file.schema.key_properties,
-                bookmark_properties=file.schema.bookmark_properties,
+                schema=schema.schema,
+                key_properties=schema.key_properties,
+                bookmark_properties=schema.bookmark_properties,
                 first_offset=before.first_offset if before else offset,
-                first_seen=before.first_seen if before else file.said.created,
+                first_seen=before.first_seen if before else created,
             )
+        return version
+
+    for file in consumed(choice.files):
+        while kept and kept[0].order < file.order:
+            seen(kept[0].content, kept.popleft().created)
+        version = seen(file.schema, file.said.created)
         placed = place(file, version, offset)
         known = former.get(file.id) if former else None
         if known is not None:
@@ -96,6 +105,9 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
         listed.append(known if known is not None and known == placed else placed)
         held.update(source for source, _ in file.replaces if former and source in former)
         offset += file.messages
+    for held_schema in kept:
+        if hashes.of(held_schema.content) not in versions:
+            seen(held_schema.content, held_schema.created)
     manifest = msgspec.structs.replace(
         birth,
         next_offset=offset,

@@ -6,7 +6,7 @@ is made anew from files alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -14,6 +14,8 @@ import msgspec
 
 from singerlake.format import layout
 from singerlake.format.fold import Conflict, apply
+from singerlake.format.hashing import hash_among
+from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.transactions import AddFiles, Rebase, Transaction
 from singerlake.maintenance.check_state import check_state, is_of
@@ -74,7 +76,9 @@ class Repair:
     @property
     def needed(self) -> bool:
         """Whether anything has to be written."""
-        return bool(self.after.files) if self.before is None else self.change is not None
+        if self.before is None:
+            return bool(self.after.files or self.after.versions)
+        return self.change is not None
 
 
 def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Repair:
@@ -115,7 +119,7 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     by_id = {file.id: file for file in files}
     findings = [*surveyed.findings, *copies]
     listed = tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
-    versions, schemas = _versions(before, sound, by_id)
+    versions, schemas = _versions(before, sound, by_id, surveyed.kept)
     mended = msgspec.structs.replace(before, files=listed, versions=versions, schemas=schemas)
     if (mended.files, versions, schemas) == (before.files, before.versions, before.schemas):
         mended = before
@@ -139,9 +143,10 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
 
 
 def _versions(
-    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, Found]
+    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, Found], kept: Sequence[KeptSchema]
 ) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
-    """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version."""
+    """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version, or
+    from what is ``kept`` of it. That also gives a stream its first version that has none."""
     labels, schemas = dict(before.versions), dict(before.schemas)
     right = set(sound)
     for file in before.files:
@@ -160,6 +165,21 @@ def _versions(
                 first_offset=file.offset,
                 first_seen=found.said.created,
             )
+    for held in kept:
+        version = next((known for known in labels if is_of(held.schema, known)), None)
+        if version in right or (version is None and labels):
+            continue
+        if version is None:
+            version = hash_among(held.schema, {})
+            labels[version] = "v1"
+        right.add(version)
+        schemas[version] = SchemaVersion(
+            schema=held.schema,
+            key_properties=held.key_properties,
+            bookmark_properties=held.bookmark_properties,
+            first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
+            first_seen=held.created,
+        )
     return labels, schemas
 
 

@@ -25,7 +25,7 @@ from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.parallel import Progress
 from singerlake.maintenance.repair import Repair, plan_anew, plan_repair
-from singerlake.maintenance.survey import data_files, survey
+from singerlake.maintenance.survey import stream_objects, survey
 from singerlake.maintenance.survey_journal import SurveyJournal
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
@@ -74,7 +74,7 @@ def repair_stream(
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
-        files = data_files(storage, tap, stream)
+        files = stream_objects(storage, tap, stream)
         if sized is not None:
             entries = list(files)
             sized(sum(entry.size for entry in entries))

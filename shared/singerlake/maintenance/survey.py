@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import msgspec
 
-from singerlake.errors import BrokenFile, MissingFile
-from singerlake.format import layout
+from singerlake.errors import BrokenFile, LookAtTheLake, MissingFile
+from singerlake.format import kept_schema, layout
+from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.model import StreamSchema
 from singerlake.maintenance.engine import Engine, Threads
 from singerlake.maintenance.findings import Finding
@@ -23,19 +25,44 @@ from singerlake.storage.port import Entry, Storage
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a stream's folder holds: the sound data files, and findings about the others. ``read`` is what was read of
-    it now, ``noted`` what a journal says was read before."""
+    """What a stream's folder holds: the sound data files, the schemas that are kept beside them in the order of a
+    rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
+    before."""
 
     found: list[Found]
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
+    kept: tuple[KeptSchema, ...] = ()
 
 
 def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
     """Every object that lies where the data files of a stream lie, as the listing goes on."""
     prefix = layout.stream_prefix(tap, stream)
     return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
+
+
+def stream_objects(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Those, and the schemas that are kept beside them: all that a stream can be made from."""
+    prefix = layout.stream_prefix(tap, stream)
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path) or layout.is_kept_schema(path):
+            yield entry
+
+
+def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSchema | Finding | None:
+    """A schema that is kept in a stream's folder, or why it is none of this stream's; None where it is gone."""
+    stored = storage.get(entry.key)
+    if stored is None:
+        return None
+    try:
+        kept = kept_schema.from_json(stored.body, key=entry.key)
+    except LookAtTheLake as error:
+        return Finding("broken", entry.key, f"{error.message}; left out")
+    if (kept.tap, kept.stream) != (tap, stream):
+        return Finding("misplaced", entry.key, f"is of stream {kept.stream!r} of tap {kept.tap!r}; left out")
+    return kept
 
 
 def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
@@ -53,18 +80,27 @@ def survey(
     journal: SurveyJournal | None = None,
     progress: Progress | None = None,
 ) -> Survey:
-    """Read data files of one stream. ``engine`` is what reads, threads of this process by default. Files that
-    ``journal`` says are as they were when they were found sound are not read again. Raises what storage raises."""
+    """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
+    threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
+    read again. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
     found: list[Found] = []
     findings: list[Finding] = []
     schemas = _Schemas()
+    beside: list[Entry] = []
     noted = NONE
     files = stored = 0
 
+    def data() -> Iterator[Entry]:
+        for entry in entries:
+            if layout.is_kept_schema(entry.key[len(prefix) :]):
+                beside.append(entry)
+            else:
+                yield entry
+
     def unknown(journal: SurveyJournal) -> Iterator[Entry]:
         nonlocal noted
-        for entry in entries:
+        for entry in data():
             known = journal.known(prefix, entry)
             if known is None:
                 yield entry
@@ -77,7 +113,7 @@ def survey(
         if progress is not None:
             progress(entry.size)
 
-    unread = entries if journal is None else unknown(journal)
+    unread = data() if journal is None else unknown(journal)
     for entry, outcome in (engine or Threads(storage))(Look(stream, prefix), unread):
         if isinstance(outcome, Finding):
             findings.append(outcome)
@@ -92,7 +128,16 @@ def survey(
     if journal is not None:
         # As a listing has them: what was noted came before what was read.
         found.sort(key=lambda file: file.path)
-    return Survey(found, tuple(findings), Tally(files, stored), noted)
+    kept: list[KeptSchema] = []
+    for entry in beside:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            findings.append(held)
+        elif held is not None:
+            kept.append(held)
+        advanced(entry)
+    kept.sort(key=attrgetter("order"))
+    return Survey(found, tuple(findings), Tally(files, stored), noted, tuple(kept))
 
 
 @dataclass(frozen=True, slots=True)

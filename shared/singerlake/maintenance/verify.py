@@ -19,7 +19,7 @@ from singerlake.maintenance.journal import Journal
 from singerlake.maintenance.journal_file import stamp
 from singerlake.maintenance.parallel import Progress
 from singerlake.maintenance.sample import Sample
-from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.survey import data_files, read_kept, stream_objects
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.storage.port import Entry, Storage
 
@@ -65,10 +65,12 @@ def verify_stream(
         return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
     if manifest is None:
         beside = sum(1 for _ in data_files(storage, tap, stream))
+        kept = beside or any(True for _ in stream_objects(storage, tap, stream))
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
-        return Verified(0, 0, 0, (missing,) if beside else ())
+        return Verified(0, 0, 0, (missing,) if kept else ())
     log = check_state(manifest, key)
     listing = _listing(storage, manifest, prefix, sizes=sample is not None, stamps=journal is not None)
+    log += tuple(_kept(storage, listing.kept, tap, stream))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     apart = frozenset(file.path for file in chosen) if sample is not None else frozenset[str]()
     findings = [finding for path, finding in listing.findings if path not in apart]
@@ -127,20 +129,24 @@ def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]
 @dataclass(frozen=True, slots=True)
 class _Listing:
     """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
-    files by path, and stamps of listed files by path."""
+    files by path, stamps of listed files by path, and schemas that are kept."""
 
     strays: list[Entry]
     findings: list[tuple[str, Finding]]
     stamps: dict[str, bytes]
+    kept: list[Entry]
 
 
 def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, stamps: bool) -> _Listing:
     """Holds no more of the entries than is asked for: there may be a million."""
     listed = {file.path: file for file in manifest.files}
     retired = {file.path for file in manifest.retired}
-    seen = _Listing([], [], {})
+    seen = _Listing([], [], {}, [])
     for entry in storage.list(prefix):
         path = entry.key[len(prefix) :]
+        if layout.is_kept_schema(path):
+            seen.kept.append(entry)
+            continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
                 said = "lies beside the folders of versions, where no data file is looked for; move it into one"
@@ -159,6 +165,14 @@ def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, 
     if sizes:
         seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
     return seen
+
+
+def _kept(storage: Storage, entries: Iterable[Entry], tap: str, stream: str) -> Iterator[Finding]:
+    """What is wrong with schemas that are kept beside the files."""
+    for entry in entries:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            yield held
 
 
 def _still(

@@ -17,6 +17,7 @@ from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.known_schema import add_schema, put_schema
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
@@ -64,6 +65,7 @@ class StreamWriter:
     """Gives the manifest store of a kind, for a stream that moved; None: stop there."""
     _loaded: Loaded | None = None
     _exclusive: bool = False
+    _keeping: tuple[StreamSchema, str] | None = None
     _published: list[AddFiles] = field(default_factory=list)
     _waiting: list[Receipt] = field(default_factory=list)
 
@@ -81,6 +83,28 @@ class StreamWriter:
             self.store.publish(loaded)
             self._loaded = loaded
         return self._loaded.manifest
+
+    def keep_schema(self, schema: StreamSchema, run: str) -> Manifest:
+        """Have the stream known though no message of it came: where it has no version, ``schema`` becomes its first.
+        Beside that it is kept as an object of its own, so that a rebuild knows it too. ``run`` is the run's id.
+
+        Raises as ``open``, and ``CommitRefused``, ``TooManyConflicts``, ``UnknownOutcome``.
+        """
+        self._keeping = schema, run
+        try:
+            self.open()
+            assert self._loaded is not None
+            for _ in range(_MOVES):
+                outcome = add_schema(
+                    self.storage, self.store, self._loaded, schema, run, clock=self.clock, ids=self.ids
+                )
+                if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
+                    continue
+                self._loaded = self._checked(outcome)
+                return self._loaded.manifest
+            raise self._closed(self.store.kind)
+        finally:
+            self._keeping = None
 
     def version_of(self, schema: Any) -> str:
         """The hash under which files of ``schema`` go in this stream."""
@@ -269,7 +293,7 @@ class StreamWriter:
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
         there = self.storage.head(self._manifest_key) is not None
-        data = self._has_data()
+        data, kept = self._lying()
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
@@ -282,7 +306,9 @@ class StreamWriter:
             )
         if there:
             raise self._closed(self.store.kind)
-        return self.store.create(self.rebuild(self.store.kind) if data else self._empty())
+        if data or kept:
+            return self.store.create(self.rebuild(self.store.kind))
+        return self.store.create(self._first_state())
 
     def _not_older(self, loaded: Loaded) -> Loaded:
         """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
@@ -305,12 +331,19 @@ class StreamWriter:
     def _manifest_key(self) -> str:
         return layout.manifest_key(self.tap, self.stream)
 
-    def _has_data(self) -> bool:
+    def _lying(self) -> tuple[bool, bool]:
+        """Whether there are data files, and, where there are none, whether schemas are kept."""
         prefix = layout.stream_prefix(self.tap, self.stream)
-        return any(layout.is_data_file(entry.key[len(prefix) :]) for entry in self.storage.list(prefix))
+        kept = False
+        for entry in self.storage.list(prefix):
+            if layout.is_data_file(entry.key[len(prefix) :]):
+                return True, kept
+            kept = kept or layout.is_kept_schema(entry.key[len(prefix) :])
+        return False, kept
 
-    def _empty(self) -> Manifest:
-        return fold.empty(
+    def _first_state(self) -> Manifest:
+        """A stream's birth, with the schema that it is born for."""
+        empty = fold.empty(
             tap=self.tap,
             stream=self.stream,
             store=self.store.kind,
@@ -318,6 +351,11 @@ class StreamWriter:
             created=timestamp(self.clock.now()),
             transaction_id=self.ids(),
         )
+        if self._keeping is None:
+            return empty
+        schema, run = self._keeping
+        put_schema(self.storage, empty, schema, run, empty.created)
+        return fold.with_schema(empty, schema, empty.created)
 
     def _checked(self, outcome: Loaded | Conflict) -> Loaded:
         """What came of a commit. A state that was closed after it holds it all the same: the next commit moves on."""

@@ -120,6 +120,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         if files:
             receipt = writer.submit([Upload(_UPLOADED, file, self._content) for file in files], run)
         else:
+            writer.keep_schema(self._content, self._job.run)
             receipt = writer.record(run)
         manifest = writer.settled(receipt)
         try:

@@ -1,0 +1,65 @@
+"""``schema.json``: the schema of a version that began without a message, so that files alone tell of the stream."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.errors import CorruptObject
+from singerlake.format import FORMAT
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.manifest import check_format
+from singerlake.format.model import StreamSchema
+from singerlake.format.ready import ready
+
+
+class KeptSchema(StreamSchema, frozen=True, kw_only=True):
+    """A SCHEMA message's content, whose it is, and who kept it when (RFC 3339, UTC)."""
+
+    format: int = FORMAT
+    tap: str
+    stream: str
+    created: str
+    run: str
+
+    @property
+    def content(self) -> StreamSchema:
+        """What the message said."""
+        return StreamSchema(
+            schema=self.schema, key_properties=self.key_properties, bookmark_properties=self.bookmark_properties
+        )
+
+    @property
+    def order(self) -> tuple[bool, str, str, int]:
+        """Its place among the files of the stream: before those that its run began after it, and before all that say
+        nothing of when they were begun."""
+        return False, self.created, self.run, 0
+
+
+def kept(schema: StreamSchema, *, tap: str, stream: str, created: str, run: str) -> KeptSchema:
+    """``schema`` as it is kept."""
+    return KeptSchema(
+        schema=schema.schema,
+        key_properties=schema.key_properties,
+        bookmark_properties=schema.bookmark_properties,
+        tap=tap,
+        stream=stream,
+        created=created,
+        run=run,
+    )
+
+
+def to_json(schema: KeptSchema) -> bytes:
+    """The schema as stored."""
+    return encode(schema)
+
+
+def from_json(body: bytes, *, key: str) -> KeptSchema:
+    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    check_format(body, key=key)
+    try:
+        return decode(body, KeptSchema)
+    except msgspec.DecodeError as error:
+        raise CorruptObject(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
+
+
+ready(KeptSchema)
