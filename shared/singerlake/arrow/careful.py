@@ -92,8 +92,10 @@ class Careful:
 
     def undeclared(self, line: bytes) -> Iterable[Lost]:
         """What no schema declares of a RECORD that was read before."""
+        if self._known is None:
+            return []
         try:
-            return list(undeclared(text_at(line, ("record",)), self._known))
+            return undeclared(line, self._known)
         except NOT_STRICT:
             return undeclared_in(parse(line)["record"], self._known)
 

@@ -7,7 +7,7 @@ declared of a value, it is JSON text as a whole, and nothing in it is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -23,10 +23,22 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 class KnownObject:
     """The names that an object's properties may have, each with what is known within (None: it is not looked at).
     ``closed``: any other property is undeclared; else it is left out in silence, and only the named ones are looked
-    at."""
+    at. ``looked_into``: the names of properties in which something may be undeclared."""
 
     names: Mapping[str, Known]
     closed: bool = True
+    looked_into: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        within = frozenset(name for name, inside in self.names.items() if inside is not None)
+        object.__setattr__(self, "looked_into", within)
+
+    def within(self, properties: Mapping[str, Any]) -> list[tuple[str, Any, Known]]:
+        """Of an object's properties those that are undeclared, or may hold something that is, each with its value and
+        what is known within (None: it is undeclared), in their order."""
+        wanted = properties.keys() - self.names.keys() if self.closed else set()
+        wanted |= self.looked_into
+        return [(name, properties[name], self.names.get(name)) for name in properties if name in wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +78,43 @@ def _known(wanted: Column, declared: Column) -> Known:
     return None
 
 
-def undeclared(text: bytes, known: Known, keys: tuple[str | int, ...] = ()) -> Iterator[Lost]:
-    """What no schema declares in the value that strict JSON writes as ``text``, in its order. Raises
-    ``msgspec.DecodeError``, ``UnicodeDecodeError`` and ``RecursionError`` for what is no strict JSON."""
+class _Message(msgspec.Struct, gc=False):
+    record: dict[str, msgspec.Raw]
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def undeclared(line: bytes, known: KnownObject) -> list[Lost]:
+    """What no schema declares in the record of a RECORD message, in its order. Raises ``msgspec.DecodeError``,
+    ``UnicodeDecodeError`` and ``RecursionError`` for a line that is no strict JSON."""
+    return list(_of_object(_MESSAGE.decode(line).record, known, ()))
+
+
+def _of_object(properties: dict[str, msgspec.Raw], known: KnownObject, keys: tuple[str | int, ...]) -> Iterator[Lost]:
+    for name, value, inside in known.within(properties):
+        if inside is None:
+            yield Lost((*keys, name), bytes(value).decode())
+        else:
+            yield from _of_text(bytes(value), inside, (*keys, name))
+
+
+def _of_text(text: bytes, known: Known, keys: tuple[str | int, ...]) -> Iterator[Lost]:
     if isinstance(known, KnownObject) and text[:1] == b"{":
-        for name, value in _OBJECT.decode(text).items():
-            inside = known.names.get(name)
-            if inside is not None:
-                yield from undeclared(bytes(value), inside, (*keys, name))
-            elif known.closed and name not in known.names:
-                yield Lost((*keys, name), bytes(value).decode())
+        yield from _of_object(_OBJECT.decode(text), known, keys)
     elif isinstance(known, KnownArray) and text[:1] == b"[":
         for place, item in enumerate(_ARRAY.decode(text)):
-            yield from undeclared(bytes(item), known.element, (*keys, place))
+            yield from _of_text(bytes(item), known.element, (*keys, place))
 
 
 def undeclared_in(value: Any, known: Known, keys: tuple[str | int, ...] = ()) -> Iterator[Lost]:
-    """The same of a value that ``values.parse`` gave."""
+    """The same of the record that ``values.parse`` gave, or of a value in it."""
     if isinstance(known, KnownObject) and isinstance(value, dict):
-        for name, item in value.items():
-            inside = known.names.get(name)
-            if inside is not None:
-                yield from undeclared_in(item, inside, (*keys, name))
-            elif known.closed and name not in known.names:
+        for name, item, inside in known.within(value):
+            if inside is None:
                 yield Lost((*keys, name), text_of(item))
+            else:
+                yield from undeclared_in(item, inside, (*keys, name))
     elif isinstance(known, KnownArray) and isinstance(value, list):
         for place, item in enumerate(value):
             yield from undeclared_in(item, known.element, (*keys, place))

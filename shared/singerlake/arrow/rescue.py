@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.values import Lost
@@ -44,6 +45,7 @@ def _written(tree: dict[str | int, Any]) -> str:
     return "{" + ",".join(f"{_name(str(key))}:{text}" for key, text in texts.items()) + "}"
 
 
+@lru_cache(maxsize=4096)
 def _name(name: str) -> str:
     """As JSON; without escapes that it does not need, but for what has no UTF-8."""
     written = json.dumps(name, ensure_ascii=False)
