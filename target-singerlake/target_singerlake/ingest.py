@@ -6,13 +6,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-import shutil
 import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -30,6 +28,7 @@ from singerlake.errors import (
 )
 from singerlake.format.ready import ready
 from singerlake.lake import Lake
+from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
 from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
@@ -90,14 +89,14 @@ class Ingest:
             clock=clock,
             wake=self._waker.wake,
         )
-        self._folder = _spool_folder(settings.spool_dir)
+        self._spool = _spool_folder(settings.spool_dir)
         self._states = HeldStates()
         self._output = StateOutput()
         self._progress = Progress(logger, clock.monotonic())
         self._streams = Streams(
             settings,
             run_id=run_id,
-            folder=self._folder,
+            folder=self._spool.path,
             ids=ids,
             compressor=self._compressor,
             states=self._states,
@@ -320,16 +319,16 @@ class Ingest:
     def _close_all(self) -> None:
         self._compressor.close()
         self._publisher.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._spool.remove()
 
 
 _OUT_OF_REACH = (AccessDenied, NoSuchBucket, StorageUnavailable, StorageFull, UnknownOutcome)
 """Errors after which asking the lake for more would only take time."""
 
 
-def _spool_folder(spool_dir: str | None) -> Path:
+def _spool_folder(spool_dir: str | None) -> SpoolFolder:
     try:
-        return Path(tempfile.mkdtemp(prefix="singerlake-", dir=spool_dir))
+        return Spools(spool_dir).make()
     except OSError as error:
         raise AccessDenied(
             f"the spool cannot be made: {(error.strerror or str(error)).lower()}",

@@ -79,7 +79,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "spool_dir": setting(
         "string",
         "Spool directory",
-        "Where files grow until they are uploaded. Default: the system's temporary directory.",
+        "Where files grow until they are uploaded; what killed runs left there is removed. Default: the system's "
+        "temporary directory.",
     ),
     "lock_max_wait_seconds": setting(
         "integer",

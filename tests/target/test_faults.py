@@ -54,6 +54,7 @@ from tests.target.support import (
     state,
     text,
 )
+from tests.test_spools import dead
 
 LINES = [schema(), *records(*range(6)), state({"at": 6})]
 KILL = {
@@ -212,6 +213,15 @@ def test_a_lake_root_that_is_a_file_is_named(tmp_path: Path) -> None:
     assert (done.code, done.states, len(done.errors)) == (1, [], 1)
     assert str(root) in done.errors[0]
     assert root.read_text() == "not a folder"
+
+
+def test_what_a_run_that_was_killed_left_in_the_spool_is_removed_by_the_next(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    left = dead(spool)
+    assert left.exists()
+    ingest(tmp_path / "lake", LINES, spool_dir=str(spool))
+    assert list(spool.iterdir()) == []
 
 
 def test_a_spool_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

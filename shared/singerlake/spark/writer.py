@@ -27,6 +27,7 @@ from singerlake.spark.option_values import named_as_options
 from singerlake.spark.write_files import Job, TaskFiles
 from singerlake.spark.write_options import WriteOptions
 from singerlake.spark.write_schema import json_schema
+from singerlake.spools import SpoolFolder, Spools
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +97,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         storage = open_storage(options.path, s3_settings(options.storage))
         encoder = LineEncoder(job.stream, timestamp(job.moment), variant=_variant_text)
         with _spool_folder(options.spool_dir) as folder:
-            files = TaskFiles(storage, job, Path(folder), _task(), ids=random_id)
+            files = TaskFiles(storage, job, folder, _task(), ids=random_id)
             for batch in iterator:
                 _check_keys(batch, self._content.key_properties)
                 for piece in pieces(batch, min(PIECE_BYTES, job.max_file_bytes or PIECE_BYTES)):
@@ -162,9 +163,9 @@ def _stream_writer(lake: Lake, options: WriteOptions, writer_id: str) -> StreamW
     return writer
 
 
-def _spool_folder(parent: str | None) -> tempfile.TemporaryDirectory[str]:
+def _spool_folder(parent: str | None) -> SpoolFolder:
     try:
-        return tempfile.TemporaryDirectory(prefix="singerlake-", dir=parent)
+        return Spools(parent).make()
     except OSError as error:
         raise spool_error(error, Path(parent or tempfile.gettempdir(), "spool")) from error
 
