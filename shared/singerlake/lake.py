@@ -239,8 +239,7 @@ class LakeStream:
                 if self.kind() == kind:
                     raise
                 return self.state()
-            # Of a log that was closed, manifest.json alone says how the stream went on elsewhere.
-            if loaded is not None and (loaded.manifest.closed is None or self.lake.storage.head(key) is not None):
+            if loaded is not None:
                 return loaded.manifest
         stored = self.lake.storage.get(key)
         if stored is None:

@@ -8,9 +8,13 @@ from singerlake.errors import LookAtTheLake
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.ready import ready
+from singerlake.manifests.merge_log import KIND
 from singerlake.manifests.object_log import Floor
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
+
+_BESIDE = ("log", KIND)
+"""Stores that keep their log on the lake."""
 
 
 class _State(msgspec.Struct):
@@ -18,35 +22,49 @@ class _State(msgspec.Struct):
 
 
 class _Change(msgspec.Struct):
-    manifest: _State
+    """Of a birth the whole state, of a close the store in which the stream goes on."""
+
+    manifest: _State | None = None
+    kind: str = ""
+    successor: str = ""
 
 
 class _Transaction(msgspec.Struct):
     change: _Change
 
 
-class _Birth(msgspec.Struct):
-    """A record that holds a whole state: the first one of a log."""
+class _Record(msgspec.Struct):
+    """A record of a log; of a settle record nothing."""
 
-    transaction: _Transaction
+    transaction: _Transaction | None = None
 
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
-    """The manifest store of the snapshot that the log's floor names, else of the oldest record; None where neither can
-    be read. Raises what storage raises."""
+    """The manifest store in which a stream is by what lies in its log: the store of the snapshot that the log's floor
+    names, else of the oldest record; where the log was closed for a store elsewhere, that one. None where there is no
+    log, or none that can be read. Raises what storage raises."""
     prefix = layout.log_prefix(tap, stream)
+    names = (entry.key for entry in storage.list(prefix + "0"))
+    keys = [name for name in names if layout.log_number(name[len(prefix) :]) is not None]
     floor = storage.get(prefix + layout.LOG_FLOOR)
     try:
+        last = _change(storage, keys[-1]) if keys else None
+        if last is not None and last.kind == "close" and last.successor not in _BESIDE:
+            return last.successor
         if floor is not None:
             named = decode(floor.body, Floor).snapshot
             there = published(storage, layout.stream_prefix(tap, stream) + named)
             return there.store if there else None
-        names = (entry.key for entry in storage.list(prefix + "0"))
-        oldest = next((name for name in names if layout.log_number(name[len(prefix) :]) is not None), None)
-        stored = storage.get(oldest) if oldest else None
-        return decode(stored.body, _Birth).transaction.change.manifest.store if stored else None
+        first = _change(storage, keys[0]) if keys else None
+        return first.manifest.store if first is not None and first.manifest is not None else None
     except (msgspec.DecodeError, LookAtTheLake):
         return None
 
 
-ready(_State, _Change, _Transaction, _Birth)
+def _change(storage: Storage, key: str) -> _Change | None:
+    stored = storage.get(key)
+    record = decode(stored.body, _Record) if stored else _Record()
+    return record.transaction.change if record.transaction else None
+
+
+ready(_State, _Change, _Transaction, _Record)
