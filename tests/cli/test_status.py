@@ -40,15 +40,27 @@ def test_every_stream_has_its_last_runs_the_newest_first(run: Run, lake: Lake) -
     result = run("status", lake.storage.url)
     assert result.exit_code == 0
     header = result.stdout.splitlines()[0].split()
-    assert header == ["TAP", "STREAM", "STARTED", "(UTC)", "TOOK", "OUTCOME", "FILES", "RECORDS", "BYTES", "WRITER"]
+    assert header == [
+        "TAP",
+        "STREAM",
+        "KIND",
+        "STARTED",
+        "(UTC)",
+        "TOOK",
+        "OUTCOME",
+        "FILES",
+        "RECORDS",
+        "BYTES",
+        "WRITER",
+    ]
     found = rows(result.stdout)
     assert [row[:2] for row in found] == [["t", "a/b"], *[["t", "flights"]] * 3, ["u", "x"]]
-    assert [row[4:] for row in found[1:4]] == [
+    assert [row[5:] for row in found[1:4]] == [
         ["1:02:03", "running", "0", "0", "0", "B", "host-r3"],
         ["1:02:03", "interrupted", "0", "0", "0", "B", "host-r2"],
         ["1:02:03", "failed", "0", "0", "0", "B", "host-r1"],
     ]
-    assert result.stdout.splitlines()[-1] == f"{lake.storage.url}: 3 streams; newest runs: 1 running"
+    assert result.stdout.splitlines()[-1] == f"{lake.storage.url}: 3 streams; newest captures: 1 running"
 
 
 def test_what_a_run_moved_is_counted(run: Run, lake: Lake) -> None:
@@ -60,7 +72,7 @@ def test_what_a_run_moved_is_counted(run: Run, lake: Lake) -> None:
         change = add(new_file(file_id, 700), run=moving)
         assert isinstance(store.commit(base, Transaction(id=file_id, at="2026", change=change)), Loaded)
     (row,) = [each for each in rows(run("status", lake.storage.url).stdout) if each[-1] == "host-r"]
-    assert row[2:] == ["2026-01-01", "00:00:00", "0:00:09", "lost", "2", "1,400", "14.0", "kB", "host-r"]
+    assert row[2:] == ["capture", "2026-01-01", "00:00:00", "0:00:09", "lost", "2", "1,400", "14.0", "kB", "host-r"]
     (found,) = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]["runs"]
     assert (found["files"], found["messages"], found["records"], found["bytes"]) == (2, 1400, 1400, 14_000)
 
@@ -95,7 +107,7 @@ def test_a_run_that_never_said_how_it_ended_is_lost_unless_it_lives_elsewhere(ru
     record(lake, "gone", "running", ago=7200)
     record(lake, "busy", "running", ago=7200)
     record(lake, "busy", "running", stream="a/b", ago=1)
-    found = {row[-1]: row[5] for row in rows(run("status", lake.storage.url, "--tap", "t").stdout)}
+    found = {row[-1]: row[6] for row in rows(run("status", lake.storage.url, "--tap", "t").stdout)}
     assert found == {"host-gone": "lost", "host-busy": "running"}
 
 
@@ -104,7 +116,7 @@ def test_a_writer_with_a_lock_is_seen_before_its_first_commit(run: Run, lake: La
     lock = Lock(lake.storage, key, "newcomer", LockSettings(), CLOCK, random_id)
     lock.acquire()
     (found,) = [row for row in rows(run("status", lake.storage.url).stdout) if row[1] == "flights"]
-    assert found[4:] == ["running", "*", "0", "0", "0", "B", "newcomer"]
+    assert found[5:] == ["running", "*", "0", "0", "0", "B", "newcomer"]
     flights = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]
     assert [(each["key"], each["writer"]) for each in flights["locks"]] == [(key, "newcomer")]
     assert [(each["id"], each["locked"], each["seconds"]) for each in flights["runs"]] == [(None, True, None)]
@@ -142,3 +154,38 @@ def test_one_stream_alone(run: Run, lake: Lake) -> None:
     found = rows(run("status", lake.storage.url, "--tap", "t", "--stream", "a/b").stdout)
     assert [row[:2] for row in found] == [["t", "a/b"]]
     assert found[0][2:] == ["no", "runs"]
+
+
+def noted(lake: Lake, stream: str = "flights") -> list[tuple[str, int]]:
+    """Kind and files of what maintenance noted."""
+    state = lake.stream("t", stream).state()
+    assert state is not None
+    return [(run.kind, run.files) for run in state.runs if not run.captures]
+
+
+def test_maintenance_that_changed_a_stream_is_shown_beside_its_captures(run: Run, lake: Lake) -> None:
+    url = lake.storage.url
+    record(lake, "r0", "finished")
+    for words in (["vacuum"], ["gc"], ["rebuild"], ["store", "migrate", "--to", "log"]):
+        dry = [] if words == ["gc"] else ["--dry-run"]
+        assert run(*words, *dry, url).exit_code == 0
+    assert run("gc", "--delete", url).exit_code == 0
+    assert run("rebuild", url).exit_code == 0
+    assert noted(lake) == []
+    run("vacuum", url)
+    assert noted(lake) == [("vacuum", 2)]
+    assert noted(lake, "a/b") == []
+    run("gc", "--delete", "--grace", "0s", url)
+    run("gc", "--delete", "--grace", "0s", url)
+    assert noted(lake) == [("vacuum", 2), ("gc", 2)]
+    run("rebuild", "--discard-manifest", "--tap", "t", "--stream", "flights", url)
+    run("store", "migrate", "--to", "log", url)
+    assert [kind for kind, _ in noted(lake)] == ["vacuum", "gc", "rebuild", "migrate"]
+    assert noted(lake, "a/b") == [("migrate", 1)]
+    table = run("status", url, "--tap", "t", "--stream", "flights", "--runs", "2")
+    assert [row[2] for row in rows(table.stdout)] == ["migrate", "rebuild", "capture"]
+    assert table.stdout.splitlines()[-1].endswith("1 stream; newest captures: 1 completed")
+    told = json.loads(run("status", url, "--tap", "t", "--stream", "flights", "--runs", "9", "--json").stdout)
+    kinds = [one["kind"] for one in told["streams"][0]["runs"]]
+    assert kinds == ["migrate", "rebuild", "gc", "vacuum", "capture"]
+    assert run("verify", url).exit_code == 0

@@ -267,6 +267,24 @@ def test_only_the_last_runs_are_kept() -> None:
     assert [run.id for run in manifest.runs] == [str(number) for number in range(10, 60)]
 
 
+def test_captures_and_maintenance_push_none_of_the_other_out() -> None:
+    manifest = born()
+    for number in range(60):
+        for kind in ("capture", "vacuum"):
+            run = Run(id=f"{kind}{number}", writer="w", started="2026", files=2, bytes=20, kind=kind)
+            manifest = done(manifest, RecordRun(run=run))
+    for kind in ("capture", "vacuum"):
+        kept = [run for run in manifest.runs if run.kind == kind]
+        assert [run.id for run in kept] == [f"{kind}{number}" for number in range(10, 60)]
+        assert {(run.files, run.bytes) for run in kept} == {(0, 0) if kind == "capture" else (2, 20)}
+    assert [run.kind for run in manifest.runs[-2:]] == ["capture", "vacuum"]
+
+
+def test_a_run_of_no_kind_is_a_capture() -> None:
+    run = msgspec.json.decode(b'{"id": "r", "writer": "w", "started": "2026"}', type=Run)
+    assert (run.kind, run.captures) == ("capture", True)
+
+
 CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.lists(st.integers(0, 12), min_size=1, max_size=4), st.integers(0, 2)),

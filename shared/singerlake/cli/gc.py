@@ -20,6 +20,7 @@ from singerlake.maintenance.collect import GRACE, Collected, collect_stream
 from singerlake.maintenance.collect_locks import remove_locks, stale_locks
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.parallel import THREADS
+from singerlake.maintenance.record import record_run
 from singerlake.maintenance.tally import Tally, tally
 from singerlake.manifests.port import Trimmed
 from singerlake.storage.probe import storage_time
@@ -104,7 +105,7 @@ def gc(
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
     with progress() as start:
         for name, each in chosen_streams(lake, tap, stream):
-            there = lake.stream(name, each)
+            there, started = lake.stream(name, each), lake.clock.now()
             bar = start(f"{name}/{each}")
             try:
                 store = there.store()
@@ -122,6 +123,9 @@ def gc(
                     sized=bar.sized,
                     progress=bar.advance,
                 )
+                changed = collected.retired + collected.deleted
+                if delete and changed.files:
+                    record_run(lake.storage, store, "gc", changed, started=started, clock=lake.clock, ids=lake.ids)
                 trimmed = store.trim(keep=keep, dry_run=not delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:

@@ -21,10 +21,11 @@ from singerlake.lake import Lake
 from singerlake.maintenance.caches import rebuild_catalogue, rebuild_root
 from singerlake.maintenance.engine import Engine
 from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.record import record_run
 from singerlake.maintenance.repair import Repair
 from singerlake.maintenance.repair_stream import Wish, repair_stream
 from singerlake.maintenance.survey_journal import SurveyJournal, open_survey_journal
-from singerlake.maintenance.tally import NONE, Tally
+from singerlake.maintenance.tally import NONE, Tally, tally
 
 _NAMED = 5
 """So many files of a kind of difference are named."""
@@ -113,12 +114,13 @@ def _streams(
     findings: list[Finding] = []
     with progress() as start:
         for tap, stream in pairs:
-            there = lake.stream(tap, stream)
+            there, started = lake.stream(tap, stream), lake.clock.now()
+            store = there.writer(writer_id="singerlake rebuild").store
             bar = start(f"{tap}/{stream}")
             try:
                 repair = repair_stream(
                     lake.storage,
-                    there.writer(writer_id="singerlake rebuild").store,
+                    store,
                     tap,
                     stream,
                     wish,
@@ -131,12 +133,22 @@ def _streams(
                     planned=_show if not as_json else lambda _: None,
                 )
                 done[tap, stream] = _kept(repair, wish.dry_run, as_json)
+                needed, changed = repair.needed and not wish.dry_run, _changed(repair)
                 del repair
+                if needed:
+                    record_run(lake.storage, store, "rebuild", changed, started=started, clock=lake.clock, ids=lake.ids)
             except (LookAtTheLake, SettingError) as error:
                 discardable = isinstance(error, CorruptObject | ForeignManifest)
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))
     return done, findings
+
+
+def _changed(repair: Repair) -> Tally:
+    """The files that are listed otherwise than before, or no more."""
+    new, old = repair.after.by_id, repair.before.by_id if repair.before else {}
+    ids = {id for each in repair.difference.by_kind.values() for id in each}
+    return tally((new[id] if id in new else old[id]).bytes for id in ids)
 
 
 def _kept(repair: Repair, dry_run: bool, as_json: bool) -> Done:

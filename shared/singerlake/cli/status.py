@@ -12,7 +12,7 @@ import click
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, say_json, second, shown, size, table
 from singerlake.errors import LookAtTheLake
-from singerlake.format.model import Manifest
+from singerlake.format.model import CAPTURE, Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.locks import Held, locks_of
 from singerlake.maintenance.parallel import THREADS, in_parallel
@@ -21,6 +21,7 @@ from singerlake.maintenance.runs import Tracked, last_signs, track
 _COLUMNS = (
     Column("TAP", folds=True),
     Column("STREAM", folds=True),
+    Column("KIND"),
     Column("STARTED (UTC)"),
     Column("TOOK", number=True),
     Column("OUTCOME"),
@@ -51,7 +52,7 @@ class _Stream:
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="How many runs of each stream, the newest first.",
+    help="How many captures of each stream, and how many runs of maintenance, the newest first.",
 )
 @json_option
 @click.pass_context
@@ -60,8 +61,8 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
 
     A run is 'running', 'completed', 'failed' (its input was at fault), 'interrupted' (by a signal) or 'lost': it never
     said how it ended, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of
-    the stream now. Times are those of the writers' clocks. Exits with 1 where a stream's manifest is missing or cannot
-    be read.
+    the stream now. KIND is 'capture', or what maintenance changed the stream. Times are those of the writers' clocks.
+    Exits with 1 where a stream's manifest is missing or cannot be read.
     """
     found = list(in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS))
     signs = last_signs(each.manifest for each in found if each.manifest)
@@ -95,13 +96,14 @@ def _table(lake: Lake, found: list[_Stream], tracked: Mapping[tuple[str, str], t
     for each in found:
         runs = tracked[each.tap, each.stream]
         if each.trouble:
-            rows.append((each.tap, each.stream, f"! {each.trouble}", *[""] * 6))
+            rows.append((each.tap, each.stream, f"! {each.trouble}", *[""] * 7))
         elif not runs:
-            rows.append((each.tap, each.stream, "", "", "no runs", *[""] * 4))
+            rows.append((each.tap, each.stream, "", "", "", "no runs", *[""] * 4))
         rows += [_row(each, run) for run in runs]
-    newest = [runs[0].outcome for runs in tracked.values() if runs]
+    captures = [[run for run in runs if run.kind == CAPTURE] for runs in tracked.values()]
+    newest = [runs[0].outcome for runs in captures if runs]
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
-    totals = counted(len(found), "stream") + (f"; newest runs: {outcomes}" if outcomes else "")
+    totals = counted(len(found), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
 
 
@@ -109,6 +111,7 @@ def _row(found: _Stream, run: Tracked) -> tuple[str, ...]:
     return (
         found.tap,
         found.stream,
+        run.kind,
         second(run.started) if run.started else "",
         str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else "",
         run.outcome + (" *" if run.locked else ""),

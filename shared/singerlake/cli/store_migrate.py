@@ -15,6 +15,8 @@ from singerlake.errors import FixTheSettings, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.caches import use_manifest_store
 from singerlake.maintenance.migrate import Migration, migrate_stream
+from singerlake.maintenance.record import record_run
+from singerlake.maintenance.tally import Tally
 
 Pair = tuple[str, str]
 Outcome = Migration | str
@@ -68,11 +70,15 @@ def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: boo
 
 def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
     """One that cannot be moved keeps none of the others back. Wrong settings would for all of them: they are raised."""
-    there = lake.stream(*pair)
+    there, started = lake.stream(*pair), lake.clock.now()
     try:
-        return migrate_stream(
-            there.store(), there.store(kind), lake.storage, *pair, clock=lake.clock, ids=lake.ids, dry_run=dry_run
-        )
+        old, new = there.store(), there.store(kind)
+        moved = migrate_stream(old, new, lake.storage, *pair, clock=lake.clock, ids=lake.ids, dry_run=dry_run)
+        if moved.needed and not dry_run:
+            files = Tally(moved.files, 0)
+            clock, ids = lake.clock, lake.ids
+            record_run(lake.storage, new, "migrate", files, started=started, clock=clock, ids=ids, wait=False)
+        return moved
     except FixTheSettings:
         raise
     except SingerlakeError as error:

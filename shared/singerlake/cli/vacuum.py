@@ -14,6 +14,7 @@ from singerlake.errors import LookAtTheLake, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.findings import Finding
 from singerlake.maintenance.parallel import THREADS
+from singerlake.maintenance.record import record_run
 from singerlake.maintenance.tally import Tally
 from singerlake.maintenance.vacuum import Vacuumed, vacuum_stream
 from singerlake.maintenance.vacuum_plan import TARGET_BYTES
@@ -58,12 +59,13 @@ def vacuum(
     findings: list[Finding] = []
     with progress() as start:
         for name, each in chosen_streams(lake, tap, stream):
-            there = lake.stream(name, each)
+            there, started = lake.stream(name, each), lake.clock.now()
             bar = start(f"{name}/{each}")
             try:
+                store = there.store()
                 done[name, each] = vacuum_stream(
                     lake.storage,
-                    there.store(),
+                    store,
                     name,
                     each,
                     target_bytes=target_bytes,
@@ -74,6 +76,8 @@ def vacuum(
                     sized=bar.sized,
                     progress=bar.advance,
                 )
+                if (joined := done[name, each].joined).files:
+                    record_run(lake.storage, store, "vacuum", joined, started=started, clock=lake.clock, ids=lake.ids)
             except (LookAtTheLake, SettingError) as error:
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}"))
     findings += [finding for vacuumed in done.values() for finding in vacuumed.findings]

@@ -264,7 +264,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
 def _with_run(runs: tuple[Run, ...], run: Run, added: list[DataFile] | None = None) -> tuple[Run, ...]:
     """The runs with ``run`` brought up to date: what it says of itself, on top of the counts kept here."""
     before = next((known for known in runs if known.id == run.id), None)
-    base = before or msgspec.structs.replace(run, files=0, messages=0, records=0, bytes=0)
+    base = before or (msgspec.structs.replace(run, files=0, messages=0, records=0, bytes=0) if run.captures else run)
     counted = added or []
     merged = msgspec.structs.replace(
         base,
@@ -277,4 +277,6 @@ def _with_run(runs: tuple[Run, ...], run: Run, added: list[DataFile] | None = No
     )
     if before is not None:
         return tuple(merged if known.id == run.id else known for known in runs)
-    return (*runs, merged)[-RUNS_KEPT:]
+    alike = [known for known in runs if known.captures == run.captures]
+    gone = alike[0] if len(alike) >= RUNS_KEPT else None
+    return (*(known for known in runs if known is not gone), merged)

@@ -49,8 +49,12 @@ class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):
     bookmark_properties: tuple[str, ...] = ()
 
 
+CAPTURE = "capture"
+"""The kind of a run that brings messages; all others are maintenance."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a target against one stream. The counts are kept by the fold, from the files it really added."""
+    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added."""
 
     id: str
     writer: str
@@ -61,6 +65,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 0
     records: int = 0
     bytes: int = 0
+    kind: str = CAPTURE
+
+    @property
+    def captures(self) -> bool:
+        """Whether it brought messages, and was no maintenance."""
+        return self.kind == CAPTURE
 
 
 class DataFile(NewFile, frozen=True, kw_only=True, gc=False):

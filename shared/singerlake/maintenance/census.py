@@ -38,7 +38,7 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
     if manifest is None:
         return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
-    runs = [moment for run in manifest.runs if (moment := parse_timestamp(run.updated or run.started))]
+    runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
     return Census(
         tap=tap,
         stream=stream,

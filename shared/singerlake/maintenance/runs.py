@@ -1,4 +1,5 @@
-"""How the runs that wrote to streams went, from what they committed of themselves (Sleeper's job trackers).
+"""How the runs that wrote to streams, or looked after them, went, from what they committed of themselves (Sleeper's job
+trackers).
 
 A run says how it ended in its last commit. One that was killed cannot: it is *lost* once it has been silent for long in
 every stream it wrote to and holds no live lock. All times are the writers' own clocks.
@@ -12,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from singerlake.clock import parse_timestamp
-from singerlake.format.model import Manifest, Run
+from singerlake.format.model import CAPTURE, Manifest, Run
 from singerlake.lock import LockSettings
 from singerlake.maintenance.locks import Held
 
@@ -43,6 +44,7 @@ class Tracked:
     records: int
     bytes: int
     locked: bool
+    kind: str = CAPTURE
 
 
 def last_signs(manifests: Iterable[Manifest]) -> dict[str, datetime]:
@@ -57,12 +59,22 @@ def last_signs(manifests: Iterable[Manifest]) -> dict[str, datetime]:
 
 
 def track(
-    manifest: Manifest, locks: Sequence[Held], signs: Mapping[str, datetime], *, now: datetime, last: int
+    manifest: Manifest,
+    locks: Sequence[Held],
+    signs: Mapping[str, datetime],
+    *,
+    now: datetime,
+    last: int,
+    maintenance: bool = True,
 ) -> tuple[Tracked, ...]:
-    """The last ``last`` runs of a stream, the newest first, after the live writers that have committed nothing to it
-    yet. ``signs`` are ``last_signs`` of the streams that its runs may have written to."""
+    """The last ``last`` captures of a stream and, with ``maintenance``, as many of its other runs, the newest first,
+    after the live writers that have committed nothing to it yet. ``signs`` are ``last_signs`` of the streams that its
+    runs may have written to."""
     live = {held.body.writer_id: held for held in locks if held.body and not held.free and now - held.changed < STALE}
-    runs = manifest.runs[-last:] if last else ()
+    captures = [run for run in manifest.runs if run.captures][-last:]
+    others = [run for run in manifest.runs if not run.captures and maintenance][-last:]
+    shown = {run.id for run in (*captures, *others)} if last else ()
+    runs = [run for run in manifest.runs if run.id in shown]
     tracked = [_tracked(run, run.writer in live, signs.get(run.id), now) for run in reversed(runs)]
     known = {run.writer for run in manifest.runs}
     return (*(_unheard(held) for writer, held in live.items() if writer not in known), *tracked)
@@ -86,6 +98,7 @@ def _tracked(run: Run, locked: bool, heard: datetime | None, now: datetime) -> T
         records=run.records,
         bytes=run.bytes,
         locked=locked,
+        kind=run.kind,
     )
 
 

@@ -92,7 +92,7 @@ def verify_stream(
         read=read,
         noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
         entry=_entry(manifest),
-        running=bool(manifest.runs) and manifest.runs[-1].status == "running",
+        running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
     )
     # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
     del manifest, chosen, rest

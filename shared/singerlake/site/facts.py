@@ -74,8 +74,10 @@ class LakeFacts:
         return [stream for tap in self.taps for stream in tap.streams]
 
     def runs(self, stream: StreamFacts, last: int) -> tuple[Tracked, ...]:
-        """Its last runs, the newest first."""
-        return track(stream.state, stream.locks, self.signs, now=self.now, last=last) if stream.state else ()
+        """Its last captures, the newest first: maintenance says nothing of how fresh it is."""
+        if stream.state is None:
+            return ()
+        return track(stream.state, stream.locks, self.signs, now=self.now, last=last, maintenance=False)
 
 
 @dataclass(frozen=True, slots=True)
