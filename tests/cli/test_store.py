@@ -37,15 +37,15 @@ class TestLs:
             "tap": "t",
             "stream": "flights",
             "store": "log",
-            "transaction": 9,
-            "published": 5,
+            "transaction": 10,
+            "published": 6,
             "tail": 4,
             "floor": 4,
             "moving_to": None,
             "trouble": None,
         }
         run("store", "trim", lake.storage.url, "--keep", 1, "--yes")
-        assert rows(run("store", "ls", lake.storage.url).stdout)["flights"] == ["log", "9", "9", "0", "8"]
+        assert rows(run("store", "ls", lake.storage.url).stdout)["flights"] == ["log", "10", "10", "0", "9"]
 
     def test_a_stream_on_its_way_says_how_to_go_on(self, run: Run, lake: Lake) -> None:
         close(lake, "log")
@@ -93,7 +93,7 @@ class TestTrim:
         objects = [(entry.key, entry.etag) for entry in logged.storage.list("")]
         result = run("store", "trim", logged.storage.url, "--keep", 2)
         assert result.exit_code == 0
-        assert "t/flights: 9 records up to transaction 13 would be removed" in result.stdout
+        assert "t/flights: 10 records up to transaction 14 would be removed" in result.stdout
         assert [(entry.key, entry.etag) for entry in logged.storage.list("")] == objects
 
     def test_with_yes_all_but_the_last_are_removed(self, run: Run, logged: Lake) -> None:
@@ -102,7 +102,7 @@ class TestTrim:
         assert (result.exit_code, "were removed" in result.stdout) == (0, True)
         log = layout.log_prefix("t", "flights")
         numbers = [layout.log_number(entry.key[len(log) :]) for entry in logged.storage.list(log)]
-        assert [number for number in numbers if number is not None] == [14, 15]
+        assert [number for number in numbers if number is not None] == [15, 16]
         assert logged.stream("t", "flights").snapshot() == before
         assert run("verify", logged.storage.url).exit_code == 0
 
@@ -110,7 +110,7 @@ class TestTrim:
         listed = json.loads(run("store", "trim", logged.storage.url, "--keep", 2, "--yes", "--json").stdout)
         assert listed["dry_run"] is False
         flights = listed["streams"][1]
-        assert (flights["floor"], flights["transactions"], flights["trouble"]) == (13, 9, None)
+        assert (flights["floor"], flights["transactions"], flights["trouble"]) == (14, 10, None)
 
     def test_a_store_without_a_log_has_nothing_to_remove(self, run: Run, lake: Lake) -> None:
         result = run("store", "trim", lake.storage.url, "--keep", 0, "--yes")
@@ -120,7 +120,7 @@ class TestTrim:
         logged.storage.put(layout.manifest_key("t", "a/b"), b"{")
         result = run("store", "trim", logged.storage.url, "--keep", 2)
         assert (result.exit_code, "t/a/b: not a JSON object" in result.stdout) == (1, True)
-        assert "t/flights: 9 records" in result.stdout
+        assert "t/flights: 10 records" in result.stdout
 
     @pytest.mark.parametrize(
         ("body", "says"), [(None, "no state; run 'singerlake rebuild'"), (b"{", "not a JSON object"), (b"[]", "not a")]
