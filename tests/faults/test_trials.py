@@ -38,5 +38,5 @@ def test_nothing_that_was_acknowledged_is_lost_or_there_twice(
     print(f"{request.node.name}: {outcome}")
     assert (outcome.lost, outcome.listed_twice) == (0, 0), outcome
     assert outcome.acknowledged == WRITERS * files
-    assert outcome.failed_writers or not outcome.resent
+    assert outcome.failures or not outcome.resent
     road.crew.check(orphans=None)

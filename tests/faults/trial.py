@@ -62,12 +62,14 @@ class Outcome:
     lost: int
     listed_twice: int
     resent: int
-    failed_writers: int
+    failures: dict[str, int]
+    """Writers that failed, for each error."""
 
     def __str__(self) -> str:
+        failed = ", ".join(f"{count} {name}" for name, count in self.failures.items()) or "no failure"
         return (
             f"{self.acknowledged} files acknowledged, {self.lost} lost, {self.listed_twice} listed twice, "
-            f"{self.resent} resent after {self.failed_writers} writers failed"
+            f"{self.resent} resent after {failed}"
         )
 
 
@@ -82,15 +84,19 @@ def _often(make: Callable[..., Fault], matches: str, probability: float, **optio
     return certain
 
 
-@contextmanager
-def sent_twice(road: Road) -> Iterator[Place]:
+def sent_twice(probability: float) -> Trouble:
     """Writes reach their server twice; the client gets the second answer. Those are the methods that a balancer takes
     to have no effect the second time."""
-    faults = [_often(road.storage.twice, "^(PUT|DELETE) ", 0.3)]
-    if road.database and road.on == "dynamodb":
-        faults.append(_often(road.database.twice, "TransactWriteItems", 0.3))
-    yield road.reached
-    assert all(fault.hits for fault in faults)
+
+    @contextmanager
+    def trouble(road: Road) -> Iterator[Place]:
+        faults = [_often(road.storage.twice, "^(PUT|DELETE) ", probability)]
+        if road.database and road.on == "dynamodb":
+            faults.append(_often(road.database.twice, "TransactWriteItems", probability))
+        yield road.reached
+        assert all(fault.hits for fault in faults)
+
+    return trouble
 
 
 @contextmanager
@@ -101,18 +107,22 @@ def probes_sent_twice(road: Road) -> Iterator[Place]:
     assert fault.hits
 
 
-@contextmanager
-def busy_after_the_effect(road: Road) -> Iterator[Place]:
+def busy_after_the_effect(probability: float) -> Trouble:
     """A storm of 503 by servers that have done what they were asked."""
-    slow: dict[str, Any] = {"status": 503, "code": "SlowDown", "after": True}
-    faults = [_often(road.storage.error, "^(PUT|DELETE|POST) ", 0.2, **slow)]
-    if road.database and road.on == "dynamodb":
-        slow["code"] = "ServiceUnavailable"
-        faults.append(_often(road.database.error, "TransactWriteItems", 0.2, **slow))
-    if road.database and road.on == "postgres":
-        faults.append(_often(road.database.drop, "^COMMIT", 0.2, after=True))
-    yield road.reached
-    assert all(fault.hits for fault in faults)
+
+    @contextmanager
+    def trouble(road: Road) -> Iterator[Place]:
+        slow: dict[str, Any] = {"status": 503, "code": "SlowDown", "after": True}
+        faults = [_often(road.storage.error, "^(PUT|DELETE|POST) ", probability, **slow)]
+        if road.database and road.on == "dynamodb":
+            slow["code"] = "ServiceUnavailable"
+            faults.append(_often(road.database.error, "TransactWriteItems", probability, **slow))
+        if road.database and road.on == "postgres":
+            faults.append(_often(road.database.drop, "^COMMIT", probability, after=True))
+        yield road.reached
+        assert all(fault.hits for fault in faults)
+
+    return trouble
 
 
 def gone(seconds: float, times: int) -> Trouble:
@@ -193,9 +203,9 @@ def together(*troubles: Trouble) -> Trouble:
 
 
 ALONE: dict[str, Trouble] = {
-    "sent-twice": sent_twice,
+    "sent-twice": sent_twice(0.3),
     "probes-sent-twice": probes_sent_twice,
-    "503-after-the-effect": busy_after_the_effect,
+    "503-after-the-effect": busy_after_the_effect(0.2),
     "gone-for-20-s": gone(20, times=1),
     "gone-for-1-s-again-and-again": gone(1, times=20),
     "gone-while-nobody-waits": impatient(gone(1, times=3)),
@@ -204,7 +214,7 @@ ALONE: dict[str, Trouble] = {
     "nginx": behind_nginx,
 }
 AT_ONCE: dict[str, Trouble] = {
-    "all-of-it": together(acting_as(*CEPH_16), sent_twice, busy_after_the_effect, gone(0.5, times=1)),
+    "all-of-it": together(acting_as(*CEPH_16), sent_twice(0.1), busy_after_the_effect(0.05), gone(0.5, times=1)),
     "nginx": behind_nginx,
 }
 
@@ -213,6 +223,7 @@ def run(road: Road, trouble: Trouble, *, files: int) -> Outcome:
     """Have eight writers commit so many files each, whatever it takes; what became of those."""
     crew = road.crew
     finished: list[Worker] = []
+    failures = Counter[str]()
     with trouble(road) as reached:
 
         def start(number: int, files: int) -> tuple[int, Worker]:
@@ -226,16 +237,16 @@ def run(road: Road, trouble: Trouble, *, files: int) -> Outcome:
             finished.append(worker)
             left = len(worker.files) - len(worker.acknowledged)
             if code != 0:
-                assert _may_be_run_again(worker), worker.log
+                failures[_failure(worker)] += 1
                 assert len(finished) < _MOST, worker.log
             if left:
                 running.append(start(number, left))
     for proxy in road.proxies:
         proxy.calm()
-    return _counted(crew, finished)
+    return _counted(crew, finished, failures)
 
 
-def _counted(crew: Crew, finished: list[Worker]) -> Outcome:
+def _counted(crew: Crew, finished: list[Worker], failures: dict[str, int]) -> Outcome:
     state = crew.place.state()
     assert state is not None
     listed = Counter(file.id for file in state.files)
@@ -245,11 +256,13 @@ def _counted(crew: Crew, finished: list[Worker]) -> Outcome:
         lost=sum(id not in listed for id in told),
         listed_twice=sum(count > 1 for count in listed.values()),
         resent=len(set(listed) - set(told)),
-        failed_writers=sum(worker.process.exitcode != 0 for worker in finished),
+        failures=failures,
     )
 
 
-def _may_be_run_again(worker: Worker) -> bool:
-    """Whether it ended with an error that says so."""
-    kinds = [getattr(errors, name, object) for name in re.findall(r"^(\w+): ", worker.log, re.MULTILINE)]
-    return any(issubclass(kind, (TryAgainLater, FindOutWhatHappened)) for kind in kinds)
+def _failure(worker: Worker) -> str:
+    """The error that a writer ended with, which has to be one after which it may be run again."""
+    for name in re.findall(r"^(\w+): ", worker.log, re.MULTILINE):
+        if issubclass(getattr(errors, name, object), (TryAgainLater, FindOutWhatHappened)):
+            return str(name)
+    raise AssertionError(worker.log)
