@@ -115,9 +115,9 @@ def _streams(
     with progress() as start:
         for tap, stream in pairs:
             there, started = lake.stream(tap, stream), lake.clock.now()
-            store = there.writer(writer_id="singerlake rebuild").store
             bar = start(f"{tap}/{stream}")
             try:
+                store = there.writer(writer_id="singerlake rebuild").store
                 repair = repair_stream(
                     lake.storage,
                     store,
