@@ -12,7 +12,6 @@ from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
 from singerlake.errors import (
     CorruptObject,
     ForeignManifest,
-    LookAtTheLake,
     LostBookmark,
     MissingFile,
     NotALake,
@@ -25,9 +24,8 @@ from singerlake.format.model import DataFile, Manifest
 from singerlake.format.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild import rebuild_manifest
-from singerlake.manifests.logged import logged_kind
+from singerlake.manifests.logged import store_of
 from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.publish import published
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
@@ -249,20 +247,7 @@ class LakeStream:
     def kind(self) -> str | None:
         """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
         read is for the store to refuse."""
-        try:
-            there = published(self.lake.storage, layout.manifest_key(self.tap, self.name))
-            recorded = there.store if there else None
-            lost = recorded is None and bool(
-                next(iter(self.lake.storage.list(layout.log_prefix(self.tap, self.name))), None)
-            )
-        except LookAtTheLake:
-            recorded, lost = None, True
-        if lost:
-            # The manifest is gone, something else of the stream is not: a log, or it is kept as the lake's streams are.
-            metadata = self.lake.root_metadata()
-            recorded = logged_kind(self.lake.storage, self.tap, self.name)
-            recorded = recorded or (metadata.manifest_store if metadata else None)
-        return recorded
+        return store_of(self.lake.storage, self.tap, self.name, self.lake.root_metadata)
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
         """A manifest from the data files alone."""

@@ -1,6 +1,8 @@
-"""Whose log lies below a stream's folder, by the log itself: for a stream whose ``manifest.json`` is gone."""
+"""Which manifest store keeps a stream: ``manifest.json`` says it, and where that is gone, the log beside the data."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -8,6 +10,7 @@ from singerlake.errors import LookAtTheLake
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.ready import ready
+from singerlake.format.root import RootMetadata
 from singerlake.manifests.merge_log import KIND
 from singerlake.manifests.object_log import Floor
 from singerlake.manifests.publish import published
@@ -37,6 +40,22 @@ class _Record(msgspec.Struct):
     """A record of a log; of a settle record nothing."""
 
     transaction: _Transaction | None = None
+
+
+def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMetadata | None]) -> str | None:
+    """The manifest store that ``manifest.json`` names. Where that is gone, or cannot be read, and something is in the
+    stream's log, the one that the log names, else the one that ``root`` says is used for new streams; None where there
+    is neither. Raises what storage raises."""
+    try:
+        there = published(storage, layout.manifest_key(tap, stream))
+        if there is not None:
+            return there.store
+        if next(iter(storage.list(layout.log_prefix(tap, stream))), None) is None:
+            return None
+    except LookAtTheLake:
+        pass
+    metadata = root()
+    return logged_kind(storage, tap, stream) or (metadata.manifest_store if metadata else None)
 
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
