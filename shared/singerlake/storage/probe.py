@@ -22,6 +22,7 @@ from singerlake.errors import (
     StorageUnavailable,
     UnknownOutcome,
 )
+from singerlake.storage.patience import pause
 from singerlake.storage.port import Capabilities, Refused, Storage, Stored, Written
 
 logger = logging.getLogger(__name__)
@@ -32,8 +33,6 @@ RACERS = 8
 _LEFT_BEHIND = timedelta(hours=1)
 _LONGEST_ROUND = 600.0
 """Seconds; what a slower round saw may be another probe's work, which takes over objects that are an hour old."""
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
 
 Attempt = Callable[[bytes], Written | Refused]
 """Writes the body that it is given, on the condition of the race."""
@@ -69,9 +68,9 @@ def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, rac
 
     Raises ``ConditionsUnproven`` after that, and what storage raises.
     """
-    began, ceiling = clock.monotonic(), _FIRST_PAUSE
+    began, tries = clock.monotonic(), 0
     while (seen := probe(storage, clock=clock, ids=ids, race=race)) is None:
-        waited = clock.monotonic() - began
+        waited, tries = clock.monotonic() - began, tries + 1
         if waited >= max_wait:
             raise ConditionsUnproven(
                 "the answers of storage do not show whether it honours conditional writes",
@@ -79,14 +78,13 @@ def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, rac
                 lake_root=storage.url,
                 s3_probe_max_wait_seconds=max_wait,
             )
-        if ceiling == _FIRST_PAUSE:
+        if tries == 1:
             logger.warning(
                 "%s does not show whether it honours conditional writes; asking again for up to %.0f s",
                 storage.url,
                 max_wait - waited,
             )
-        clock.sleep(ceiling * clock.jitter())
-        ceiling = min(ceiling * 2, _LONGEST_PAUSE)
+        clock.sleep(pause(tries, clock.jitter()))
     return seen
 
 

@@ -17,7 +17,7 @@ from singerlake.errors import MissingFile, NoSuchBucket, SettingError, Singerlak
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.probe import probe, prove
+from singerlake.storage.proved import Proved
 from singerlake.storage.s3_attempts import Write, settle
 from singerlake.storage.s3_client import Clients, S3Settings, connect
 from singerlake.storage.s3_compose import Composer
@@ -34,19 +34,13 @@ MULTIPART_THRESHOLD = 64 << 20
 PART_SIZE = 16 << 20
 _MOST_PARTS = 10_000
 _DELETED_AT_ONCE = 1000
-_DOUBTED_AFTER = 60.0
-"""Seconds for which it is believed that a storage ignores conditions, before that is proved again."""
-_PROVED_AGAIN_AFTER = 3600.0
-"""Seconds for which it is believed that a storage honours them."""
 
 
 class _Known:
     """What this process has learned of one bucket at one endpoint."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.capabilities: Capabilities | None = None
-        self.proved = 0.0
+        self.proved = Proved()
         self.etag_form: str | None = None
         self.exists = False
 
@@ -85,19 +79,7 @@ class S3Storage:
         return False
 
     def capabilities(self) -> Capabilities:
-        with self._known.lock:
-            known, now = self._known.capabilities, self._clock.monotonic()
-            if known is None or not known.conditional_put:
-                if known is None or now - self._known.proved >= _DOUBTED_AFTER:
-                    wait = self._settings.probe_max_wait
-                    known = prove(self, clock=self._clock, ids=self._ids, max_wait=wait)
-                    self._known.proved = now
-            elif now - self._known.proved >= _PROVED_AGAIN_AFTER:
-                # Of a storage that honoured its conditions once, only proof says that it has ceased to.
-                known = probe(self, clock=self._clock, ids=self._ids) or known
-                self._known.proved = now
-            self._known.capabilities = known
-            return known
+        return self._known.proved.of(self, clock=self._clock, ids=self._ids, max_wait=self._settings.probe_max_wait)
 
     def get(self, key: str) -> Stored | None:
         full = self._prefix + check_key(key)
@@ -151,7 +133,7 @@ class S3Storage:
         write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
         outcome = settle(write, patience=self._patience, translate=self._translate(key), key=key)
         if isinstance(outcome, Refused):
-            self._doubt()
+            self._known.proved.refused()
         return outcome
 
     def upload(self, key: str, path: Path) -> Entry:
@@ -277,12 +259,6 @@ class S3Storage:
             # Whatever it means, one of the keys alone meets it again, and its error is explained there.
             return keys
         return [full[error["Key"]] for error in reply.get("Errors", ()) if error.get("Key") in full]
-
-    def _doubt(self) -> None:
-        """A storage that refuses does look at conditions: that it ignores them is to be proved again."""
-        known = self._known.capabilities
-        if known is not None and known.takes_conditions and not known.conditional_put:
-            self._known.proved = float("-inf")
 
     @property
     def _clients(self) -> Clients:
