@@ -119,7 +119,9 @@ class Place:
         lake = Lake.open(self.root, self.s3, self.stores)
         storage = _storage(self.root, self.s3)
         if isinstance(storage, S3Storage):
-            storage._known.capabilities = storage._known.capabilities or self.honoured
+            proved = storage._known.proved
+            if self.honoured is not None and proved.capabilities is None:
+                proved.capabilities, proved.at = self.honoured, storage._clock.monotonic()
         if self.haste is not None and self.s3 is None:
             storage = HastenedStorage(storage, self.haste)  # type: ignore[assignment]
         return replace(lake, storage=storage, clock=clock or _clock(self.haste))

@@ -15,30 +15,31 @@ _PROVED_AGAIN_AFTER = 3600.0
 
 
 class Proved:
-    """The capabilities of one storage, safe to share between threads: one of them proves, the others wait."""
+    """The capabilities of one storage, safe to share between threads: one of them proves, the others wait.
+    ``capabilities`` were proved ``at`` that time of the monotonic clock; None: nothing is yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._capabilities: Capabilities | None = None
-        self._at = 0.0
+        self.capabilities: Capabilities | None = None
+        self.at = 0.0
 
     def of(self, storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float) -> Capabilities:
         """What ``storage`` honours. Raises as ``prove``."""
         with self._lock:
-            known, now = self._capabilities, clock.monotonic()
+            known, now = self.capabilities, clock.monotonic()
             if known is None or not known.conditional_put:
-                if known is None or now - self._at >= _DOUBTED_AFTER:
+                if known is None or now - self.at >= _DOUBTED_AFTER:
                     known = prove(storage, clock=clock, ids=ids, max_wait=max_wait)
-                    self._at = now
-            elif now - self._at >= _PROVED_AGAIN_AFTER:
+                    self.at = now
+            elif now - self.at >= _PROVED_AGAIN_AFTER:
                 # Of a storage that honoured its conditions once, only proof says that it has ceased to.
                 known = probe(storage, clock=clock, ids=ids) or known
-                self._at = now
-            self._capabilities = known
+                self.at = now
+            self.capabilities = known
             return known
 
     def refused(self) -> None:
         """A storage that refuses does look at conditions: that it ignores them is to be proved again."""
-        known = self._capabilities
+        known = self.capabilities
         if known is not None and known.takes_conditions and not known.conditional_put:
-            self._at = float("-inf")
+            self.at = float("-inf")
