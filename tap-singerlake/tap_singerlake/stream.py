@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
-from singer_sdk import Stream
+from singer_sdk import Stream, Tap
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, StreamMap
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
@@ -22,9 +22,6 @@ from tap_singerlake.reader import Messages, Reader
 from tap_singerlake.replay import Replay
 from tap_singerlake.roads import MappedRoad, RawRoad, Road, register
 
-if TYPE_CHECKING:
-    from tap_singerlake.tap import TapSingerlake
-
 
 class ReplayedStream(Stream):
     """Replays one stream from its bookmark on.
@@ -33,10 +30,11 @@ class ReplayedStream(Stream):
     where the configuration or the catalog asks for a change to them.
     """
 
-    _tap: TapSingerlake
-
-    def __init__(self, tap: TapSingerlake, entry: Mapping[str, Any], stream: LakeStream) -> None:
+    def __init__(
+        self, tap: Tap, entry: Mapping[str, Any], stream: LakeStream, write: Callable[[bytes | memoryview], None]
+    ) -> None:
         self.stored_entry = entry
+        self._write = write
         self._stored = StoredSchema(entry.get("schema"))
         self._lake_stream = stream
         self._entry: CatalogEntry | None = None
@@ -88,7 +86,7 @@ class ReplayedStream(Stream):
         self._tell_of_columns(manifest)
         replay = Replay(
             self._road(Overrides.between(self._entry, manifest.schemas.values())),
-            write=self._tap.message_writer.write,
+            write=self._write,
             checkpoint=self._checkpoint,
             every=self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS,
             limit=self._limit(),
@@ -138,7 +136,9 @@ class ReplayedStream(Stream):
         return None
 
     def _versions(self, manifest: Manifest) -> list[SchemaVersion]:
-        return replayed(manifest, self._tap.from_version.of(self.name), self._tap.versions.of(self.name))
+        return replayed(
+            manifest, settings.from_version(self.config).of(self.name), settings.versions(self.config).of(self.name)
+        )
 
     @property
     def _is_removed(self) -> bool:
@@ -185,8 +185,8 @@ class ReplayedStream(Stream):
         return Reader(
             self._lake_stream,
             position=self._bookmark(),
-            from_version=self._tap.from_version.of(self.name),
-            versions=self._tap.versions.of(self.name),
+            from_version=settings.from_version(self.config).of(self.name),
+            versions=settings.versions(self.config).of(self.name),
         )
 
     def _road(self, overrides: Overrides) -> Road:

@@ -116,7 +116,8 @@ class TapSingerlake(Tap):
         for choice in (self.from_version, self.versions):
             choice.check(entries)
         names = settings.chosen_streams(self.config.get("streams"), entries)
-        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name)) for name in names]
+        write = self.message_writer.write
+        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name), write) for name in names]
 
     @property
     def catalog_dict(self) -> dict[str, Any]:

@@ -13,17 +13,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from singerlake.format.ready import ready
+from target_singerlake.early import Early
 from target_singerlake.errors import KeyPropertyMissing, RecordBeforeSchema, unreadable
+from target_singerlake.messages import Kind, Message, Records
 
-if TYPE_CHECKING:
-    from target_singerlake.early import Early
-
-Kind = Literal["RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH"]
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
 _SHORT_RUN = 8
 """Lines of one stream in a row below which streams count as interleaved, and lines are looked at one by one."""
@@ -96,36 +94,6 @@ def _struct_of(names: Sequence[str]) -> type[msgspec.Struct] | None:
 
 def _refuse(_: bytes) -> Any:
     raise msgspec.DecodeError
-
-
-class Records(msgspec.Struct, frozen=True, gc=False):
-    """Whole RECORD lines of one stream, checked; ``data`` ends on a newline, ``number`` is its first line's. ``times``
-    are their ``time_extracted``, as moments or as they came."""
-
-    stream: str
-    data: bytes
-    count: int
-    number: int
-    times: list[Any]
-
-    def one_by_one(self) -> Iterator[Records]:
-        """Each line by itself."""
-        if self.count == 1:
-            yield self
-            return
-        for index, line in enumerate(io.BytesIO(self.data)):
-            yield Records(self.stream, line, 1, self.number + index, self.times[index : index + 1])
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """One line that is no RECORD, as it came, newline and all. ``held``: since which epoch of ``HeldStates`` it waited
-    for its stream's SCHEMA; None where it did not."""
-
-    kind: Kind
-    stream: str
-    line: bytes
-    number: int
-    held: int | None = None
 
 
 class BlockDecoder:

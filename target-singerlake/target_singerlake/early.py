@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from target_singerlake.decode import Message, Records
 from target_singerlake.errors import MessageBeforeSchema
+from target_singerlake.messages import Message, Records
 from target_singerlake.state import HeldStates
 
 HELD_BYTES = 1 << 20

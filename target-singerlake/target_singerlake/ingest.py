@@ -31,11 +31,12 @@ from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.s3_client import S3Settings
 from target_singerlake.batch import Batch
-from target_singerlake.decode import BlockDecoder, Message, RecordCheck, Records, parse
+from target_singerlake.decode import BlockDecoder, RecordCheck, parse
 from target_singerlake.early import Early
 from target_singerlake.errors import RecordBeforeSchema, unreadable
 from target_singerlake.exact import encode
 from target_singerlake.files import Compressor
+from target_singerlake.messages import Message, Records
 from target_singerlake.output import StateOutput
 from target_singerlake.progress import Progress
 from target_singerlake.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher

@@ -20,10 +20,11 @@ from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTra
 
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
-from target_singerlake.decode import Message, RecordCheck, Records, envelope, parse
+from target_singerlake.decode import RecordCheck, envelope, parse
 from target_singerlake.early import Early
 from target_singerlake.errors import RecordBeforeSchema
 from target_singerlake.exact import encode
+from target_singerlake.messages import Message, Records
 from target_singerlake.schema import schema_of
 from target_singerlake.state import HeldStates
 

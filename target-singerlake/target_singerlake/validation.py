@@ -9,8 +9,9 @@ from singer_sdk.exceptions import InvalidJSONSchema
 from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singerlake.errors import InvalidSchema
-from target_singerlake.decode import Records, parse
+from target_singerlake.decode import parse
 from target_singerlake.errors import RecordAgainstSchema
+from target_singerlake.messages import Records
 from target_singerlake.schema import Schema
 
 
