@@ -19,7 +19,7 @@ import msgspec
 from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessage
 from singerlake.format.ready import ready
-from singerlake.storage.s3_client import S3Settings
+from singerlake.storage.s3_settings import S3Settings
 from target_singerlake.decode import envelope, parse
 from target_singerlake.errors import UnreadableLine, unreadable
 from target_singerlake.exact import encode

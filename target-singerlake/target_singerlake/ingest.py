@@ -29,7 +29,7 @@ from singerlake.errors import (
 from singerlake.format.ready import ready
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
-from singerlake.storage.s3_client import S3Settings
+from singerlake.storage.s3_settings import S3Settings
 from target_singerlake.batch import Batch
 from target_singerlake.decode import BlockDecoder, RecordCheck, parse
 from target_singerlake.early import Early

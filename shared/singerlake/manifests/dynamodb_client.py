@@ -18,8 +18,9 @@ from singerlake.errors import SettingError, SingerlakeError
 from singerlake.manifests.dynamodb_errors import NotDynamoDB, Unprocessed, meaning, reading, translate
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3_attempts import Write, settle
-from singerlake.storage.s3_client import S3Settings, check_endpoint, in_session, region_for
+from singerlake.storage.s3_client import in_session, region_for
 from singerlake.storage.s3_errors import Meaning
+from singerlake.storage.s3_settings import S3Settings, check_endpoint
 
 Result = TypeVar("Result")
 Item = Mapping[str, Mapping[str, str]]

@@ -10,8 +10,8 @@ from typing import Any
 
 from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
 from singerlake.storage import s3_errors
-from singerlake.storage.s3_client import S3Settings
 from singerlake.storage.s3_errors import Meaning
+from singerlake.storage.s3_settings import S3Settings
 
 _REFUSED = "ConditionalCheckFailed"
 _MEANINGS = {

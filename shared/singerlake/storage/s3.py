@@ -19,9 +19,10 @@ from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.proved import Proved
 from singerlake.storage.s3_attempts import Write, settle
-from singerlake.storage.s3_client import Clients, S3Settings, connect
+from singerlake.storage.s3_client import Clients, connect
 from singerlake.storage.s3_compose import Composer
 from singerlake.storage.s3_errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
+from singerlake.storage.s3_settings import S3Settings
 from singerlake.storage.s3_stream import open_stream
 from singerlake.storage.window import window
 

@@ -25,7 +25,7 @@ from singerlake.errors import (
 from singerlake.storage.patience import DOWN, GivenUp, Trouble
 
 if TYPE_CHECKING:
-    from singerlake.storage.s3_client import S3Settings
+    from singerlake.storage.s3_settings import S3Settings
 
 
 class Meaning(Enum):

@@ -13,7 +13,7 @@ from singerlake.storage.s3_errors import is_denied, may_pass, translate, without
 from singerlake.storage.s3_waiting import wait_in
 
 if TYPE_CHECKING:
-    from singerlake.storage.s3_client import S3Settings
+    from singerlake.storage.s3_settings import S3Settings
 
 _NO_STS = "leave aws_role_arn unset, or set AWS_ENDPOINT_URL_STS to where roles are assumed"
 _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"

@@ -1,0 +1,86 @@
+"""What has to be known to reach an S3 bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from urllib.parse import urlsplit
+
+from singerlake.errors import SettingError
+from singerlake.storage.patience import PATIENCE_SECONDS
+
+_SETTING_NAMES = {
+    "access_key_id": "aws_access_key_id",
+    "secret_access_key": "aws_secret_access_key",
+    "session_token": "aws_session_token",
+    "profile": "aws_profile",
+    "region": "aws_region",
+    "role_arn": "aws_role_arn",
+    "role_external_id": "aws_role_external_id",
+    "endpoint_url": "s3_endpoint_url",
+    "kms_key_id": "s3_kms_key_id",
+    "path_style": "s3_path_style",
+    "probe_max_wait": "s3_probe_max_wait_seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How to reach an S3 bucket; whatever is None is left to botocore's own chain of environment, files and roles.
+
+    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with ``endpoint_url``.
+    ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.
+    A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
+    Raises ``SettingError`` where settings contradict each other.
+    """
+
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None
+    region: str | None = None
+    role_arn: str | None = None
+    role_external_id: str | None = field(default=None, repr=False)
+    endpoint_url: str | None = None
+    kms_key_id: str | None = None
+    path_style: bool | None = None
+    probe_max_wait: float = 60.0
+    patience_seconds: int = PATIENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            # a line break in a credential would reach an HTTP header, and from there an error message
+            if isinstance(value, str) and (not value or value != value.strip() or not value.isprintable()):
+                raise SettingError(
+                    f"{_SETTING_NAMES[each.name]} is empty or has white space around it or control characters in it",
+                    hint="correct it, or leave it out",
+                )
+        self._check_pair("access_key_id", "secret_access_key")
+        self._check_pair("secret_access_key", "access_key_id")
+        self._check_pair("session_token", "access_key_id")
+        self._check_pair("role_external_id", "role_arn")
+        if self.profile and self.access_key_id:
+            raise SettingError("aws_profile and aws_access_key_id are both set", hint="keep one of them")
+        if self.patience_seconds < 0:
+            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
+        if self.endpoint_url:
+            check_endpoint("s3_endpoint_url", self.endpoint_url)
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may show."""
+        values = (self.secret_access_key, self.session_token, self.role_external_id)
+        return tuple(value for value in values if value)
+
+    def _check_pair(self, name: str, needed: str) -> None:
+        if getattr(self, name) and not getattr(self, needed):
+            raise SettingError(f"{_SETTING_NAMES[name]} is set without {_SETTING_NAMES[needed]}", hint="set both")
+
+
+def check_endpoint(name: str, url: str) -> None:
+    """Refuse what is no endpoint, or holds what messages must not show. ``name`` is the setting's. Raises
+    ``SettingError``, which does not show the URL."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingError(f"{name} is not a URL", hint="write http://host:port or https://host")
+    if parts.username or parts.password:
+        raise SettingError(f"{name} holds credentials", hint="put them into aws_access_key_id and its secret")
