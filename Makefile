@@ -24,7 +24,7 @@ help: ## Show this list
 
 install: $(READY) ## Make .venv with the project and its tools
 
-$(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/_*.h)
+$(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; choose one: make PYTHON=python3.12")'
 	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)

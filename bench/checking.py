@@ -13,7 +13,7 @@ from bench import data, million
 from bench.ingest import SCRIPTS, target
 from bench.measure import Command, Row, paired, peak, run
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
+from singerlake.format.state.manifest import to_json
 
 CAPTURES = 2
 """Of 1 GB of messages each, which makes some 290 MB compressed."""

@@ -14,15 +14,16 @@ from typing import Any
 from bench.slow import SlowStorage
 from singerlake.adapters import open_storage
 from singerlake.clock import SystemClock, random_id, timestamp
-from singerlake.format import fold, layout
+from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import NewFile, StreamSchema
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 
 SCHEMA = StreamSchema(schema={"type": "object", "properties": {"id": {"type": "integer"}}}, key_properties=("id",))
 VERSION = schema_hash(SCHEMA.schema)

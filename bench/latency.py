@@ -23,7 +23,7 @@ from singerlake.lake import Lake
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 
 FEW = 1_000
 COMMITS = 200
@@ -96,8 +96,8 @@ def filled(stream: Stream, files: int) -> tuple[ManifestStore, Loaded]:
 
 
 def _fill_dynamodb(stream: Stream, files: int) -> None:
-    from singerlake.manifests.dynamodb_client import DynamoTable
-    from singerlake.manifests.dynamodb_log import DynamoLog
+    from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.manifests.dynamodb.log import DynamoLog
 
     stores = stream.stores
     table = DynamoTable(stores.dynamodb_table, stream.s3, endpoint_url=stores.dynamodb_endpoint_url, clock=CLOCK)

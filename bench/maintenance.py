@@ -17,8 +17,8 @@ from bench.committing import SCHEMA, VERSION, new_file
 from bench.measure import Command, Row, paired, peak
 from singerlake.clock import random_id
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.model import DataFile, Manifest
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import DataFile, Manifest
 from singerlake.singer_file import FileHeader, compress_member
 
 FILES = 10_000

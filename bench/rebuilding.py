@@ -26,7 +26,7 @@ from singerlake.cli.main import main as command
 from singerlake.clock import SystemClock, parse_timestamp, random_id, timestamp
 from singerlake.format import layout
 from singerlake.singer_file import FileHeader, compress_member
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Entry
 
 _PREFIX = layout.stream_prefix("bench", "orders")

@@ -17,8 +17,8 @@ from bench.million import BOUND_MB, manifest, put_manifest
 from singerlake.adapters import open_storage
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Manifest, SchemaVersion
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest, SchemaVersion
 
 STREAMS, VERSIONS, PROPERTIES = 200, 20, 30
 FILES = 200

@@ -25,7 +25,7 @@ from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.storage.memory import MemoryStorage
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 
 WRITERS = 8
 SECONDS = 3.0
@@ -172,9 +172,9 @@ def _simulated() -> Row:
 @contextmanager
 def _servers() -> Iterator[Servers]:
     """Both databases on this machine, each with a near and a far port."""
-    from singerlake.manifests.dynamodb_client import DynamoTable
-    from singerlake.manifests.dynamodb_tables import create_table
-    from singerlake.manifests.postgres_schema import create_schema
+    from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.manifests.dynamodb.tables import create_table
+    from singerlake.manifests.postgres.schema import create_schema
     from tests.servers.dynamodb import dynamodb_server
     from tools.postgres import postgres_server
 

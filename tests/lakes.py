@@ -10,8 +10,8 @@ from typing import Any
 
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
-from singerlake.format.model import Manifest, StreamSchema
-from singerlake.format.times import span
+from singerlake.format.lines.times import span
+from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
 from singerlake.singer_file import FileHeader, Spool, compress_member
 

@@ -13,18 +13,19 @@ import msgspec
 import pytest
 
 from singerlake import recursion
-from singerlake.arrow.json_schema import MOST_LEVELS, columns_of
-from singerlake.arrow.types import arrow_schema
+from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
+from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchema
-from singerlake.format import catalogue, fold
+from singerlake.format import catalogue
 from singerlake.format.exact_json import finite, indented
 from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import SchemaVersion, StreamSchema
+from singerlake.format.state import fold
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import SchemaVersion, StreamSchema
 from singerlake.lake import Lake
-from singerlake.maintenance.scan_lines import schema_in
-from singerlake.maintenance.schema_diff import compare
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.reports.schema_diff import compare
+from singerlake.maintenance.scan.lines import schema_in
+from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.site.tree import tree_of
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, ingest, kept_ids, record, schema

@@ -16,18 +16,19 @@ from unittest.mock import patch
 
 import pytest
 
-from singerlake.arrow.splits import Run, runs
+from singerlake.arrow.plan.splits import Run, runs
 from singerlake.clock import timestamp
-from singerlake.format import layout, selection
+from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import DataFile, NewFile, StreamSchema
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.state import selection
+from singerlake.format.state.model import DataFile, NewFile, StreamSchema
+from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake, LakeStream
-from singerlake.maintenance import scan_small as small
-from singerlake.maintenance.scan import scan
-from singerlake.maintenance.scan_small import MOST_BYTES, scan_small
-from singerlake.maintenance.vacuum import vacuum_stream
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.scan import small
+from singerlake.maintenance.scan.scan import scan
+from singerlake.maintenance.scan.small import MOST_BYTES, scan_small
+from singerlake.maintenance.vacuum.apply import vacuum_stream
+from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage
@@ -271,7 +272,7 @@ def test_every_reader_reads_every_shape(stream: LakeStream, root: Path) -> None:
 def test_both_scans_say_what_the_shape_is(shape: Shape, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
         monkeypatch.setattr(small, "compiled", None)
-        monkeypatch.setattr("singerlake.format.counted.compiled", None)
+        monkeypatch.setattr("singerlake.format.lines.counted.compiled", None)
     body, file = described(1, shape(1))
     facts = scan(io.BytesIO(body), key="k")
     for name in ("messages", "records", "bytes", "raw_bytes", "sha256", "members"):

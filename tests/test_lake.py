@@ -13,8 +13,8 @@ from singerlake.adapters import open_storage
 from singerlake.errors import CorruptObject, NameTooLong, NotALake, SettingError, UnknownName, UnsupportedFormat
 from singerlake.format import catalogue, layout, root
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import NewFile, StreamSchema
-from singerlake.format.selection import select
+from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from tests.fakes import START

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFile
-from singerlake.format.messages import is_schema_line
-from singerlake.format.model import DataFile
+from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.state.model import DataFile
 from singerlake.singer_file import (
     Block,
     FileHeader,

@@ -21,17 +21,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 REQUIRED = "SINGERLAKE_REQUIRE_COMPILED"
 """The environment variable that makes it an error where a module cannot be compiled, as for a release."""
 _MODULES: dict[str, tuple[str, list[str]]] = {
-    "singerlake.arrow._plain": ("shared/singerlake/arrow/_plain.c", []),
+    "singerlake.arrow.decode._plain": ("shared/singerlake/arrow/decode/_plain.c", []),
     "singerlake.format._fingerprint": ("shared/singerlake/format/_fingerprint.c", []),
-    "singerlake.format._lines": ("shared/singerlake/format/_lines.c", []),
-    "singerlake.format._whole": ("shared/singerlake/format/_whole.c", ["z"]),
-    "singerlake.storage._bodies": ("shared/singerlake/storage/_bodies.c", []),
+    "singerlake.format.lines._lines": ("shared/singerlake/format/lines/_lines.c", []),
+    "singerlake.format.lines._whole": ("shared/singerlake/format/lines/_whole.c", ["z"]),
+    "singerlake.storage.local._bodies": ("shared/singerlake/storage/local/_bodies.c", []),
 }
 """Each with its source and the libraries that it is linked with."""
 _INCLUDED = [
-    "shared/singerlake/format/_json.h",
-    "shared/singerlake/format/_count.h",
-    "shared/singerlake/arrow/_undeclared.h",
+    "shared/singerlake/format/lines/_json.h",
+    "shared/singerlake/format/lines/_count.h",
+    "shared/singerlake/arrow/decode/_undeclared.h",
 ]
 _STABLE_SINCE = "0x030A0000"
 

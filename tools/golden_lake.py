@@ -19,15 +19,15 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import catalogue, layout, root
-from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
-from singerlake.format.transactions import ReplaceFiles, Transaction
+from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lock import LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Provenance, Spool, compress_member, empty_member
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 EXTRACTED = START + timedelta(milliseconds=1)

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.transactions import ReplaceFiles, Transaction
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Pending
 from tools.golden_suite_maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record

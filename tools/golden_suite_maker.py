@@ -18,12 +18,12 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import DataFile, Manifest, NewFile, StreamSchema
-from singerlake.format.times import span
-from singerlake.format.transactions import ReplaceFiles, Transaction
+from singerlake.format.lines.times import span
+from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSchema
+from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.join import join, read_head
 from singerlake.maintenance.migrate import migrate_stream
+from singerlake.maintenance.vacuum.join import join, read_head
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake, LakeStream
     from singerlake.lock import LockSettings
     from singerlake.settings import StoreSettings
-    from singerlake.storage.s3_settings import S3Settings
+    from singerlake.storage.s3.settings import S3Settings
 
     __version__ = version("singerlake")
 
@@ -69,7 +69,7 @@ _FROM = {
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.lake",
     "LockSettings": "singerlake.lock",
-    "S3Settings": "singerlake.storage.s3_settings",
+    "S3Settings": "singerlake.storage.s3.settings",
     "StoreSettings": "singerlake.settings",
 }
 """Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""

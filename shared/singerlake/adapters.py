@@ -10,18 +10,18 @@ from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.manifests.lockfile import LockfileStore
+from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import ManifestStore
 from singerlake.settings import StoreSettings
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
 from singerlake.storage.roots import FolderRoot, parse_root
 
 if TYPE_CHECKING:
-    from singerlake.manifests.dynamodb_client import DynamoTable
-    from singerlake.storage.s3 import S3Settings
+    from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.storage.s3.storage import S3Settings
 
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
@@ -38,7 +38,7 @@ def open_storage(
     root = parse_root(lake_root)
     if isinstance(root, FolderRoot):
         return LocalStorage(root.path, clock=clock, ids=ids)
-    from singerlake.storage.s3 import S3Settings, S3Storage
+    from singerlake.storage.s3.storage import S3Settings, S3Storage
 
     return S3Storage(root.bucket, root.prefix, settings or S3Settings(), clock=clock, ids=ids)
 
@@ -63,8 +63,8 @@ def open_store(
     if kind == "log":
         return NumberedStore(kind, ObjectLog(storage, tap, stream, ids), storage, tap, stream, clock)
     if kind == "merge":
-        from singerlake.manifests.merge import MergeStore
-        from singerlake.manifests.merge_settings import MergeSettings
+        from singerlake.manifests.merge.settings import MergeSettings
+        from singerlake.manifests.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
         return MergeStore(storage, tap, stream, settings=times, clock=clock, ids=ids)
@@ -79,7 +79,7 @@ def open_store(
         )
     table_id = f"{lake_id(kind)}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
     if kind == "postgres":
-        from singerlake.manifests.postgres import PostgresStore
+        from singerlake.manifests.postgres.store import PostgresStore
 
         return PostgresStore(
             storage,
@@ -92,7 +92,7 @@ def open_store(
             clock=clock,
             ids=ids,
         )
-    from singerlake.manifests.dynamodb_log import DynamoLog
+    from singerlake.manifests.dynamodb.log import DynamoLog
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
     log = DynamoLog(storage, table, table_id=table_id, tap=tap, stream=stream, ids=ids)
@@ -102,6 +102,6 @@ def open_store(
 @lru_cache(maxsize=8)
 def _table(name: str, s3: S3Settings | None, endpoint_url: str | None, clock: Clock) -> DynamoTable:
     """One client for all streams of a lake: making one takes longer than a commit."""
-    from singerlake.manifests.dynamodb_client import DynamoTable
+    from singerlake.manifests.dynamodb.client import DynamoTable
 
     return DynamoTable(name, s3, endpoint_url=endpoint_url, clock=clock)

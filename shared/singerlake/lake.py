@@ -18,12 +18,13 @@ from singerlake.errors import (
     SettingError,
     UnknownName,
 )
-from singerlake.format import catalogue, layout, root, selection
-from singerlake.format.manifest import check_own, from_json
-from singerlake.format.model import DataFile, Manifest
-from singerlake.format.selection import Bookmark, Slice
+from singerlake.format import catalogue, layout, root
+from singerlake.format.state import selection
+from singerlake.format.state.manifest import check_own, from_json
+from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
-from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.manifests.logged import store_of
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
@@ -35,7 +36,7 @@ from singerlake.storage.port import Storage, Stored, Written
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from singerlake.storage.s3 import S3Settings
+    from singerlake.storage.s3.storage import S3Settings
 
 logger = logging.getLogger(__name__)
 
@@ -296,8 +297,8 @@ class LakeStream:
         Raises ``SettingError``, ``UnknownName``, ``Rebuilt``; while it is read ``ValueDoesNotFit`` (mode ``FAILFAST``),
         ``BrokenFile``, ``MissingFile`` and what the storage raises.
         """
+        from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
-        from singerlake.arrow.request import request_of
 
         request = request_of(
             columns=columns,

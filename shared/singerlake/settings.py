@@ -16,7 +16,7 @@ from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.wording import shown
 
 if TYPE_CHECKING:
-    from singerlake.storage.s3 import S3Settings
+    from singerlake.storage.s3.storage import S3Settings
 
 
 def setting(kind: str, title: str, description: str, *, secret: bool = False, **keywords: Any) -> dict[str, Any]:
@@ -204,7 +204,7 @@ _FIELDS = {
 
 def s3_settings(config: Mapping[str, Any]) -> S3Settings:
     """What ``config`` says of S3; settings that are unset, null or empty keep their defaults."""
-    from singerlake.storage.s3 import S3Settings
+    from singerlake.storage.s3.storage import S3Settings
 
     given = _with_numbers(config, S3_SETTINGS)
     return S3Settings(**{field: given[name] for name, field in _FIELDS.items() if given.get(name) not in (None, "")})

@@ -20,9 +20,9 @@ import msgspec
 from isal import igzip_lib, isal_zlib
 
 from singerlake.errors import AccessDenied, BrokenFile, SingerlakeError, StorageFull, StorageUnavailable
-from singerlake.format.messages import REFUSALS, is_schema_line
-from singerlake.format.model import DataFile, NewFile
+from singerlake.format.lines.messages import REFUSALS, is_schema_line
 from singerlake.format.ready import ready
+from singerlake.format.state.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
 """Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from singerlake.errors import UnknownName
 from singerlake.format.hashing import canonical_schema
-from singerlake.format.model import Manifest, SchemaVersion
-from singerlake.format.selection import first_offset, resolve_version
+from singerlake.format.state.model import Manifest, SchemaVersion
+from singerlake.format.state.selection import first_offset, resolve_version
 
 Breadcrumb = tuple[str, ...]
 """A column's path as Singer's metadata has it: ``("properties", "address", "properties", "city")``."""

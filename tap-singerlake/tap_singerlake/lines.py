@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singerlake.format.messages import is_record_line
+from singerlake.format.lines.messages import is_record_line
 
 
 def end_of(data: bytes, lines: int, start: int = 0) -> int:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from singerlake.errors import BrokenFile, MissingFile
 from singerlake.format.exact_json import encode
-from singerlake.format.messages import is_schema_line
-from singerlake.format.model import DataFile, Manifest, SchemaVersion
-from singerlake.format.selection import Bookmark, Slice, first_offset, newest_version, resolve_version, schema_of
+from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
+from singerlake.format.state.selection import Bookmark, Slice, first_offset, newest_version, resolve_version, schema_of
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 

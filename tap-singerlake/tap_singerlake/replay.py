@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from singerlake.format.selection import Bookmark
+from singerlake.format.state.selection import Bookmark
 from tap_singerlake.lines import end_of, take
 from tap_singerlake.reader import FileEnd, Messages, SchemaLine
 from tap_singerlake.roads import Road

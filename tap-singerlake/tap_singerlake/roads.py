@@ -11,7 +11,7 @@ from singer_sdk.singerlib import SelectionMask
 from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import SettingError
-from singerlake.format.model import DataFile
+from singerlake.format.state.model import DataFile
 from tap_singerlake.catalog import Overrides
 from tap_singerlake.output import encode
 from tap_singerlake.schemas import for_sdk

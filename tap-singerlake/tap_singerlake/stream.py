@@ -12,8 +12,8 @@ from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import LookAtTheLake, SettingError, UnknownName
-from singerlake.format.model import Manifest, SchemaVersion
-from singerlake.format.selection import Bookmark, resolve_version
+from singerlake.format.state.model import Manifest, SchemaVersion
+from singerlake.format.state.selection import Bookmark, resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog import Overrides, StoredSchema, discovered

@@ -19,7 +19,7 @@ from singer_sdk.singerlib import Catalog
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownName
 from singerlake.lake import Lake
-from singerlake.maintenance.parallel import THREADS, in_parallel
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.recursion import make_room
 from singerlake.settings import (
     LAKE_ROOT,

@@ -29,24 +29,24 @@ from singerlake.errors import (
 from singerlake.format.ready import ready
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
-from singerlake.storage.s3_settings import S3Settings
-from target_singerlake.batch import Batch
-from target_singerlake.decode import BlockDecoder, RecordCheck, parse
-from target_singerlake.early import Early
+from singerlake.storage.s3.settings import S3Settings
 from target_singerlake.errors import RecordBeforeSchema, unreadable
-from target_singerlake.exact import encode
-from target_singerlake.files import Compressor
-from target_singerlake.messages import Message, Records
+from target_singerlake.files.growing import Compressor
+from target_singerlake.files.progress import Progress
+from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
+from target_singerlake.files.streams import Streams
+from target_singerlake.input.batch import Batch
+from target_singerlake.input.decode import BlockDecoder, RecordCheck, parse
+from target_singerlake.input.early import Early
+from target_singerlake.input.exact import encode
+from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.reader import Input, Waker
+from target_singerlake.input.schema import Schema, schema_of
+from target_singerlake.input.validation import Validators
 from target_singerlake.output import StateOutput
-from target_singerlake.progress import Progress
-from target_singerlake.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
-from target_singerlake.reader import Input, Waker
 from target_singerlake.rewriting import Rewriter
-from target_singerlake.schema import Schema, schema_of
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
-from target_singerlake.streams import Streams
-from target_singerlake.validation import Validators
 
 _WAIT = 1.0
 """Seconds to wait for a commit before time is looked at again."""

@@ -20,12 +20,12 @@ from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTra
 
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
-from target_singerlake.decode import RecordCheck, envelope, parse
-from target_singerlake.early import Early
 from target_singerlake.errors import RecordBeforeSchema
-from target_singerlake.exact import encode
-from target_singerlake.messages import Message, Records
-from target_singerlake.schema import schema_of
+from target_singerlake.input.decode import RecordCheck, envelope, parse
+from target_singerlake.input.early import Early
+from target_singerlake.input.exact import encode
+from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates
 
 _TIMES = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_deleted_at")

@@ -20,7 +20,7 @@ from singerlake.lake import Lake
 from singerlake.recursion import make_room
 from singerlake.settings import s3_settings, store_settings, unknown_settings, unread, unread_variables, without_secrets
 from target_singerlake.ingest import Ingest
-from target_singerlake.reader import MessageReader
+from target_singerlake.input.reader import MessageReader
 from target_singerlake.rewriting import Rewriter
 from target_singerlake.settings import SCHEMA, settings_of
 

@@ -7,7 +7,7 @@ import math
 from datetime import date, datetime, timezone
 from typing import Any
 
-from singerlake.arrow.columns import (
+from singerlake.arrow.schema.columns import (
     Array,
     Boolean,
     Column,

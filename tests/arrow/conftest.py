@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.arrow import plain
+from singerlake.arrow.decode import plain
 
 
 @pytest.fixture(scope="module", params=["compiled", "pure"])

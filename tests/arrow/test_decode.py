@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from singerlake.arrow.careful import Origin
-from singerlake.arrow.columns import (
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.plan.request import Mode, Request
+from singerlake.arrow.schema.columns import (
     Array,
     Boolean,
     Column,
@@ -29,9 +31,7 @@ from singerlake.arrow.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.own import METADATA
-from singerlake.arrow.request import Mode, Request
+from singerlake.arrow.schema.own import METADATA
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import CENTS, EITHER_CENTS, FITS, MISFITS, POINT, SECRET, TEXT_CENTS, UTC

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.columns import (
+from singerlake.arrow.schema.columns import (
     Array,
     Boolean,
     Column,
@@ -25,7 +25,7 @@ from singerlake.arrow.columns import (
     merge,
     settle,
 )
-from singerlake.arrow.json_schema import columns_of
+from singerlake.arrow.schema.json_schema import columns_of
 
 
 def column(schema: Any, **definitions: Any) -> Column:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow import plain
-from singerlake.arrow.own import RESCUED
+from singerlake.arrow.decode import plain
+from singerlake.arrow.schema.own import RESCUED
 from tests.arrow.test_decode import record
 from tests.arrow.test_undeclared import PROPERTIES, batch
 

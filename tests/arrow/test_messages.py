@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.as_written import captured
+from singerlake.arrow.decode.as_written import captured
 from singerlake.errors import SettingError, UnknownName, ValueDoesNotFit
 from singerlake.lake import Lake, LakeStream
 from tests.lakes import activate_version_line, build_stream, record_line

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.careful import Origin
-from singerlake.arrow.columns import Array, Date, Double, Field, Integer, JsonText, Struct, Text, Timestamp
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.own import METADATA, RESCUED
-from singerlake.arrow.request import Mode, Request
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.plan.request import Mode, Request
+from singerlake.arrow.schema.columns import Array, Date, Double, Field, Integer, JsonText, Struct, Text, Timestamp
+from singerlake.arrow.schema.own import METADATA, RESCUED
 from singerlake.errors import BrokenFile, ValueDoesNotFit
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import MISFITS, POINT

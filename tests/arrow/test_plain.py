@@ -10,9 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow import plain
-from singerlake.arrow.careful import Origin
-from singerlake.arrow.columns import (
+from singerlake.arrow.decode import plain
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.decode.plain import PlainLines
+from singerlake.arrow.plan.request import Request
+from singerlake.arrow.schema.columns import (
     Array,
     Boolean,
     Column,
@@ -26,12 +29,9 @@ from singerlake.arrow.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.known import known_in
-from singerlake.arrow.own import METADATA, RECORD_TEXT, RESCUED
-from singerlake.arrow.plain import PlainLines
-from singerlake.arrow.request import Request
-from singerlake.arrow.types import arrow_schema
+from singerlake.arrow.schema.known import known_in
+from singerlake.arrow.schema.own import METADATA, RECORD_TEXT, RESCUED
+from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import BrokenFile
 from tests.arrow.cases import FITS, MISFITS
 from tests.arrow.test_decode import record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.arrow import plain
+from singerlake.arrow.decode import plain
 from tests import sanitized
 
 ROUNDS = 20_000
@@ -44,7 +44,7 @@ print(taken)
 @sanitized.linux
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_lines_stay_within_their_memory(tmp_path: Path, seed: int) -> None:
-    taken = sanitized.watched(tmp_path, "arrow/_plain.c", FUZZ, seed, ROUNDS)
+    taken = sanitized.watched(tmp_path, "arrow/decode/_plain.c", FUZZ, seed, ROUNDS)
     assert int(taken) > ROUNDS / 10
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.own import FILE, OFFSET, TIME, VERSION
-from singerlake.arrow.pruning import Comparison, Condition, is_exact, is_prunable, prune
+from singerlake.arrow.plan.pruning import Comparison, Condition, is_exact, is_prunable, prune
+from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.clock import timestamp
-from singerlake.format.model import DataFile
-from singerlake.format.times import span
+from singerlake.format.lines.times import span
+from singerlake.format.state.model import DataFile
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 MOMENTS = [START + timedelta(microseconds=number) for number in range(-2, 9)]

@@ -14,7 +14,7 @@ from singerlake.arrow import scan
 from singerlake.errors import BrokenFile, MissingFile, Rebuilt, SettingError, UnknownName, ValueDoesNotFit
 from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
-from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")

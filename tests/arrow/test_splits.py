@@ -7,9 +7,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.request import Request
-from singerlake.arrow.splits import FEWER_BYTES, FILE_COST, LEAST_BYTES, MOST_BYTES, Run, pack, partition_bytes, runs
-from singerlake.format.model import DataFile
+from singerlake.arrow.plan.request import Request
+from singerlake.arrow.plan.splits import (
+    FEWER_BYTES,
+    FILE_COST,
+    LEAST_BYTES,
+    MOST_BYTES,
+    Run,
+    pack,
+    partition_bytes,
+    runs,
+)
+from singerlake.format.state.model import DataFile
 
 MIB = 1 << 20
 

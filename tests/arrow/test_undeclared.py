@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from singerlake.arrow.careful import Origin
-from singerlake.arrow.columns import Struct
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.json_schema import columns_of
-from singerlake.arrow.known import known_in
-from singerlake.arrow.own import RESCUED
-from singerlake.arrow.request import Mode, Request
-from singerlake.arrow.types import arrow_schema
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.plan.request import Mode, Request
+from singerlake.arrow.schema.columns import Struct
+from singerlake.arrow.schema.json_schema import columns_of
+from singerlake.arrow.schema.known import known_in
+from singerlake.arrow.schema.own import RESCUED
+from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import ValueDoesNotFit
 from singerlake.lake import Lake, LakeStream
 from tests.arrow.test_decode import record

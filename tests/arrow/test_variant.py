@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import VariantVal
 
-from singerlake.arrow.values import parse
-from singerlake.arrow.variant import encode
+from singerlake.arrow.values.values import parse
+from singerlake.arrow.values.variant import encode
 
 
 def read(text: str) -> Any:

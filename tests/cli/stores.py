@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from singerlake.clock import timestamp
-from singerlake.format.model import Run as TargetRun
-from singerlake.format.transactions import Close, Transaction
+from singerlake.format.state.model import Run as TargetRun
+from singerlake.format.state.transactions import Close, Transaction
 from singerlake.lake import Lake
 from singerlake.manifests.port import Loaded
 

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Written
 from tests.cli.conftest import Run
 from tests.lakes import build_stream

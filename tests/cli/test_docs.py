@@ -13,10 +13,10 @@ import pytest
 
 from singerlake.cli.main import main
 from singerlake.cli.options import variable
-from singerlake.format.model import Run as TargetRun
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.model import Run as TargetRun
+from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.findings import KINDS
+from singerlake.maintenance.verify.findings import KINDS
 from singerlake.manifests.port import Loaded
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from tests.cli.conftest import Run

@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from tests.cli.conftest import Run
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}

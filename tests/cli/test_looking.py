@@ -8,9 +8,9 @@ import uuid
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_tables import create_table
-from singerlake.storage import s3 as s3_module
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.tables import create_table
+from singerlake.storage.s3 import storage as s3_module
 from tests.cli.conftest import Run
 from tests.fakes import FakeClock
 from tests.lakes import build_stream, record_line

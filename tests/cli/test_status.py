@@ -9,8 +9,8 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
-from singerlake.format.model import Run as TargetRun
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.model import Run as TargetRun
+from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.port import Loaded

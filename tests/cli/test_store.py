@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
+from singerlake.format.state.manifest import to_json
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.cli.stores import close, commits, rows

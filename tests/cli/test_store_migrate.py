@@ -152,7 +152,7 @@ class TestMigrate:
     def test_a_stream_that_is_born_meanwhile_is_moved_too(
         self, run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from singerlake.cli import store_migrate
+        from singerlake.cli.commands import store_migrate
 
         original = store_migrate.use_manifest_store
 
@@ -176,7 +176,7 @@ class TestMigrate:
     def test_a_storage_that_does_not_answer_is_told_stream_by_stream(
         self, run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from singerlake.cli import store_migrate
+        from singerlake.cli.commands import store_migrate
 
         def fail(*_: object, **__: object) -> None:
             raise StorageUnavailable("no answer", hint="try again")

@@ -256,7 +256,7 @@ def test_a_full_disk_stops_it_and_leaves_all_as_it_was(run: Run, root: Path, mon
 def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.storage.local import LocalStorage
+    from singerlake.storage.local.storage import LocalStorage
 
     lake = small_files(root)
     before = everything(root)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.arrow.json_schema import columns_of
+from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.lake import Lake
 from singerlake.spark.spark_types import to_spark
 from tests.lakes import build_stream

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_tables import create_table
-from singerlake.manifests.postgres_schema import create_schema
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.tables import create_table
+from singerlake.manifests.postgres.schema import create_schema
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Capabilities
 from tests.faults.crew import Crew

@@ -22,9 +22,9 @@ import msgspec
 import psutil
 
 from singerlake.format import layout
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
-from singerlake.maintenance.verify import verify_stream
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
+from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.files import prepare
 from tests.faults.places import TAP, Place
 from tests.faults.worker import Job, Point, Prepared, work

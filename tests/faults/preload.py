@@ -9,7 +9,7 @@ import boto3
 import psycopg
 from botocore.loaders import JSONFileLoader
 
-import singerlake.storage.s3
+import singerlake.storage.s3.storage
 import tests.faults.worker
 
 JSONFileLoader.load_file = functools.cache(JSONFileLoader.load_file)

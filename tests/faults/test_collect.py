@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.format import layout
-from singerlake.format.model import Retired
+from singerlake.format.state.model import Retired
 from tests.faults.crew import Crew, Worker
 from tests.faults.network import Network
 from tests.faults.places import Kind, of_kinds

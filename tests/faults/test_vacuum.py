@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from singerlake.maintenance.vacuum import vacuum_stream
-from singerlake.maintenance.vacuum_plan import Plan
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.vacuum.apply import vacuum_stream
+from singerlake.maintenance.vacuum.plan import Plan
+from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.crew import Crew
 from tests.faults.network import Network
 from tests.faults.places import TAP, Kind, of_kinds

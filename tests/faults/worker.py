@@ -23,11 +23,11 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format.model import NewFile, StreamSchema
+from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock import LockSettings
-from singerlake.maintenance.collect import collect_stream
-from singerlake.maintenance.vacuum import vacuum_stream
+from singerlake.maintenance.gc.apply import collect_stream
+from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from tests.faults.haste import Haste, ShiftedClock
 from tests.faults.places import LOCK, Place

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from singerlake.format import counted
-from singerlake.format.counted import Counted, count
-from singerlake.format.messages import envelope
-from singerlake.format.times import span
+from singerlake.format.lines import counted
+from singerlake.format.lines.counted import Counted, count
+from singerlake.format.lines.messages import envelope
+from singerlake.format.lines.times import span
 
 RECORD = b'{"type":"RECORD","stream":"s","record":{"id":1},"time_extracted":"2026-01-01T00:00:00Z"}\n'
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.format import counted
+from singerlake.format.lines import counted
 from tests import sanitized
 
 ROUNDS = 20_000
@@ -38,7 +38,7 @@ print(taken)
 @sanitized.linux
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_lines_stay_within_their_memory(tmp_path: Path, seed: int) -> None:
-    taken = sanitized.watched(tmp_path, "format/_lines.c", FUZZ, seed, ROUNDS)
+    taken = sanitized.watched(tmp_path, "format/lines/_lines.c", FUZZ, seed, ROUNDS)
     assert int(taken) > ROUNDS / 10
 
 

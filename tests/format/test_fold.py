@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format import fold
-from singerlake.format.fold import Conflict, apply
 from singerlake.format.hashing import full_hash, schema_hash
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import DataFile, Manifest, NewFile, Run, StreamSchema
-from singerlake.format.transactions import (
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import DataFile, Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     Close,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format import fold
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge_patch import Entry, compose, file_ids, merge, to_entry, to_transaction
-from singerlake.format.model import DataFile, NewFile, Run, StreamSchema
-from singerlake.format.transactions import (
+from singerlake.format.merge.patch import Entry, compose, file_ids, merge, to_entry, to_transaction
+from singerlake.format.state import fold
+from singerlake.format.state.model import DataFile, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     Close,

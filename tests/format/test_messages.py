@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.messages import Envelope, envelope, envelopes, is_record_line, is_schema_line
+from singerlake.format.lines.messages import Envelope, envelope, envelopes, is_record_line, is_schema_line
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=5),

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
-from singerlake.format import catalogue, manifest, root
+from singerlake.format import catalogue, root
+from singerlake.format.state import manifest
 from tests.format.test_fold import add, born, done, new_file
 
 KEY = "raw/t/s/manifest.json"

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObject, UnsupportedFormat
-from singerlake.format import manifest as manifests
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import DataFile, Manifest, Retired, SchemaVersion
-from singerlake.format.pieces import in_pieces
-from singerlake.format.roll import Roll
+from singerlake.format.state import manifest as manifests
+from singerlake.format.state.append_only import Roll
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import DataFile, Manifest, Retired, SchemaVersion
+from singerlake.format.state.pieces import in_pieces
 from tests.format.test_fold import born
 
 KEY = "raw/t/s/manifest.json"

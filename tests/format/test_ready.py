@@ -12,10 +12,10 @@ import msgspec
 from singerlake.format.ready import READY, ready
 
 NEVER_DECODED = {
-    "singerlake.maintenance.scan.Scanned",
+    "singerlake.maintenance.scan.scan.Scanned",
     "singerlake.storage.port.Entry",
-    "target_singerlake.decode.Records",
-    "target_singerlake.decode.Message",
+    "target_singerlake.input.decode.Records",
+    "target_singerlake.input.decode.Message",
 }
 ALL_OF_THEM = """
 import importlib, pkgutil

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.model import Manifest
-from singerlake.format.roll import Roll
+from singerlake.format.state.append_only import Roll
+from singerlake.format.state.model import Manifest
 from tests.format.test_pieces import listed, state
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from singerlake.errors import LostBookmark, UnknownName
 from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
-from singerlake.format.model import Manifest
-from singerlake.format.selection import Bookmark, first_offset, resolve_version, resume, select
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Bookmark, first_offset, resolve_version, resume, select
 from tests.format.test_fold import SCHEMAS, add, born, done, new_file
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.arrays import build
-from singerlake.arrow.columns import Field, Timestamp
-from singerlake.format.times import joined, known_span, span
+from singerlake.arrow.schema.columns import Field, Timestamp
+from singerlake.arrow.values.arrays import build
+from singerlake.format.lines.times import joined, known_span, span
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 EARLIEST = datetime.min.replace(tzinfo=timezone.utc)

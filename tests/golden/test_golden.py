@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.format import selection
+from singerlake.format.state import selection
 from singerlake.lake import Lake
 from tests.format.test_fold import check_log
 

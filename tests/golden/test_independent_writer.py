@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from singerlake.format import selection
+from singerlake.format.state import selection
 from singerlake.lake import Lake
-from singerlake.maintenance.vacuum import vacuum_stream
-from singerlake.maintenance.verify import verify_metadata, verify_stream
+from singerlake.maintenance.vacuum.apply import vacuum_stream
+from singerlake.maintenance.verify.verify import verify_metadata, verify_stream
 from tests.golden.independent import segment
 from tests.lakes import build_stream
 from tests.tap.runs import replay

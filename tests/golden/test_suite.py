@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from singerlake.arrow.own import TIME
-from singerlake.arrow.pruning import Comparison, Condition, prune
+from singerlake.arrow.plan.pruning import Comparison, Condition, prune
+from singerlake.arrow.schema.own import TIME
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LookAtTheLake, LostBookmark, SingerlakeError
-from singerlake.format import selection
 from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.state import selection
 from singerlake.lake import Lake, LakeStream
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.verify.verify import verify_stream
 from tap_singerlake.reader import Messages, Reader
 
 SUITE = Path(__file__).parent / "suite"

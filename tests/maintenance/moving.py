@@ -11,9 +11,9 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest, Run, StreamSchema
-from singerlake.format.transactions import RecordRun, ReplaceFiles, RetireFiles
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest, Run, StreamSchema
+from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
 from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings

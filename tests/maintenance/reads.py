@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from singerlake.errors import StorageUnavailable
-from singerlake.maintenance.engine import Answer, Item, Task, Threads
+from singerlake.maintenance.engines.engine import Answer, Item, Task, Threads
 from singerlake.storage.port import Storage
 
 

@@ -13,8 +13,8 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import Manifest
-from singerlake.maintenance.rebuild import Rebuilt, rebuild_manifest
+from singerlake.format.state.model import Manifest
+from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
 from singerlake.storage.memory import MemoryStorage
 from tests.fakes import START, FakeClock, counting_ids

@@ -12,7 +12,7 @@ from singerlake.errors import CorruptObject, TooManyConflicts, UnsupportedFormat
 from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
 from singerlake.lake import Lake
-from singerlake.maintenance.caches import rebuild_catalogue, rebuild_root
+from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream, record_line

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
-from singerlake.format import fold, layout
-from singerlake.format.model import Manifest, Retired
-from singerlake.format.transactions import CollectFiles, RetireFiles, Transaction
-from singerlake.maintenance.collect_plan import Plan, holder_of, make_plan
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest, Retired
+from singerlake.format.state.transactions import CollectFiles, RetireFiles, Transaction
+from singerlake.maintenance.gc.plan import Plan, holder_of, make_plan
 from singerlake.maintenance.tally import Tally
 from singerlake.storage.port import Entry
 from tests.format.test_fold import add, born, done, new_file

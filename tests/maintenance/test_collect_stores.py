@@ -12,12 +12,12 @@ import pytest
 
 from singerlake.errors import LostState, StorageUnavailable, StreamClosed
 from singerlake.format import layout
-from singerlake.format.fold import Conflict
-from singerlake.format.model import DataFile, Manifest
-from singerlake.format.selection import Bookmark
-from singerlake.format.transactions import Close, Rebase
-from singerlake.maintenance.collect import Collected, collect_stream
-from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.selection import Bookmark
+from singerlake.format.state.transactions import Close, Rebase
+from singerlake.maintenance.gc.apply import Collected, collect_stream
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START, FakeClock

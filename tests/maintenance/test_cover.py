@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.maintenance.cover import Candidate, cover
+from singerlake.maintenance.rebuild.exact_cover import Candidate, cover
 
 SOURCES = "abcdef"
 

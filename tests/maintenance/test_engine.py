@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from singerlake.clock import attended
-from singerlake.maintenance import engine
-from singerlake.maintenance.engine import BATCH_BYTES, BATCH_FILES, FEW, NEAR_FILES, Threads
-from singerlake.maintenance.scan_small import MOST_BYTES
+from singerlake.maintenance.engines import engine
+from singerlake.maintenance.engines.engine import BATCH_BYTES, BATCH_FILES, FEW, NEAR_FILES, Threads
+from singerlake.maintenance.scan.small import MOST_BYTES
 from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage
 from tests.fakes import FakeClock, counting_ids

@@ -14,13 +14,13 @@ from singerlake.adapters import open_storage
 from singerlake.errors import AccessDenied, StorageUnavailable
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.batches import batches, consumed
-from singerlake.maintenance.check_file import Check
-from singerlake.maintenance.engine import Threads
-from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.groups import grouped, waves
-from singerlake.maintenance.processes import Processes
-from singerlake.maintenance.survey import Look, data_files
+from singerlake.maintenance.engines.engine import Threads
+from singerlake.maintenance.engines.processes import Processes
+from singerlake.maintenance.rebuild.survey import Look, data_files
+from singerlake.maintenance.scan.batches import batches, consumed
+from singerlake.maintenance.vacuum.groups import grouped, waves
+from singerlake.maintenance.verify.check_file import Check
+from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 from tests.format.test_fold import data_file
 from tests.lakes import build_stream

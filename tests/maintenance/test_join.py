@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFile
-from singerlake.format.model import DataFile, NewFile
-from singerlake.format.times import known_span
-from singerlake.maintenance.join import (
+from singerlake.format.lines.times import known_span
+from singerlake.format.state.model import DataFile, NewFile
+from singerlake.maintenance.scan.scan import scan
+from singerlake.maintenance.vacuum.join import (
     Differs,
     Head,
     Join,
@@ -28,7 +29,6 @@ from singerlake.maintenance.join import (
     provenance_members,
     read_head,
 )
-from singerlake.maintenance.scan import scan
 from singerlake.singer_file import (
     EXTRA_LIMIT,
     Provenance,

@@ -10,8 +10,8 @@ import pytest
 
 from singerlake.errors import SettingError, StorageUnavailable
 from singerlake.lake import Lake
-from singerlake.maintenance.journal import open_journal
-from singerlake.maintenance.verify import Verified, verify_stream
+from singerlake.maintenance.engines.journal import open_journal
+from singerlake.maintenance.verify.verify import Verified, verify_stream
 from tests.lakes import build_stream
 from tests.maintenance.reads import Told
 from tests.maintenance.shelf import SCHEMA

@@ -14,8 +14,8 @@ from singerlake.errors import (
     StreamClosed,
 )
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.transactions import Close
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.transactions import Close
 from singerlake.maintenance.locks import locks_of
 from singerlake.maintenance.migrate import Migration
 from singerlake.storage.memory import Step

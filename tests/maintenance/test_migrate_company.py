@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from singerlake.errors import ForeignManifest, StreamClosed, UnknownOutcome
-from singerlake.format.model import Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.storage.memory import Step
 from tests.maintenance.moving import (

@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailable
-from singerlake.format import fold, layout
+from singerlake.format import layout
 from singerlake.format.hashing import full_hash, schema_hash
-from singerlake.format.model import Manifest, NewFile
-from singerlake.format.selection import select
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.selection import select
+from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance import choose
-from singerlake.maintenance.engine import Threads
-from singerlake.maintenance.found import content_id
-from singerlake.maintenance.parallel import in_parallel
-from singerlake.maintenance.scan import scan
-from singerlake.maintenance.survey import data_files
+from singerlake.maintenance.engines.engine import Threads
+from singerlake.maintenance.engines.parallel import in_parallel
+from singerlake.maintenance.rebuild import choose
+from singerlake.maintenance.rebuild.scanned_file import content_id
+from singerlake.maintenance.rebuild.survey import data_files
+from singerlake.maintenance.scan.scan import scan
 from singerlake.singer_file import FileHeader
 from singerlake.storage.memory import Step
 from tests.fakes import START

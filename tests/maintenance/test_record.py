@@ -8,11 +8,11 @@ import pytest
 
 from singerlake.clock import parse_timestamp
 from singerlake.errors import StorageUnavailable
-from singerlake.format.model import Run
-from singerlake.format.transactions import RecordRun
-from singerlake.maintenance.census import take_census
+from singerlake.format.state.model import Run
+from singerlake.format.state.transactions import RecordRun
 from singerlake.maintenance.record import record_run
-from singerlake.maintenance.runs import last_signs, track
+from singerlake.maintenance.reports.census import take_census
+from singerlake.maintenance.reports.runs import last_signs, track
 from singerlake.maintenance.tally import Tally
 from tests.manifests.stores import KINDS, Place, make_place
 

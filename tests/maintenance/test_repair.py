@@ -11,12 +11,13 @@ import pytest
 
 from singerlake.clock import timestamp
 from singerlake.errors import CorruptObject, ForeignManifest, TooManyConflicts, UnsupportedFormat
-from singerlake.format import fold, layout
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest, NewFile
-from singerlake.format.transactions import AddFiles, RetireFiles, Transaction
-from singerlake.maintenance.repair import Repair
-from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.transactions import AddFiles, RetireFiles, Transaction
+from singerlake.maintenance.rebuild.repair import Repair
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START

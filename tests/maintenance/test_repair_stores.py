@@ -8,9 +8,9 @@ import pytest
 
 from singerlake.errors import CorruptObject, StreamClosed
 from singerlake.format import layout
-from singerlake.format.transactions import Close, Transaction
-from singerlake.maintenance.repair import Repair
-from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.format.state.transactions import Close, Transaction
+from singerlake.maintenance.rebuild.repair import Repair
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 from tests.manifests.stores import IN_A_DATABASE, KINDS, Place, make_place

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.format import fold
-from singerlake.format.model import Manifest, Run
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest, Run
 from singerlake.lock import LockBody
 from singerlake.maintenance.locks import Held
-from singerlake.maintenance.runs import SILENT, STALE, Tracked, last_signs, track
+from singerlake.maintenance.reports.runs import SILENT, STALE, Tracked, last_signs, track
 from tests.fakes import START
 
 NOW = START + timedelta(days=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import SettingError
-from singerlake.format.model import DataFile
-from singerlake.maintenance.sample import parse_sample
+from singerlake.format.state.model import DataFile
+from singerlake.maintenance.verify.sample import parse_sample
 from tests.format.test_fold import data_file
 
 FILES = [data_file(f"f{number}", 10, number * 10) for number in range(200)]

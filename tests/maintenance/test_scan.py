@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFile
-from singerlake.format.model import DataFile, StreamSchema
-from singerlake.maintenance.scan import CUT, Scanned, scan
+from singerlake.format.state.model import DataFile, StreamSchema
+from singerlake.maintenance.scan.scan import CUT, Scanned, scan
 from singerlake.singer_file import FileHeader, Spool, compress_member, member_extra, read_blocks
 from tests.maintenance.shelf import (
     SCHEMA,

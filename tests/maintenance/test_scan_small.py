@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import BrokenFile
-from singerlake.maintenance import scan_small as module
-from singerlake.maintenance.scan import Scanned, scan
-from singerlake.maintenance.scan_small import MOST_BYTES, scan_small
+from singerlake.maintenance.scan import small as module
+from singerlake.maintenance.scan.scan import Scanned, scan
+from singerlake.maintenance.scan.small import MOST_BYTES, scan_small
 from singerlake.singer_file import compress_member
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage
 from tests import sanitized
@@ -187,7 +187,7 @@ def local(folder: Path) -> Storage:
 
 
 def test_a_survey_of_a_folder_finds_the_same_with_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from singerlake.maintenance.survey import data_files, survey
+    from singerlake.maintenance.rebuild.survey import data_files, survey
 
     shelf, storage = Shelf(), local(tmp_path)
     for number, body in enumerate([*TAKEN.values(), *LEFT.values()]):
@@ -243,7 +243,7 @@ ROUNDS = 5000
 @sanitized.linux
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_files_stay_within_their_memory(tmp_path: Path, seed: int) -> None:
-    taken = sanitized.watched(tmp_path, "format/_whole.c", FUZZ, seed, ROUNDS, libraries=("z",))
+    taken = sanitized.watched(tmp_path, "format/lines/_whole.c", FUZZ, seed, ROUNDS, libraries=("z",))
     assert int(taken) > ROUNDS / 10
 
 

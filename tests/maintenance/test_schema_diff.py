@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.columns import Array, Field, Struct, merge
-from singerlake.arrow.json_schema import columns_of
-from singerlake.format.model import StreamSchema
-from singerlake.maintenance.schema_diff import Renamed, SchemaDiff, compare
+from singerlake.arrow.schema.columns import Array, Field, Struct, merge
+from singerlake.arrow.schema.json_schema import columns_of
+from singerlake.format.state.model import StreamSchema
+from singerlake.maintenance.reports.schema_diff import Renamed, SchemaDiff, compare
 
 INTEGER, STRING, NUMBER = {"type": "integer"}, {"type": "string"}, {"type": "number"}
 

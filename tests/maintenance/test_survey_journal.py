@@ -11,11 +11,12 @@ import pytest
 
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, StorageUnavailable
-from singerlake.format import fold, layout
-from singerlake.maintenance.journal import open_journal
-from singerlake.maintenance.repair_stream import Wish, repair_stream
-from singerlake.maintenance.survey import Survey, data_files, survey
-from singerlake.maintenance.survey_journal import open_survey_journal
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.maintenance.engines.journal import open_journal
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.survey import Survey, data_files, survey
+from singerlake.maintenance.rebuild.survey_journal import open_survey_journal
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.singer_file import FileHeader
 from singerlake.storage.memory import Step

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.model import DataFile
-from singerlake.maintenance import vacuum_plan
+from singerlake.format.state.model import DataFile
 from singerlake.maintenance.tally import Tally
-from singerlake.maintenance.vacuum_plan import Plan, make_plan
+from singerlake.maintenance.vacuum import plan as vacuum_plan
+from singerlake.maintenance.vacuum.plan import Plan, make_plan
 
 TARGET = 1000
 

@@ -10,8 +10,8 @@ import pytest
 
 from singerlake.errors import StorageUnavailable
 from singerlake.lake import Lake
-from singerlake.maintenance.vacuum import Vacuumed, vacuum_stream
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
+from singerlake.maintenance.verify.verify import verify_stream
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA
 from tests.servers.s3 import ALWAYS, S3Server

@@ -10,13 +10,13 @@ import pytest
 
 from singerlake.errors import LostState, StreamClosed
 from singerlake.format import layout
-from singerlake.format.model import Manifest
-from singerlake.format.selection import Bookmark
-from singerlake.format.transactions import Close, RetireFiles
-from singerlake.maintenance.repair_stream import Wish, repair_stream
-from singerlake.maintenance.vacuum import Vacuumed, vacuum_stream
-from singerlake.maintenance.vacuum_plan import TARGET_BYTES
-from singerlake.maintenance.verify import verify_stream
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Bookmark
+from singerlake.format.state.transactions import Close, RetireFiles
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
+from singerlake.maintenance.vacuum.plan import TARGET_BYTES
+from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import Step
 from tests.lakes import build_stream

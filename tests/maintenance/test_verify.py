@@ -10,8 +10,8 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.findings import Finding
-from singerlake.maintenance.verify import verify_metadata, verify_stream
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.maintenance.verify.verify import verify_metadata, verify_stream
 from tests.lakes import build_stream
 from tests.maintenance.shelf import OTHER, SCHEMA, file_bytes, header, kinds, numbered, record, schema_line
 

@@ -16,17 +16,18 @@ import msgspec
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.format import fold, layout
-from singerlake.format.model import Manifest, Position
-from singerlake.format.transactions import Change, Transaction
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest, Position
+from singerlake.format.state.transactions import Change, Transaction
 from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_log import DynamoLog
-from singerlake.manifests.dynamodb_tables import create_table
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.log import DynamoLog
+from singerlake.manifests.dynamodb.tables import create_table
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import FakeClock
 from tests.format.test_fold import check_log
 from tests.servers.dynamodb import DynamoServer

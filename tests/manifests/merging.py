@@ -9,16 +9,17 @@ from itertools import pairwise
 
 from singerlake.clock import IdSource
 from singerlake.errors import SingerlakeError, UnknownOutcome
-from singerlake.format import fold, layout
+from singerlake.format import layout
 from singerlake.format.exact_json import decode
-from singerlake.format.fold import Conflict
-from singerlake.format.merge_key import NAME, EntryKey, entry_key
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Change, Transaction
-from singerlake.manifests.merge import MergeStore
-from singerlake.manifests.merge_log import SettleRecord
-from singerlake.manifests.merge_settings import MergeSettings
-from singerlake.manifests.object_log import Floor
+from singerlake.format.merge.key import NAME, EntryKey, entry_key
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Change, Transaction
+from singerlake.manifests.log.objects import Floor
+from singerlake.manifests.merge.log import SettleRecord
+from singerlake.manifests.merge.settings import MergeSettings
+from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Entry, Stored

@@ -12,14 +12,15 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from singerlake.clock import Clock, random_id
-from singerlake.format import fold, layout
-from singerlake.format.fold import Conflict
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Change, Transaction
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Change, Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
-from singerlake.manifests.postgres import PostgresStore
+from singerlake.manifests.postgres.store import PostgresStore
 from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock
 from tests.format.test_fold import check_log

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from singerlake.format import fold
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Change, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Change, Transaction
 from singerlake.lake import Lake
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending

@@ -10,9 +10,9 @@ import pytest
 from singerlake.errors import LostState, StreamClosed
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Run, StreamSchema
-from singerlake.format.transactions import Close
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Run, StreamSchema
+from singerlake.format.state.transactions import Close
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from tests.fakes import START

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from singerlake.format import layout
-from singerlake.format import manifest as manifests
-from singerlake.format.fold import apply
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Transaction
+from singerlake.format.state import manifest as manifests
+from singerlake.format.state.fold import apply
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests import at_hand
 from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.lockfile import LockfileStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import CorruptObject
-from singerlake.manifests import dynamodb_log
-from singerlake.manifests.dynamodb_log import LARGEST_ITEM
+from singerlake.manifests.dynamodb import log as dynamodb_log
+from singerlake.manifests.dynamodb.log import LARGEST_ITEM
 from singerlake.storage.memory import Step
 from tests.format.test_fold import add, new_file
 from tests.manifests.dynamo import FOLDER, PLACES, Stream, filled, numbers, open_place, state_at

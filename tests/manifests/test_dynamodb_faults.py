@@ -8,9 +8,9 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, StorageUnavailable, UnknownOutcome
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.dynamodb_log import LARGEST_ITEM, DynamoLog
+from singerlake.manifests.dynamodb.log import LARGEST_ITEM, DynamoLog
 from singerlake.manifests.port import Loaded, Outdated
 from tests.format.test_fold import add, new_file
 from tests.manifests.dynamo import Stream, WatchedTable, on, state_at

@@ -7,15 +7,15 @@ import multiprocessing
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.format.fold import Conflict
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_log import DynamoLog
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.log import DynamoLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.storage.local import LocalStorage
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.local.storage import LocalStorage
+from singerlake.storage.s3.storage import S3Settings
 from tests.format.test_fold import add, check_log, new_file
 from tests.manifests.dynamo import PLACES, Stream, first_state, open_place
 

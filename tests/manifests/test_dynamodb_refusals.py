@@ -9,9 +9,9 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_log import DynamoLog
-from singerlake.storage.s3 import S3Settings
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.log import DynamoLog
+from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import FakeClock
 from tests.manifests.dynamo import Stream, on, state_at
 from tests.servers.dynamodb import DynamoServer

@@ -8,8 +8,8 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObject
-from singerlake.format.transactions import Transaction
-from singerlake.manifests import dynamodb_log
+from singerlake.format.state.transactions import Transaction
+from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.storage.memory import Step
 from singerlake.storage.port import Stored

@@ -12,8 +12,8 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import AccessDenied, SettingError, StorageUnavailable
-from singerlake.manifests.dynamodb_log import LARGEST_ITEM
-from singerlake.manifests.dynamodb_tables import create_table, least_policy
+from singerlake.manifests.dynamodb.log import LARGEST_ITEM
+from singerlake.manifests.dynamodb.tables import create_table, least_policy
 from tests.fakes import FakeClock
 from tests.format.test_fold import add, new_file
 from tests.manifests.dynamo import Stream, WatchedTable, on
@@ -150,7 +150,7 @@ def test_the_token_alone_resolves_a_lost_reply_where_reading_back_fails(dynamodb
 
 def test_importing_the_log_imports_no_driver() -> None:
     script = (
-        "import sys, singerlake.manifests.dynamodb_log, singerlake.manifests.dynamodb_tables;"
+        "import sys, singerlake.manifests.dynamodb.log, singerlake.manifests.dynamodb.tables;"
         "print([name for name in ('boto3', 'botocore') if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -10,11 +10,11 @@ import pytest
 
 from singerlake.errors import ConditionNotSupported, CorruptObject, ForeignManifest
 from singerlake.format import layout
-from singerlake.format.fold import Conflict
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Position
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Position
+from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore, Record
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.storage.memory import Step
 from tests.format.test_fold import add, new_file

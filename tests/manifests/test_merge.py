@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from singerlake.format import fold
-from singerlake.format.model import Manifest, Run
-from singerlake.format.transactions import (
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest, Run
+from singerlake.format.state.transactions import (
     AddFiles,
     RecordRun,
     Transaction,
 )
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
 from tests.format.test_fold import add, new_file
 from tests.manifests.merging import LAG, LOG, STORAGES, Crew, born, calls

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import StorageUnavailable
-from singerlake.format.merge_key import milliseconds
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.format.merge.key import milliseconds
+from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import Step
 from tests.manifests.merging import LAG, STORAGES, Crew, Seconds, born, calls

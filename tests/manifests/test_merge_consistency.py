@@ -11,11 +11,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import StorageUnavailable, TryAgainLater, UnknownOutcome
-from singerlake.format import fold
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import ReplaceFiles
-from singerlake.manifests.merge_records import placed
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import ReplaceFiles
+from singerlake.manifests.merge.records import placed
+from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.format.test_fold import new_file

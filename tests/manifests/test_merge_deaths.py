@@ -8,10 +8,10 @@ import pytest
 
 from singerlake.errors import StorageUnavailable, TryAgainLater, UnknownOutcome
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge_patch import Entry, to_transaction
-from singerlake.manifests.merge_entries import Held
-from singerlake.manifests.merge_log import SettleRecord
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.format.merge.patch import Entry, to_transaction
+from singerlake.manifests.merge.entries import Held
+from singerlake.manifests.merge.log import SettleRecord
+from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Pending
 from singerlake.storage.memory import Step
 from singerlake.storage.port import Written

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from singerlake.errors import CorruptObject, SingerlakeError, StorageUnavailable, UnknownOutcome
-from singerlake.format.merge_key import milliseconds
+from singerlake.format.merge.key import milliseconds
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.memory import Step
 from tests.fakes import START

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from singerlake.format import fold
-from singerlake.format.fold import Conflict
-from singerlake.format.transactions import ReplaceFiles
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.port import Loaded, Pending
 from tests.format.test_fold import new_file
 from tests.manifests.merging import LOG, Crew, Member, consistent, old_log

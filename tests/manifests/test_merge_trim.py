@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from singerlake.errors import CorruptObject
-from singerlake.format.fold import Conflict
-from singerlake.format.transactions import ReplaceFiles
-from singerlake.manifests.merge_entries import Entries
-from singerlake.manifests.merge_log import SettleLog
-from singerlake.manifests.merge_settings import MergeSettings
-from singerlake.manifests.merge_time import StorageTime
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.transactions import ReplaceFiles
+from singerlake.manifests.merge.entries import Entries
+from singerlake.manifests.merge.log import SettleLog
+from singerlake.manifests.merge.settings import MergeSettings
+from singerlake.manifests.merge.time import StorageTime
 from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Stored
 from tests.format.test_fold import new_file

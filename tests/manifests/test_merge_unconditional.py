@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from singerlake.format import fold
-from singerlake.format.model import Manifest
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest
+from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import Step
 from tests.manifests.merging import LAG, LOG, Crew

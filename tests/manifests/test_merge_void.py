@@ -7,10 +7,10 @@ import logging
 import msgspec
 import pytest
 
-from singerlake.format import fold
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Position
-from singerlake.format.transactions import (
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Position
+from singerlake.format.state.transactions import (
     AddFiles,
     Close,
     Rebase,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObject
 from singerlake.format import layout
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.model import Manifest, Position, Retired, Run, StreamSchema
-from singerlake.format.transactions import (
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.model import Manifest, Position, Retired, Run, StreamSchema
+from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     Close,
@@ -25,10 +25,11 @@ from singerlake.format.transactions import (
     ReplaceFiles,
     RetireFiles,
 )
-from singerlake.manifests import postgres as postgres_module
-from singerlake.manifests import postgres_change, postgres_read
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.manifests.postgres_schema import create_schema
+from singerlake.manifests.postgres import change as postgres_change
+from singerlake.manifests.postgres import read as postgres_read
+from singerlake.manifests.postgres import store as postgres_module
+from singerlake.manifests.postgres.schema import create_schema
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, consistent, place
 from tools.postgres import Server

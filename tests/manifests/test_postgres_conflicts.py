@@ -14,13 +14,13 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import TooManyConflicts
-from singerlake.format.fold import apply
-from singerlake.format.model import Manifest
-from singerlake.manifests import postgres_session
+from singerlake.format.state.fold import apply
+from singerlake.format.state.model import Manifest
 from singerlake.manifests.port import Loaded
-from singerlake.manifests.postgres_change import Entry, delta, record_body, write_change
-from singerlake.manifests.postgres_read import read_head
-from singerlake.manifests.postgres_schema import create_schema
+from singerlake.manifests.postgres import session as postgres_session
+from singerlake.manifests.postgres.change import Entry, delta, record_body, write_change
+from singerlake.manifests.postgres.read import read_head
+from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, consistent, place, session

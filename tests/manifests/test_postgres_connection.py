@@ -18,8 +18,8 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
 from singerlake.manifests.port import Loaded
-from singerlake.manifests.postgres_connection import Connections, connect, connections_to
-from singerlake.manifests.postgres_schema import create_schema
+from singerlake.manifests.postgres.connection import Connections, connect, connections_to
+from singerlake.manifests.postgres.schema import create_schema
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, place, session
 from tests.servers.fault_proxy import wait_until

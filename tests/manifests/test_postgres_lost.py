@@ -9,11 +9,11 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import StorageUnavailable, UnknownOutcome
-from singerlake.format.model import Run
-from singerlake.format.transactions import Close, CollectFiles, RecordRun, RetireFiles
-from singerlake.manifests import postgres_session
+from singerlake.format.state.model import Run
+from singerlake.format.state.transactions import Close, CollectFiles, RecordRun, RetireFiles
 from singerlake.manifests.port import Loaded
-from singerlake.manifests.postgres_schema import create_schema
+from singerlake.manifests.postgres import session as postgres_session
+from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, consistent, place, session

@@ -11,9 +11,9 @@ from psycopg.sql import SQL, Identifier
 
 from singerlake.clock import random_id
 from singerlake.errors import AccessDenied, SettingError, SingerlakeError
-from singerlake.format.transactions import CollectFiles, RetireFiles
-from singerlake.manifests import postgres_schema
-from singerlake.manifests.postgres_schema import SchemaState, create_schema
+from singerlake.format.state.transactions import CollectFiles, RetireFiles
+from singerlake.manifests.postgres import schema as postgres_schema
+from singerlake.manifests.postgres.schema import SchemaState, create_schema
 from tests.format.test_fold import add, new_file
 from tests.manifests.postgres_place import PostgresPlace, place, session
 from tools.postgres import Server

@@ -8,17 +8,17 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObject, ForeignManifest, LostState, UnsupportedFormat
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Position
-from singerlake.format.transactions import (
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Position
+from singerlake.format.state.transactions import (
     Close,
     CollectFiles,
     Rebase,
     ReplaceFiles,
     RetireFiles,
 )
-from singerlake.manifests import postgres
 from singerlake.manifests.port import Pending
+from singerlake.manifests.postgres import store as postgres
 from singerlake.manifests.publish import BEHIND
 from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock

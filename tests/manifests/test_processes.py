@@ -12,12 +12,12 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import StreamSchema
+from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import START
 from tests.format.test_fold import check_log
 from tests.servers.s3 import S3Server

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from singerlake.errors import ForeignManifest
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
 from singerlake.manifests import publish
 from singerlake.manifests.publish import publish_manifest
 from singerlake.storage.memory import MemoryStorage, Step

@@ -9,11 +9,20 @@ import msgspec
 import pytest
 
 from singerlake.errors import ForeignManifest, TooManyConflicts, UnknownOutcome
-from singerlake.format import fold, layout
-from singerlake.format.fold import Conflict
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest, Retired, Run, StreamSchema
-from singerlake.format.transactions import AddFiles, Close, CollectFiles, Rebase, RecordRun, ReplaceFiles, RetireFiles
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
+from singerlake.format.state.transactions import (
+    AddFiles,
+    Close,
+    CollectFiles,
+    Rebase,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+)
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Outdated, Pending
 from tests.format.test_fold import add, check_log, new_file

@@ -17,11 +17,12 @@ from singerlake.errors import (
     StorageUnavailable,
     StreamClosed,
 )
-from singerlake.format import fold, layout
+from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
-from singerlake.format.transactions import Close, RetireFiles, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import Close, RetireFiles, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.writer import StreamWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.manifests.merge.settings import MergeSettings
 from tests.model.cases import FAULTY, KEPT, Case, explored, row
 from tests.model.settle_times import SettleTimes
 

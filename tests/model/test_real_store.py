@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from singerlake.format import fold, layout
-from singerlake.format.transactions import Transaction
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.transactions import Transaction
+from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.s3 import S3Settings
+from singerlake.storage.s3.storage import S3Settings
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, Request, S3Server, server_process
 
 

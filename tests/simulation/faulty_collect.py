@@ -8,8 +8,8 @@ from unittest import mock
 
 import msgspec
 
-from singerlake.format.transactions import CollectFiles
-from singerlake.maintenance import collect
+from singerlake.format.state.transactions import CollectFiles
+from singerlake.maintenance.gc import apply as collect
 from tests.simulation import jobs
 from tests.simulation.kinds import KINDS
 

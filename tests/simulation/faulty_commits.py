@@ -12,10 +12,10 @@ import msgspec
 import singerlake.manifests.writer
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcome
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Run
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Run
+from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock import Lock, LockBody
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Outdated

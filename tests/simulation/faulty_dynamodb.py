@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Manifest
-from singerlake.manifests.dynamodb_client import Condition, put
-from singerlake.manifests.dynamodb_log import DynamoLog
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest
+from singerlake.manifests.dynamodb.client import Condition, put
+from singerlake.manifests.dynamodb.log import DynamoLog
 from tests.simulation.kinds import KINDS, Kind, dynamo_store
 from tests.simulation.scheduler import Process
 from tests.simulation.world import World

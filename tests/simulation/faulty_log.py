@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from singerlake.format.exact_json import decode
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Rebase
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Rebase
+from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore, Record
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import Loaded, Trimmed
 from tests.simulation.files import STREAM, TAP
 from tests.simulation.kinds import Kind, StoreOf, log_watches

@@ -13,11 +13,11 @@ import msgspec
 from singerlake.clock import IdSource
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.merge_key import NAME, EntryKey, EntryKeys, entry_key, milliseconds
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Transaction
-from singerlake.manifests import merge_write
+from singerlake.format.merge.key import NAME, EntryKey, EntryKeys, entry_key, milliseconds
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Transaction
+from singerlake.manifests.merge import write as merge_write
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.storage.port import Stored
 from tests.simulation.files import STREAM, TAP

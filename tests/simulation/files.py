@@ -11,7 +11,7 @@ import msgspec
 
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import NewFile, StreamSchema
+from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.manifests.writer import Upload
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
 from tests.fakes import START

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest, Run
-from singerlake.format.transactions import Change, RetireFiles, Transaction
-from singerlake.maintenance.collect import collect_stream
-from singerlake.maintenance.engine import Threads
-from singerlake.maintenance.rebuild import rebuild_manifest
-from singerlake.maintenance.vacuum import vacuum_stream
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest, Run
+from singerlake.format.state.transactions import Change, RetireFiles, Transaction
+from singerlake.maintenance.engines.engine import Threads
+from singerlake.maintenance.gc.apply import collect_stream
+from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
+from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload

@@ -9,15 +9,16 @@ from unittest import mock
 
 from singerlake.clock import IdSource
 from singerlake.format import layout
-from singerlake.format.merge_key import EntryKeys
-from singerlake.manifests import dynamodb_log, merge_write
-from singerlake.manifests.dynamodb_client import DynamoTable
-from singerlake.manifests.dynamodb_log import DynamoLog
+from singerlake.format.merge.key import EntryKeys
+from singerlake.manifests.dynamodb import log as dynamodb_log
+from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.log import DynamoLog
 from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.merge import MergeStore
-from singerlake.manifests.merge_settings import MergeSettings
+from singerlake.manifests.log.objects import ObjectLog
+from singerlake.manifests.merge import write as merge_write
+from singerlake.manifests.merge.settings import MergeSettings
+from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.object_log import ObjectLog
 from singerlake.manifests.port import ManifestStore
 from tests.simulation.files import STREAM, TAP
 from tests.simulation.jobs import Actor, WriterJob

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from singerlake.errors import ForeignManifest, StreamClosed
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Rebase
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Rebase
 from singerlake.maintenance.migrate import migrate_stream
+from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.numbered import Record
-from singerlake.manifests.object_log import Floor
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Stored

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from singerlake.errors import StorageUnavailable, UnknownOutcome
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import AddFiles, CollectFiles, RecordRun, ReplaceFiles, RetireFiles, Transaction
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import (
+    AddFiles,
+    CollectFiles,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign

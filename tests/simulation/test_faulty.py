@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from singerlake.format import fold
-from singerlake.format.transactions import AddFiles, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.manifests.port import Loaded, Pending
 from tests.simulation.choices import identities, scripted
 from tests.simulation.clocks import Wrongness

@@ -20,11 +20,19 @@ from hypothesis.stateful import (
 )
 
 from singerlake.clock import timestamp
-from singerlake.format import fold
-from singerlake.format.fold import Conflict
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest, NewFile, Run
-from singerlake.format.transactions import AddFiles, Change, Close, RecordRun, ReplaceFiles, RetireFiles, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest, NewFile, Run
+from singerlake.format.state.transactions import (
+    AddFiles,
+    Change,
+    Close,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from tests.simulation.choices import identities, scripted

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from singerlake.format.model import DataFile, Manifest
+from singerlake.format.state.model import DataFile, Manifest
 
 Fail = Callable[[str], None]
 """Called with what does not hold; does not come back."""

@@ -11,13 +11,13 @@ import msgspec
 
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Rebase
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Rebase
 from singerlake.lock import LockBody, parse_lock
+from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.numbered import Record
-from singerlake.manifests.object_log import Floor
 from singerlake.storage.port import Stored
 from singerlake.storage.probe import PROBE_PREFIX
 from tests.simulation.truth import Fail, Truth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from singerlake.format.exact_json import decode
-from singerlake.format.manifest import from_json
+from singerlake.format.state.manifest import from_json
 from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
 from tests.simulation.dynamodb import Item, Place, SimulatedDynamo

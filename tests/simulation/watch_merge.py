@@ -6,11 +6,11 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.exact_json import decode
-from singerlake.format.merge_key import LAST_CHANGE, NAME, counts, entry_key
-from singerlake.format.merge_patch import Entry, to_transaction
-from singerlake.format.model import Manifest, Position
-from singerlake.manifests.merge_log import SettleRecord
-from singerlake.manifests.merge_records import placed
+from singerlake.format.merge.key import LAST_CHANGE, NAME, counts, entry_key
+from singerlake.format.merge.patch import Entry, to_transaction
+from singerlake.format.state.model import Manifest, Position
+from singerlake.manifests.merge.log import SettleRecord
+from singerlake.manifests.merge.records import placed
 from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
 from tests.simulation.causality import Causality, Tick

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
 from tests.simulation.truth import Fail, Truth
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import fold, layout
+from singerlake.format import layout
 from singerlake.format.hashing import full_hash
-from singerlake.format.manifest import to_json
-from singerlake.format.model import DataFile, Manifest, Run, SchemaVersion
+from singerlake.format.state import fold
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import DataFile, Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
 from singerlake.site.build import Built, build
 from singerlake.storage.memory import MemoryStorage

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from singerlake.clock import timestamp
-from singerlake.format.model import Run
+from singerlake.format.state.model import Run
 from singerlake.maintenance.annotate import Edit, annotate
 from tests.fakes import START
 from tests.lakes import build_stream

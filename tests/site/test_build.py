@@ -14,8 +14,8 @@ import pytest
 from singerlake.clock import timestamp
 from singerlake.errors import AccessDenied, SettingError, StorageUnavailable, UnsupportedFormat
 from singerlake.format import layout
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Manifest, Run
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.site import build, render
 from singerlake.site.build import Trouble

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from singerlake.format.model import StreamSchema
-from singerlake.maintenance.schema_diff import compare, compare_each
+from singerlake.format.state.model import StreamSchema
+from singerlake.maintenance.reports.schema_diff import compare, compare_each
 from singerlake.site.changes import changes_of, in_short
 
 

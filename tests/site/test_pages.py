@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from singerlake.format.manifest import to_json
-from singerlake.format.model import Run
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Run
 from singerlake.maintenance.annotate import Edit, annotate
 from singerlake.site.build import INDEX
 from singerlake.site.pages import TREE_BYTES, VERSIONS

@@ -13,17 +13,17 @@ import pytest
 from pyspark.sql.types import FloatType, LongType, StringType, StructField, StructType
 
 from singerlake.clock import timestamp
-from singerlake.format.model import DataFile, Manifest, NewFile
-from singerlake.format.transactions import Change, ReplaceFiles, Transaction
+from singerlake.format.state.model import DataFile, Manifest, NewFile
+from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.collect import collect_stream
-from singerlake.maintenance.join import checked, join, read_head
-from singerlake.maintenance.repair_stream import Wish, repair_stream
+from singerlake.maintenance.gc.apply import collect_stream
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.vacuum.join import checked, join, read_head
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.stream import SingerlakeStreamReader
-from singerlake.spark.stream_api import SupportsTriggerAvailableNow
+from singerlake.spark.stream.api import SupportsTriggerAvailableNow
+from singerlake.spark.stream.reader import SingerlakeStreamReader
 from tests.lakes import build_stream
 
 TAP, STREAM = "tap-a", "orders!"

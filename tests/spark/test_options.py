@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.arrow.request import Request
+from singerlake.arrow.plan.request import Request
 from singerlake.errors import NotALake, SettingError, UnknownName
 from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS
 from singerlake.spark.lake import open_stream
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.options import LIMITS, OPTIONAL, read_options
-from singerlake.spark.write_options import write_options
+from singerlake.spark.write.options import write_options
 from tests.lakes import build_stream
 
 NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}

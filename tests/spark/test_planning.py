@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from pyspark.cloudpickle import dumps
 
-from singerlake.arrow.splits import runs
+from singerlake.arrow.plan.splits import runs
 from singerlake.clock import SystemClock, random_id, timestamp
-from singerlake.format import fold, layout
-from singerlake.format.model import Manifest
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, LakeStream
 from singerlake.settings import StoreSettings
 from singerlake.spark import lake as planned
-from singerlake.spark.reader import RunsPartition
-from singerlake.storage.local import LocalStorage
+from singerlake.spark.batch.reader import RunsPartition
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Stored
 from tests.lakes import build_stream
 

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as filters
 from pyspark.sql.types import LongType, StringType, StructType, TimestampNTZType, TimestampType
 
-from singerlake.arrow.pruning import Comparison, Condition
+from singerlake.arrow.plan.pruning import Comparison, Condition
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.spark.pushdown import condition_of
+from singerlake.spark.batch.pushdown import condition_of
 from singerlake.spark.source import SingerlakeDataSource
 from tests.lakes import build_stream, record_line
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from singerlake.arrow.columns import Field, Integer, Struct
-from singerlake.arrow.splits import pack, runs
+from singerlake.arrow.plan.splits import pack, runs
+from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.errors import NotALake
 from singerlake.lake import Lake
+from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.options import read_options
-from singerlake.spark.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.spark_types import to_spark
 from tests.lakes import build_stream

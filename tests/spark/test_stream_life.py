@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import LostState, MissingFile, SettingError, UnknownName
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from tests.spark.streaming import (
     STREAM,
     TAP,

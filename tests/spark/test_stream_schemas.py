@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.arrow.columns import (
+from singerlake.arrow.schema.columns import (
     Array,
     Column,
     Double,
@@ -22,7 +22,7 @@ from singerlake.arrow.columns import (
 from singerlake.errors import ValueDoesNotFit
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.stream_news import not_read
+from singerlake.spark.stream.news import not_read
 from tests.lakes import build_stream
 from tests.spark.streaming import (
     STREAM,

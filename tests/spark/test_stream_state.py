@@ -9,10 +9,10 @@ import pytest
 
 from singerlake.errors import CorruptObject, ForeignManifest, LostState
 from singerlake.format import layout
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Close, Rebase, ReplaceFiles
-from singerlake.spark.stream_state import Follower
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
+from singerlake.spark.stream.state import Follower
 from singerlake.storage.memory import Step
 from tests.format.test_fold import add, new_file
 from tests.lakes import build_stream

@@ -15,9 +15,9 @@ from singerlake.cli.main import main
 from singerlake.errors import NotALake, SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.check_file import Check
-from singerlake.spark import tasks
-from singerlake.spark.tasks import SparkTasks, spark_tasks
+from singerlake.maintenance.verify.check_file import Check
+from singerlake.spark.batch import tasks
+from singerlake.spark.batch.tasks import SparkTasks, spark_tasks
 from tests.lakes import build_stream
 from tests.maintenance.shelf import SCHEMA
 from tests.maintenance.test_verify import body_of, first_file
@@ -73,7 +73,7 @@ def without_lineage(text: str) -> Any:
 def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in order over several jobs, each of several groups."""
     monkeypatch.setattr(tasks, "_GROUPS_PER_CORE", 1)
-    monkeypatch.setattr("singerlake.maintenance.groups.GROUP_BYTES", 1)
+    monkeypatch.setattr("singerlake.maintenance.vacuum.groups.GROUP_BYTES", 1)
     files = lake.stream("t", "s").snapshot().files
     with spark_tasks(lake.storage.url, None) as engine:
         before = spark.sparkContext.statusTracker().getJobIdsForGroup()

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
-from singerlake.maintenance.rebuild import rebuild_manifest
+from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.spark import register
 from tests.lakes import build_stream
 from tests.spark.writes import STREAM, TAP, Place

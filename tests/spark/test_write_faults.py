@@ -14,13 +14,13 @@ from pyspark.sql.functions import udf
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDenied, CommitRefused, LockWaitExceeded, StorageUnavailable
 from singerlake.format import layout
-from singerlake.format.transactions import RetireFiles, Transaction
+from singerlake.format.state.transactions import RetireFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.port import Loaded
-from singerlake.spark import writer as writing
-from singerlake.spark.write_options import write_options
-from singerlake.spark.writer import SingerlakeWriter, WrittenFiles, prepare
+from singerlake.spark.write import writer as writing
+from singerlake.spark.write.options import write_options
+from singerlake.spark.write.writer import SingerlakeWriter, WrittenFiles, prepare
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, s3_server
 from tests.spark.writes import STREAM, TAP, Place, failure
 

@@ -17,8 +17,8 @@ from singerlake.lock import LockSettings
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.write_options import OPTIONAL, write_options
-from singerlake.spark.write_schema import json_schema
+from singerlake.spark.write.options import OPTIONAL, write_options
+from singerlake.spark.write.schema import json_schema
 from tests.lakes import build_stream
 from tests.spark.writes import STREAM, TAP, Place, failure
 

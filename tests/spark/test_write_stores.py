@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import types as t
 
 from singerlake.lake import Lake
-from singerlake.spark.write_options import write_options
-from singerlake.spark.writer import prepare
+from singerlake.spark.write.options import write_options
+from singerlake.spark.write.writer import prepare
 from tests.manifests.stores import KINDS
 from tests.spark.test_write_faults import IDS, rows
 from tests.spark.writes import STREAM, TAP, Place

@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format import layout
-from singerlake.format.model import Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.verify.verify import verify_stream
 
 TAP, STREAM = "tap-s", "people"
 

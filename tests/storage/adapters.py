@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage, Written
-from singerlake.storage.s3 import S3Settings, S3Storage
+from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.servers.s3 import s3_server
 
 Reopen = Callable[[], Storage]

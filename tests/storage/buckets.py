@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.storage.s3 import S3Storage
+from singerlake.storage.s3.storage import S3Storage
 
 
 class PatientlessClock:

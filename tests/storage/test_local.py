@@ -15,9 +15,9 @@ import pytest
 
 from singerlake import errors
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage import files
 from singerlake.storage.keys import FLOCK_NAME
-from singerlake.storage.local import ABANDONED_AFTER, LocalStorage
+from singerlake.storage.local import files
+from singerlake.storage.local.storage import ABANDONED_AFTER, LocalStorage
 from singerlake.storage.port import Refused, Written
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from singerlake import errors
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage import local_places
-from singerlake.storage.local import LocalStorage
+from singerlake.storage.local import places as local_places
+from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Part
 from tests import sanitized
 
@@ -118,4 +118,4 @@ for wrong in ((b"/", 0, 0, (b"a\\0b",), 1), (b"/\\0", 0, 0, (), 1)):
     except ValueError:
         print("refused")
 """
-    assert sanitized.watched(tmp_path, "storage/_bodies.c", script, tmp_path).split() == ["refused"] * 2
+    assert sanitized.watched(tmp_path, "storage/local/_bodies.c", script, tmp_path).split() == ["refused"] * 2

@@ -8,7 +8,7 @@ import pytest
 
 from singerlake import errors
 from singerlake.storage.port import Beginning, Capabilities, Refused, Written
-from singerlake.storage.s3 import S3Storage
+from singerlake.storage.s3.storage import S3Storage
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
 

@@ -12,10 +12,10 @@ import pytest
 
 from singerlake import errors
 from singerlake.clock import random_id
-from singerlake.storage import s3 as s3_module
 from singerlake.storage.port import Part, Refused, Storage
-from singerlake.storage.s3 import S3Storage
-from singerlake.storage.s3_compose import LEAST
+from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.s3.compose import LEAST
+from singerlake.storage.s3.storage import S3Storage
 from tests.fakes import FakeClock
 from tests.servers.door import Door, door_to
 from tests.servers.s3 import S3Server

@@ -15,9 +15,9 @@ import pytest
 
 from singerlake import errors
 from singerlake.clock import random_id
-from singerlake.storage import s3 as s3_module
 from singerlake.storage.port import Storage
-from singerlake.storage.s3 import S3Settings, S3Storage
+from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
 
@@ -26,7 +26,8 @@ class TestSettings:
     def test_importing_the_adapter_imports_no_driver(self) -> None:
         names = "('boto3', 'botocore', 'smart_open')"
         script = (
-            f"import sys, singerlake.storage.s3 as m; m.S3Settings(); print([n for n in {names} if n in sys.modules])"
+            "import sys, singerlake.storage.s3.storage as m; m.S3Settings();"
+            f"print([n for n in {names} if n in sys.modules])"
         )
         shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert shown.stdout.strip() == "[]"
@@ -235,7 +236,7 @@ class TestErrors:
     def test_a_secret_that_storage_repeats_is_taken_out(self) -> None:
         from botocore.exceptions import ClientError
 
-        from singerlake.storage.s3_errors import translate
+        from singerlake.storage.s3.errors import translate
 
         settings = S3Settings(access_key_id="a", secret_access_key="s3cr3t", session_token="t0ken")
         error = ClientError({"Error": {"Code": "InvalidToken", "Message": "bad t0ken with s3cr3t"}}, "PutObject")
@@ -282,7 +283,7 @@ def test_a_session_token_is_in_no_log_even_at_debug(s3: S3Server) -> None:
     code = (
         "import logging, sys; logging.basicConfig(level=logging.DEBUG)\n"
         "from singerlake.clock import SystemClock, random_id\n"
-        "from singerlake.storage.s3 import S3Settings, S3Storage\n"
+        "from singerlake.storage.s3.storage import S3Settings, S3Storage\n"
         "settings = S3Settings(access_key_id='AKIAX', secret_access_key='s3cr3t', session_token='t0ken', "
         "region='x', endpoint_url=sys.argv[1])\n"
         "S3Storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"

@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.port import Storage
-from singerlake.storage.s3 import S3Settings, S3Storage
-from singerlake.storage.s3_errors import translate
+from singerlake.storage.s3.errors import translate
+from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.fakes import FakeClock
 from tests.servers.door import door_to
 from tests.servers.s3 import S3Server

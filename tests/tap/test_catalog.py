@@ -13,7 +13,7 @@ from singer_sdk.helpers._catalog import get_selected_schema
 from singer_sdk.singerlib import Catalog, MetadataMapping, SelectionMask
 
 from singerlake.errors import SettingError
-from singerlake.format.model import SchemaVersion
+from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog import Overrides, for_singer_sdk, plain
 from tap_singerlake.schemas import for_sdk
 from tests.lakes import build_stream

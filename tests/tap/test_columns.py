@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import UnknownName
-from singerlake.format.model import SchemaVersion
+from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog import Overrides, for_singer_sdk
 from tap_singerlake.columns import united, unknown
 from tests.lakes import build_stream

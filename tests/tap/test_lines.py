@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.format.messages import is_record_line
+from singerlake.format.lines.messages import is_record_line
 from tap_singerlake.lines import end_of, take
 
 RECORD = b'{"type":"RECORD","stream":"s","record":{"t":"ACTIVATE_VERSION"}}'

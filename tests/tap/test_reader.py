@@ -11,9 +11,9 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import BrokenFile, LostBookmark, MissingFile, UnknownName
 from singerlake.format import layout
-from singerlake.format.manifest import from_json, to_json
-from singerlake.format.model import Manifest
-from singerlake.format.selection import Bookmark
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.storage.memory import MemoryStorage, Step

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from singerlake.format import layout
-from singerlake.format.model import Manifest
-from singerlake.format.selection import Bookmark
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
-from singerlake.maintenance.vacuum import vacuum_stream
+from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
 from tap_singerlake.reader import Messages, Reader
 from tests.lakes import build_stream

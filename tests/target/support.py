@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from singerlake.format.model import Manifest
-from singerlake.format.selection import select
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import InvalidMessage
-from target_singerlake.decode import BlockDecoder, RecordCheck
-from target_singerlake.early import Early
 from target_singerlake.errors import EXCERPT, KeyPropertyMissing, RecordBeforeSchema, UnreadableLine
-from target_singerlake.messages import Message, Records
+from target_singerlake.input.decode import BlockDecoder, RecordCheck
+from target_singerlake.input.early import Early
+from target_singerlake.input.messages import Message, Records
 from target_singerlake.state import HeldStates
 
 STREAMS = ("a", "b", 'odd "name"', "é\ud800")

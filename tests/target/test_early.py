@@ -12,9 +12,9 @@ import pytest
 
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from target_singerlake.early import HELD_BYTES, Early
 from target_singerlake.errors import MessageBeforeSchema, RecordBeforeSchema
-from target_singerlake.messages import Message
+from target_singerlake.input.early import HELD_BYTES, Early
+from target_singerlake.input.messages import Message
 from target_singerlake.state import HeldStates
 from target_singerlake.target import TargetSingerlake
 from tests.target.support import activate, config, ingest, kept, record, records, schema, state, text

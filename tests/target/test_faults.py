@@ -30,13 +30,13 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
-from singerlake.format.model import NewFile
+from singerlake.format.state.model import NewFile
 from singerlake.lake import Lake
 from singerlake.lock import Lock, LockSettings
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.writer import StreamWriter
-from singerlake.storage.local import LocalStorage
-from target_singerlake import files
+from singerlake.storage.local.storage import LocalStorage
+from target_singerlake.files import growing as files
 from tests.servers.s3 import S3Server
 from tests.target.support import (
     TAP,
@@ -58,8 +58,8 @@ from tests.test_spools import dead
 
 LINES = [schema(), *records(*range(6)), state({"at": 6})]
 KILL = {
-    "before the upload": ("singerlake.storage.local:LocalStorage.upload", "before"),
-    "after the upload": ("singerlake.storage.local:LocalStorage.upload", "after"),
+    "before the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
+    "after the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "after"),
     "before the commit": ("singerlake.manifests.lockfile:LockfileStore.commit", "before"),
     "after the commit": ("singerlake.manifests.lockfile:LockfileStore.commit", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
@@ -391,7 +391,7 @@ def test_a_run_that_fails_at_the_lake_is_recorded_as_failed(tmp_path: Path, monk
         confirm(self, files)
 
     monkeypatch.setattr(StreamWriter, "_confirm", second_is_missing)
-    monkeypatch.setattr("target_singerlake.publishing.FILES_AT_ONCE", 1)
+    monkeypatch.setattr("target_singerlake.files.publishing.FILES_AT_ONCE", 1)
     with pytest.raises(MissingFile):
         ingest(tmp_path, LINES, max_file_records=3)
     assert [run.status for run in manifest(tmp_path).runs] == ["failed"]

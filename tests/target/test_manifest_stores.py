@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.verify import verify_stream
+from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.publish import publish_manifest, published
 from tests.manifests.stores import KINDS
 from tests.target.support import TAP, WIDER, ingest, kept_ids, manifest, record, records, run, schema, state

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from singerlake.singer_file import FileHeader
-from target_singerlake.files import Compressor, GrowingFile
-from target_singerlake.progress import EVERY_SECONDS, Progress
-from target_singerlake.reader import READ_BYTES, Input, Waker
+from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.progress import EVERY_SECONDS, Progress
+from target_singerlake.input.reader import READ_BYTES, Input, Waker
 from target_singerlake.settings import PROPERTIES, settings_of
 from tests.fakes import START
 

@@ -16,11 +16,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "shared", "tap-singerlake", "target-singerlake", "tools")
 LIBRARIES = (
-    "singerlake/arrow/_plain",
+    "singerlake/arrow/decode/_plain",
     "singerlake/format/_fingerprint",
-    "singerlake/format/_lines",
-    "singerlake/format/_whole",
-    "singerlake/storage/_bodies",
+    "singerlake/format/lines/_lines",
+    "singerlake/format/lines/_whole",
+    "singerlake/storage/local/_bodies",
 )
 
 
@@ -101,7 +101,7 @@ def test_a_release_without_a_compiled_module_is_an_error(checkout: Path) -> None
     running = built(checkout, checkout / "dist", CC="false", SINGERLAKE_REQUIRE_COMPILED="1")
     _, err = running.communicate()
     assert running.returncode != 0
-    assert "no C compiler or headers for singerlake.arrow._plain; install them" in err
+    assert "no C compiler or headers for singerlake.arrow.decode._plain; install them" in err
     assert not list((checkout / "dist").glob("*.whl"))
 
 

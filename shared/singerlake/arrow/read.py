@@ -6,14 +6,14 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.request import Request
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.plan.request import Request
+from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
+from singerlake.arrow.plan.splits import runs
 from singerlake.arrow.scan import scan, warn_of_misfits
-from singerlake.arrow.snapshot import check_lineage, declared, looked_for, pin, projected, selected
-from singerlake.arrow.splits import runs
-from singerlake.arrow.types import arrow_schema
+from singerlake.arrow.schema.types import arrow_schema
 from singerlake.format import layout
-from singerlake.format.model import Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:

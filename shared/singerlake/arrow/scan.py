@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from singerlake.arrow.careful import Origin
-from singerlake.arrow.decode import BatchDecoder
-from singerlake.arrow.splits import Run
+from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.plan.splits import Run
 from singerlake.errors import BrokenFile, MissingFile
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage

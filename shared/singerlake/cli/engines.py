@@ -11,9 +11,9 @@ import click
 
 from singerlake.adapters import open_storage
 from singerlake.lake import Lake
-from singerlake.maintenance.engine import Engine, Threads
-from singerlake.maintenance.parallel import THREADS
-from singerlake.maintenance.processes import Processes
+from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.engines.processes import Processes
 
 ENGINES = ("threads", "processes", "spark")
 """The first is the default."""
@@ -38,7 +38,7 @@ def reader(engine: str, lake: Lake, threads: int) -> AbstractContextManager[Engi
     """The engine of that name, for as long as the block runs. Raises ``SettingError`` where it cannot be had."""
     url = lake.storage.url
     if engine == "spark":
-        from singerlake.spark.tasks import spark_tasks
+        from singerlake.spark.batch.tasks import spark_tasks
 
         return spark_tasks(url, lake.s3)
     if engine == "processes":

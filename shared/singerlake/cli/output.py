@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from singerlake.maintenance.findings import Finding
+from singerlake.maintenance.verify.findings import Finding
 from singerlake.wording import counted as counted
 from singerlake.wording import minute as minute
 from singerlake.wording import second as second

@@ -12,8 +12,8 @@ import msgspec
 
 from singerlake.errors import CorruptObject
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.model import Manifest
-from singerlake.format.selection import newest_version, schema_of
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import newest_version, schema_of
 
 _HINT = "delete it, or run 'singerlake rebuild'"
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from singerlake.format.roll import Roll
+from singerlake.format.state.append_only import Roll
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import msgspec
 from singerlake.errors import CorruptObject
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.manifest import check_format
-from singerlake.format.model import StreamSchema
 from singerlake.format.ready import ready
+from singerlake.format.state.manifest import check_format
+from singerlake.format.state.model import StreamSchema
 
 
 class KeptSchema(StreamSchema, frozen=True, kw_only=True):

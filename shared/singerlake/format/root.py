@@ -9,8 +9,8 @@ import msgspec
 from singerlake.errors import CorruptObject
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, indented
-from singerlake.format.manifest import check_format
 from singerlake.format.ready import ready
+from singerlake.format.state.manifest import check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import msgspec
 from singerlake.errors import LostState, SettingError
 from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
-from singerlake.maintenance.caches import bring
+from singerlake.maintenance.rebuild.caches import bring
 from singerlake.storage.port import Storage, Stored
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000

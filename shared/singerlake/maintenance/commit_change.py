@@ -8,8 +8,8 @@ from datetime import datetime
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import SingerlakeError, StreamClosed
 from singerlake.format import layout
-from singerlake.format.fold import Conflict
-from singerlake.format.transactions import Change, Transaction
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.transactions import Change, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending

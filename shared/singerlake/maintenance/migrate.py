@@ -31,10 +31,10 @@ from singerlake.errors import (
     UnknownOutcome,
 )
 from singerlake.format import layout
-from singerlake.format.model import Manifest, Position
-from singerlake.format.transactions import Close, Transaction
+from singerlake.format.state.model import Manifest, Position
+from singerlake.format.state.transactions import Close, Transaction
 from singerlake.lock import Lock, LockSettings
-from singerlake.maintenance.survey import has_data_files
+from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import SingerlakeError
-from singerlake.format.model import Run
-from singerlake.format.transactions import RecordRun
+from singerlake.format.state.model import Run
+from singerlake.format.state.transactions import RecordRun
 from singerlake.maintenance.commit_change import commit_change, submit_change
 from singerlake.maintenance.tally import Tally
 from singerlake.manifests.port import Loaded, ManifestStore

@@ -10,8 +10,8 @@ from __future__ import annotations
 import weakref
 
 from singerlake.format import layout
-from singerlake.format.manifest import from_json
-from singerlake.format.model import Manifest
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
 
 _MANY = 100_000
 """Files from which on a state is worth sharing with: of fewer, what was written is decoded at once."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from singerlake.clock import Clock
 from singerlake.errors import StorageUnavailable, TooManyConflicts, UnknownOutcome
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest, NewFile
-from singerlake.format.transactions import AddFiles, Change, CollectFiles, ReplaceFiles, Transaction
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.transactions import AddFiles, Change, CollectFiles, ReplaceFiles, Transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100

@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import TooManyConflicts, UnknownOutcome
 from singerlake.format import kept_schema, layout
-from singerlake.format.fold import Conflict, with_schema
 from singerlake.format.hashing import hash_among
-from singerlake.format.model import Manifest, StreamSchema
-from singerlake.format.transactions import Rebase, Transaction
+from singerlake.format.state.fold import Conflict, with_schema
+from singerlake.format.state.model import Manifest, StreamSchema
+from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending

@@ -9,10 +9,10 @@ import msgspec
 
 from singerlake.errors import UnknownOutcome
 from singerlake.format import layout
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import check_own, to_json
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import check_own, to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.at_hand import note, read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign

@@ -11,8 +11,8 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.ready import ready
 from singerlake.format.root import RootMetadata
-from singerlake.manifests.merge_log import KIND
-from singerlake.manifests.object_log import Floor
+from singerlake.manifests.log.objects import Floor
+from singerlake.manifests.merge.log import KIND
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
 

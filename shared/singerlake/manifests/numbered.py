@@ -17,11 +17,11 @@ from singerlake.clock import Clock
 from singerlake.errors import CorruptObject, ForeignManifest
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.fold import Conflict, apply
-from singerlake.format.manifest import check_own
-from singerlake.format.model import Manifest
 from singerlake.format.ready import ready
-from singerlake.format.transactions import Rebase, Transaction
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import check_own
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign

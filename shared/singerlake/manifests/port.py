@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from singerlake.format.fold import Conflict
-from singerlake.format.model import Manifest
-from singerlake.format.transactions import Transaction
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.at_hand import note
 
 

@@ -10,9 +10,9 @@ import msgspec
 
 from singerlake.errors import MissingFile, TooManyConflicts
 from singerlake.format.exact_json import decode
-from singerlake.format.manifest import check_own, to_json
-from singerlake.format.model import Manifest, Position
 from singerlake.format.ready import ready
+from singerlake.format.state.manifest import check_own, to_json
+from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.at_hand import read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Written

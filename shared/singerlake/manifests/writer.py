@@ -10,11 +10,12 @@ from typing import Any
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CommitRefused, ForeignManifest, LostState, MissingFile, StreamClosed, UnknownOutcome
-from singerlake.format import fold, layout
-from singerlake.format.fold import Conflict
+from singerlake.format import layout
 from singerlake.format.hashing import hash_among
-from singerlake.format.model import Manifest, NewFile, Run, StreamSchema
-from singerlake.format.transactions import AddFiles, Change, RecordRun, Transaction
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.known_schema import add_schema, put_schema

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from singerlake.errors import SettingError
 from singerlake.format import layout
-from singerlake.format.manifest import collector_paused
+from singerlake.format.state.manifest import collector_paused
 from singerlake.lake import Lake
-from singerlake.maintenance.parallel import THREADS
+from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.site.facts import LakeFacts
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.gather import Progress, gather

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from singerlake.maintenance.schema_diff import SchemaDiff
+from singerlake.maintenance.reports.schema_diff import SchemaDiff
 from singerlake.wording import cut
 
 Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]

@@ -9,14 +9,14 @@ from datetime import datetime
 
 import msgspec
 
-from singerlake.format.model import Manifest, StreamSchema
 from singerlake.format.root import TapNotes
-from singerlake.format.selection import newest_version
-from singerlake.maintenance.census import Census
-from singerlake.maintenance.history import Version, versions_of
+from singerlake.format.state.model import Manifest, StreamSchema
+from singerlake.format.state.selection import newest_version
 from singerlake.maintenance.locks import Held
-from singerlake.maintenance.runs import Tracked, last_signs, track
-from singerlake.maintenance.schema_diff import SchemaDiff, compare_each
+from singerlake.maintenance.reports.census import Census
+from singerlake.maintenance.reports.history import Version, versions_of
+from singerlake.maintenance.reports.runs import Tracked, last_signs, track
+from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
 from singerlake.site.samples import Samples
 from singerlake.site.tally import Tally, tally, together
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from singerlake.errors import SingerlakeError
-from singerlake.format.model import Manifest
 from singerlake.format.root import TapNotes
+from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.census import Census, take_census
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.locks import locks_of
-from singerlake.maintenance.parallel import THREADS, in_parallel
+from singerlake.maintenance.reports.census import Census, take_census
 from singerlake.site.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
 from singerlake.site.samples import Samples, take_samples
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake.format.messages import is_record_line
-from singerlake.format.model import Manifest
-from singerlake.format.selection import Slice
+from singerlake.format.lines.messages import is_record_line
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Slice
 from singerlake.lake import LakeStream
 from singerlake.wording import cut
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
-from singerlake.format.model import DataFile
-from singerlake.format.times import known_span
+from singerlake.format.lines.times import known_span
+from singerlake.format.state.model import DataFile
 from singerlake.wording import size
 
 PERIODS = 60

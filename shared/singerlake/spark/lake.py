@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.errors import LookAtTheLake
 from singerlake.format import layout
-from singerlake.format.model import Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, LakeStream
 from singerlake.manifests.port import Loaded
 from singerlake.settings import s3_settings

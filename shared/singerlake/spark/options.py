@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from singerlake.arrow.request import Messages, Mode, Request, messages_of, mode_of
+from singerlake.arrow.plan.request import Messages, Mode, Request, messages_of, mode_of
 from singerlake.errors import SettingError
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
-from singerlake.spark.stream_limits import Limits
+from singerlake.spark.stream.limits import Limits
 
 OPTIONAL = (
     "from_version",

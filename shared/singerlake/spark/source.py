@@ -19,8 +19,8 @@ from singerlake.errors import SettingError, SingerlakeError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from singerlake.arrow.snapshot import Pin
-    from singerlake.format.model import Manifest
+    from singerlake.arrow.plan.snapshot import Pin
+    from singerlake.format.state.model import Manifest
     from singerlake.spark.options import ReadOptions
 
 
@@ -57,7 +57,7 @@ class SingerlakeDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the versions selected; pins what will be read. Raises ``NotALake``, ``UnknownName`` and
         whatever reading the manifest raises."""
-        from singerlake.arrow.snapshot import declared, projected, selected
+        from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.spark.spark_types import to_spark
 
         manifest, self._pin = self._pinned()
@@ -69,8 +69,8 @@ class SingerlakeDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema what pinning raises,
         ``UnknownName`` and ``SettingError``."""
-        from singerlake.spark.plan import plan
-        from singerlake.spark.stream_limits import no_limits_in_batch
+        from singerlake.spark.batch.plan import plan
+        from singerlake.spark.stream.limits import no_limits_in_batch
 
         if self._refused is not None:
             raise self._refused
@@ -80,8 +80,8 @@ class SingerlakeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Of options that a stream
         cannot have the reader says so itself."""
-        from singerlake.spark.stream import SingerlakeStreamReader
-        from singerlake.spark.stream_refused import RefusedStream
+        from singerlake.spark.stream.reader import SingerlakeStreamReader
+        from singerlake.spark.stream.refused import RefusedStream
 
         try:
             return SingerlakeStreamReader(self._options, schema, whole=self._whole)
@@ -91,8 +91,8 @@ class SingerlakeDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
         ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownName``, and what opening a stream raises."""
-        from singerlake.spark.write_options import write_options
-        from singerlake.spark.writer import prepare
+        from singerlake.spark.write.options import write_options
+        from singerlake.spark.write.writer import prepare
 
         return prepare(write_options(self._given), schema, overwrite)
 
@@ -110,7 +110,7 @@ class SingerlakeDataSource(DataSource):
         return read_options(self._given)
 
     def _pinned(self) -> tuple[Manifest, Pin]:
-        from singerlake.arrow.snapshot import pin
+        from singerlake.arrow.plan.snapshot import pin
         from singerlake.spark.lake import open_stream, snapshot
 
         manifest = snapshot(open_stream(self._options))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.columns import (
+from singerlake.arrow.plan.request import Messages, Request
+from singerlake.arrow.plan.snapshot import unknown_column
+from singerlake.arrow.schema.columns import (
     Array,
     Boolean,
     Column,
@@ -20,9 +22,7 @@ from singerlake.arrow.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.arrow.own import ALL, OFFSET, RECORD_TEXT, RESCUED, TABLE_VERSION, TIME, own_columns
-from singerlake.arrow.request import Messages, Request
-from singerlake.arrow.snapshot import unknown_column
+from singerlake.arrow.schema.own import ALL, OFFSET, RECORD_TEXT, RESCUED, TABLE_VERSION, TIME, own_columns
 from singerlake.errors import SettingError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""From lines to batches: the fast path in C and msgspec, the slow path line by line."""

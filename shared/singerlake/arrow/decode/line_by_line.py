@@ -1,0 +1,219 @@
+"""The slow way: line by line, with a parser that takes what Python's own takes and says which value does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from singerlake.arrow.decode.as_written import NOT_STRICT, fit_texts, text_at
+from singerlake.arrow.decode.rows import Rows
+from singerlake.arrow.schema.columns import Field, Struct
+from singerlake.arrow.schema.known import KnownObject, undeclared, undeclared_in
+from singerlake.arrow.schema.own import ENVELOPE, METADATA
+from singerlake.arrow.values.typed import holds_raw
+from singerlake.arrow.values.values import Lost, Misfit, fit, fit_record, parse, slot, text_of
+from singerlake.errors import BrokenFile, ValueDoesNotFit
+
+_SHOWN = 100
+"""Characters of a value that an error shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where lines come from: the file's path in its stream's folder, the hash of its schema version, and the offset of
+    its first message."""
+
+    path: str
+    version: str
+    offset: int = 0
+
+    def line(self, offset: int) -> int:
+        """The line of the file, counted from 1, that holds the message with that offset; before the first message
+        stands the file's SCHEMA."""
+        return offset - self.offset + 2
+
+
+class Careful:
+    """Reads what the typed decoder refused. ``envelope`` are the columns from beside the record that are asked for,
+    ``known`` is what of a record is declared; ``every``: an ACTIVATE_VERSION message is a row, too."""
+
+    def __init__(
+        self,
+        record: Struct,
+        typed: msgspec.json.Decoder[Any] | None,
+        *,
+        envelope: Sequence[str],
+        known: KnownObject | None = None,
+        every: bool = False,
+    ) -> None:
+        self._record = record
+        self._typed = typed
+        self._envelope = envelope
+        self._known = known
+        self._blank = SimpleNamespace(**{slot(index): None for index in range(len(record.fields))}) if every else None
+        self._raw = holds_raw(record)
+
+    def rows(self, data: bytes, offset: int, origin: Origin) -> Rows:
+        """The rows of whole lines. Raises ``BrokenFile`` for a line that is no Singer message."""
+        messages: list[Any] = []
+        lost: dict[int, list[Lost]] = {}
+        next_offset = offset
+        for place, line in enumerate(data.split(b"\n")[:-1]):
+            try:
+                if self._raw:
+                    line.decode()
+                message = self._typed.decode(line) if self._typed else self._message(line, place, lost)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                try:
+                    message = self._message(line, place, lost)
+                except (ValueError, RecursionError) as error:
+                    raise _no_message(error, next_offset, origin) from None
+            except ValueError as error:
+                raise _no_message(error, next_offset, origin) from None
+            messages.append(message)
+            next_offset += message.record is not False
+        return Rows.of(messages, offset, lost, blank=self._blank)
+
+    def again(self, line: bytes, field: Field) -> tuple[Any, list[Lost]]:
+        """One column's value of a line that was read before, from the text that it was written as."""
+        lost: list[Lost] = []
+        if field.name in self._envelope:
+            return getattr(self._beside(parse(line), lost), ENVELOPE[field.name]), lost
+        try:
+            fitted = fit_texts(text_at(line, ("record",)), Struct((field,)), lost)
+        except NOT_STRICT:
+            lost = []
+            fitted = fit_record(parse(line)["record"], Struct((field,)), lost)
+        return fitted.f0, lost
+
+    def undeclared(self, line: bytes) -> Iterable[Lost]:
+        """What no schema declares of a RECORD that was read before."""
+        if self._known is None:
+            return []
+        try:
+            return undeclared(line, self._known)
+        except NOT_STRICT:
+            return undeclared_in(parse(line)["record"], self._known)
+
+    def text_at(self, line: bytes, keys: tuple[str, ...]) -> str:
+        """The JSON text of the value that property names lead to."""
+        keys = (ENVELOPE[keys[0]],) if keys[0] in self._envelope else ("record", *keys)
+        try:
+            return text_at(line, keys).decode()
+        except NOT_STRICT:
+            value = parse(line)
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return text_of(value)
+
+    def _message(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+        """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
+        try:
+            if self._raw:
+                line.decode()
+            return self._as_written(line, place, lost)
+        except NOT_STRICT:
+            message = parse(line)
+        kind = message.get("type") if isinstance(message, dict) else None
+        found: list[Lost] = []
+        read = self._without_record(kind, message, place, lost)
+        if read is not None:
+            return read
+        record = message.get("record") if kind == "RECORD" else None
+        if not isinstance(record, dict):
+            raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
+        read = self._beside(message, found)
+        read.record = fit_record(record, self._record, found)
+        if found:
+            lost[place] = found
+        return read
+
+    def _as_written(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+        """The same of strict JSON. Raises ``ValueError``, and one of ``NOT_STRICT``."""
+        record, kind = text_at(line, ("record",)), parse(text_at(line, ("type",)))
+        message = {key: parse(text_at(line, (key,))) for key in map(ENVELOPE.__getitem__, self._envelope)}
+        read = self._without_record(kind, message, place, lost)
+        if read is not None:
+            return read
+        if kind != "RECORD" or record[:1] != b"{":
+            raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
+        found: list[Lost] = []
+        read = self._beside(message, found)
+        read.record = fit_texts(record, self._record, found)
+        if found:
+            lost[place] = found
+        return read
+
+    def _without_record(
+        self, kind: Any, message: dict[str, Any], place: int, lost: dict[int, list[Lost]]
+    ) -> SimpleNamespace | None:
+        """A SCHEMA or an ACTIVATE_VERSION message; None for any other."""
+        if kind == "SCHEMA":
+            return SimpleNamespace(record=False)
+        if kind != "ACTIVATE_VERSION":
+            return None
+        found: list[Lost] = []
+        read = self._beside(message, found)
+        read.record = None
+        if found and self._blank is not None:
+            lost[place] = found
+        return read
+
+    def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:
+        """The values of the envelope's columns."""
+        read = SimpleNamespace()
+        for name in self._envelope:
+            field = METADATA.get(name)
+            assert field is not None
+            value = message.get(ENVELOPE[name])
+            try:
+                fitted = fit(value, field.type, name)
+            except Misfit as misfit:
+                lost.append(Lost((name,), text_of(value), misfit))
+                fitted = None
+            setattr(read, ENVELOPE[name], fitted)
+        return read
+
+
+_OTHERWISE = "read with mode PERMISSIVE, or give .schema(...) with another type for this column, or without it"
+
+
+_NO_COLUMN = (
+    "read with mode PERMISSIVE, which keeps what no schema declares in _rescued_data, or with DROPMALFORMED, which "
+    "counts it; a query on a stream has the columns of newer schemas when it is started again"
+)
+
+
+def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE) -> ValueDoesNotFit:
+    """The error that names a value."""
+    text = lost.text if len(lost.text) <= _SHOWN else lost.text[:_SHOWN] + "..."
+    if lost.misfit is None:
+        what = f"property {path_of(lost.keys)!r} has no column, and a record holds it: {text}"
+        hint = _NO_COLUMN
+    else:
+        what = f"column {lost.misfit.path!r} is {lost.misfit.expected}, and a record holds {lost.misfit.found}: {text}"
+    return ValueDoesNotFit(
+        what,
+        hint=hint,
+        file=origin.path,
+        line=origin.line(offset),
+        offset=offset,
+    )
+
+
+def path_of(keys: Iterable[str | int]) -> str:
+    """How errors name what keys lead to: ``address.zip``, ``items[].more``."""
+    return "".join("[]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+def _no_message(error: Exception, offset: int, origin: Origin) -> BrokenFile:
+    return BrokenFile(
+        f"holds a line that is no Singer message ({type(error).__name__})",
+        hint="run 'singerlake verify'",
+        file=origin.path,
+        offset=offset,
+    )

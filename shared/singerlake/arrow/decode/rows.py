@@ -1,0 +1,85 @@
+"""The rows of a chunk of lines before they are arrays: which messages are records, where they lie, what they lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from singerlake.arrow.values.values import Lost
+
+
+@dataclass(slots=True)
+class Rows:
+    """``records`` and their ``offsets``, in order. ``messages`` counts what holds an offset: ACTIVATE_VERSION messages
+    do, and are rows only where they are asked for; SCHEMA messages do not. ``lost`` says, by row, what did not fit.
+    ``declared``: no record holds what no schema declares."""
+
+    records: Sequence[Any]
+    offsets: Sequence[int]
+    messages: int
+    lost: dict[int, list[Lost]] = field(default_factory=dict)
+    declared: bool = False
+    _messages: Sequence[Any] = ()
+    _lines: Sequence[int] | None = None
+    """Which line of the chunk each row is; None: the row's own number, from ``_skipped`` on."""
+    _skipped: int = 0
+    _split: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @classmethod
+    def of(
+        cls, messages: Sequence[Any], offset: int, lost: dict[int, list[Lost]] | None = None, *, blank: Any = None
+    ) -> Rows:
+        """The rows among decoded messages, one of each line, whose ``record`` is None for an ACTIVATE_VERSION and False
+        for a SCHEMA. ``lost`` is by line. With ``blank``, which stands for their records, ACTIVATE_VERSION messages are
+        rows too."""
+        records = [message.record for message in messages]
+        if all(records):
+            return cls(records, range(offset, offset + len(records)), len(records), lost or {}, _messages=messages)
+        places, offsets, next_offset = [], [], offset
+        for place, record in enumerate(records):
+            if record is False:
+                continue
+            if record is not None or blank is not None:
+                places.append(place)
+                offsets.append(next_offset)
+            next_offset += 1
+        row_of = {place: row for row, place in enumerate(places)}
+        return cls(
+            [blank if records[place] is None else records[place] for place in places],
+            offsets,
+            next_offset - offset,
+            {row_of[place]: each for place, each in (lost or {}).items()},
+            _messages=[messages[place] for place in places],
+            _lines=places,
+        )
+
+    def between(self, begin: int, end: int) -> Rows:
+        """The rows [``begin``, ``end``) alone."""
+        return Rows(
+            self.records[begin:end],
+            self.offsets[begin:end],
+            self.messages,
+            {row - begin: each for row, each in self.lost.items() if begin <= row < end},
+            self.declared,
+            self._messages[begin:end],
+            None if self._lines is None else self._lines[begin:end],
+            self._skipped + begin,
+        )
+
+    def messages_of_rows(self) -> Sequence[Any]:
+        """The envelopes of the rows."""
+        return self._messages
+
+    def is_record(self, row: int) -> bool:
+        """Whether a row is a RECORD, and not an ACTIVATE_VERSION."""
+        return self._messages[row].record is not None
+
+    def line(self, data: bytes, row: int) -> bytes:
+        """The line of the chunk that a row came from."""
+        if self._split is None:
+            self._split = data.split(b"\n")
+        return self._split[self._skipped + row if self._lines is None else self._lines[row]]

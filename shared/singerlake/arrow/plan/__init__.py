@@ -1,0 +1,1 @@
+"""Which messages a request means: the snapshot, the pruned files, the splits."""

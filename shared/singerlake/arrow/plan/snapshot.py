@@ -1,0 +1,204 @@
+"""What a table means, fixed when it is made: a range of offsets of one lineage.
+
+Offsets outlive everything a lake's keepers do but a rebuild: after a vacuum the same messages lie in other files at
+the same offsets, so a table made before it still reads the same rows. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from singerlake.arrow.plan.request import Request
+from singerlake.arrow.schema.columns import Field, Struct, with_variants
+from singerlake.arrow.schema.json_schema import columns_of
+from singerlake.arrow.schema.known import KnownObject, known_in
+from singerlake.arrow.schema.own import ALL, RESCUED, option_for, own_columns
+from singerlake.errors import CorruptObject, Rebuilt, SettingError, UnknownName
+from singerlake.format import layout
+from singerlake.format.state import selection
+from singerlake.format.state.model import DataFile, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The messages with offsets [``first``, ``stop``) of a lineage, of ``versions`` (hashes; None: of all).
+
+    ``files`` stands for the lineage where there is none, in a manifest rebuilt in memory; elsewhere it is empty.
+    """
+
+    lineage: str | None
+    files: str
+    first: int
+    stop: int
+    versions: tuple[str, ...] | None
+
+
+def pin(manifest: Manifest, request: Request) -> Pin:
+    """What is wanted of the stream as it is now. Raises ``UnknownName`` listing the versions, ``SettingError`` for an
+    offset behind the stream's end."""
+    versions = request.versions
+    end = manifest.next_offset
+    for name, offset in (("from_offset", request.from_offset), ("to_offset", request.to_offset)):
+        if offset is not None and offset > end:
+            raise SettingError(
+                f"option {name!r} is {offset}, the stream ends at {end}",
+                hint="what is not written yet would be read differently tomorrow",
+                tap=manifest.tap,
+                stream=manifest.stream,
+            )
+    first = request.from_offset
+    return Pin(
+        lineage=manifest.lineage,
+        files=_files_mark(manifest, manifest.next_offset) if manifest.lineage is None else "",
+        first=selection.first_offset(manifest, request.from_version) if first is None else first,
+        stop=end if request.to_offset is None else request.to_offset,
+        versions=None
+        if versions is None
+        else tuple(selection.resolve_version(manifest, version) for version in versions),
+    )
+
+
+def check_lineage(manifest: Manifest, request: Request) -> None:
+    """Raise ``Rebuilt`` where the offsets that are asked for are of another lineage than the stream's."""
+    if request.lineage is None or request.lineage.strip() == manifest.lineage:
+        return
+    if manifest.lineage is None:
+        what = f"option 'lineage' is {request.lineage!r}, and what the stream's is now its lost manifest said"
+        hint = "run 'singerlake rebuild', and find out anew what the offsets are"
+    else:
+        what = f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt"
+        hint = "find out anew what the offsets are; then set the new lineage, or leave it out"
+    raise Rebuilt(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
+
+
+def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
+    """The files that hold what was pinned, in the stream as it is now. Raises ``Rebuilt``, and ``CorruptObject`` where
+    their offsets leave a message out or hold one twice."""
+    if manifest.lineage != pinned.lineage or (
+        manifest.lineage is None and _files_mark(manifest, pinned.stop) != pinned.files
+    ):
+        raise Rebuilt(
+            "the stream was rebuilt after this DataFrame or table was made",
+            hint="load it again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )
+    listed = manifest.files_from(pinned.first)
+    listed = listed[: bisect_left(listed, pinned.stop, key=_offset)]
+    _check_offsets(manifest, pinned, listed)
+    return [file for file in listed if pinned.versions is None or file.version in pinned.versions]
+
+
+def _check_offsets(manifest: Manifest, pinned: Pin, listed: Sequence[DataFile]) -> None:
+    """A reader goes by the manifest alone, and one that was changed by hand would have it read too little or twice."""
+    begin, end = (manifest.files[0].offset, manifest.files[-1].end) if manifest.files else (0, 0)
+    if (begin, end) != (0, manifest.next_offset):
+        raise _contradiction(manifest, f"offsets go from 0 to {manifest.next_offset}, its files from {begin} to {end}")
+    offset = min(listed[0].offset, pinned.first) if listed else pinned.first
+    for file in listed:
+        if file.offset != offset:
+            raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
+        held = file.members[0][1] if len(file.members) == 1 else sum(count for _, count in file.members)
+        if held != file.messages:
+            raise _contradiction(manifest, f"file {file.path} has {file.messages} messages, its members have {held}")
+        offset = file.end
+    if offset < pinned.stop:
+        raise _contradiction(manifest, f"no file holds offset {offset}")
+
+
+def _contradiction(manifest: Manifest, what: str) -> CorruptObject:
+    return CorruptObject(
+        f"the manifest contradicts itself: {what}",
+        hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
+        key=layout.manifest_key(manifest.tap, manifest.stream),
+    )
+
+
+def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
+    """All columns there are: those of the versions of ``files`` united (of all that are asked for, where a range of
+    offsets holds no file), behind them those that are not the records' own. None where the stream has no version.
+    Raises ``SettingError`` where names clash."""
+    if not manifest.versions:
+        return None
+    versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
+    columns = columns_of(selection.schema_of(manifest, version).schema for version in versions)
+    if request.variant:
+        columns = Struct(tuple(replace(field, type=with_variants(field.type)) for field in columns.fields))
+    added = own_columns(request).fields
+    for field in added:
+        if columns.get(field.name) is not None:
+            option = f"leave option {option_for(field.name)!r} out"
+            if field == RESCUED:
+                option = "set option 'mode' to FAILFAST"
+            raise SettingError(f"the records have a property {field.name!r} of their own", hint=option)
+    return Struct(columns.fields + added)
+
+
+def projected(columns: Struct | None, manifest: Manifest, request: Request) -> Struct:
+    """The columns of a table without a schema of the user's. Raises ``UnknownName`` where nothing declares any, or not
+    the ones named."""
+    if columns is None:
+        raise UnknownName(
+            f"stream {manifest.stream!r} has no data to take a schema from",
+            hint="give one with .schema(...), or select other versions",
+            tap=manifest.tap,
+        )
+    if request.columns is not None:
+        return Struct(tuple(_named(columns, name) for name in request.columns))
+    if all(field == RESCUED for field in columns.fields):
+        raise UnknownName(
+            f"the schemas of stream {manifest.stream!r} name no properties",
+            hint="set option 'record' to read their text, or 'metadata' to read offsets and times",
+            tap=manifest.tap,
+        )
+    return columns
+
+
+def looked_for(columns: Struct, declared: Struct | None, request: Request, *, chosen: bool) -> KnownObject | None:
+    """What is known of records that are read as ``columns``, for whoever looks for what no schema declares: in all of a
+    record where all columns are read (not ``chosen``) or ``_rescued_data`` is one of them, and else within the
+    columns."""
+    own = own_columns(request)
+    whole = not chosen or (own.get(RESCUED.name) is not None and columns.get(RESCUED.name) is not None)
+    return known_in(_without(columns, own), None if declared is None else _without(declared, own), whole=whole)
+
+
+def _without(columns: Struct, own: Struct) -> Struct:
+    return Struct(tuple(field for field in columns.fields if own.get(field.name) is None))
+
+
+def _asked_for(manifest: Manifest, request: Request) -> list[str]:
+    if request.versions is None:
+        return list(manifest.schemas)
+    return [selection.resolve_version(manifest, version) for version in request.versions]
+
+
+def _named(columns: Struct, name: str) -> Field:
+    field = columns.get(name)
+    if field is None:
+        raise unknown_column(columns, name)
+    return field
+
+
+def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
+    """The error for a column that nobody declared, within the struct that ``path`` leads to."""
+    names = ", ".join(field.name for field in columns.fields)
+    hint = f"there are: {names}"
+    if not path and name == RESCUED.name:
+        hint = f"it is there in the mode PERMISSIVE; {hint}"
+    elif not path and ALL.get(name) is not None:
+        option = option_for(name)
+        hint = f"set option {option!r} to {'all' if option == 'messages' else 'true'} to have it; {hint}"
+    return UnknownName(f"no column {path + name!r} in the versions selected", hint=hint)
+
+
+def _offset(file: DataFile) -> int:
+    return file.offset
+
+
+def _files_mark(manifest: Manifest, stop: int) -> str:
+    listed = "\n".join(f"{file.id} {file.offset}" for file in manifest.files if file.offset < stop)
+    return hashlib.sha256(listed.encode()).hexdigest()

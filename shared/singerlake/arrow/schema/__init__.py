@@ -1,0 +1,1 @@
+"""Columns from the JSON Schemas of a stream's versions, and their Arrow types."""

@@ -1,0 +1,48 @@
+"""The columns of a table that no record declares: from the lake, from the envelope of a message, and of what has no
+place in the others."""
+
+from __future__ import annotations
+
+from singerlake.arrow.plan.request import Messages, Mode, Request
+from singerlake.arrow.schema.columns import Field, Integer, JsonText, Struct, Text, Timestamp
+
+OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
+TABLE_VERSION, TYPE, RECORD = "_singer_version", "_singer_type", "_singerlake_record"
+METADATA = Struct(
+    (
+        Field(OFFSET, Integer()),
+        Field(VERSION, Text()),
+        Field(FILE, Text()),
+        Field(TIME, Timestamp()),
+        Field(TABLE_VERSION, Integer()),
+    )
+)
+"""What the option ``metadata`` adds."""
+MESSAGE_TYPE = Field(TYPE, Text())
+"""What the option ``messages`` adds: ``RECORD`` or ``ACTIVATE_VERSION``."""
+RECORD_TEXT = Field(RECORD, Text())
+"""What the option ``record`` adds: the record's JSON as it was captured."""
+RESCUED = Field("_rescued_data", JsonText())
+"""What did not fit, and what no schema declares: a JSON object of the record's shape with nothing else in it."""
+ENVELOPE = {TIME: "time_extracted", TABLE_VERSION: "version"}
+"""The columns whose values stand beside the record, by the names that they have there."""
+ALL = Struct((*METADATA.fields, MESSAGE_TYPE, RECORD_TEXT, RESCUED))
+
+
+def own_columns(request: Request) -> Struct:
+    """Those that a request is about, in the order in which they stand behind the records' own."""
+    fields = METADATA.fields if request.metadata else ()
+    if request.messages is Messages.ALL:
+        fields += (MESSAGE_TYPE,)
+    if request.record:
+        fields += (RECORD_TEXT,)
+    if request.mode is Mode.PERMISSIVE:
+        fields += (RESCUED,)
+    return Struct(fields)
+
+
+def option_for(name: str) -> str:
+    """Which option makes a column of that name one of these."""
+    if METADATA.get(name) is not None:
+        return "metadata"
+    return {TYPE: "messages", RECORD: "record"}.get(name, "mode")

@@ -1,0 +1,99 @@
+"""``singerlake docs``: a static site about a lake."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from singerlake.cli.options import json_option, quiet_option, with_lake
+from singerlake.cli.output import counted, progress, say, say_json, shown
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.site.build import Built, build
+
+_SAMPLES = 5
+
+
+@click.group()
+def docs() -> None:
+    """Make a site that shows a lake to people."""
+
+
+@docs.command("build", short_help="Write a static site: taps, streams, schemas and what changed in them, growth.")
+@with_lake
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where the site goes: a new or empty folder, or that of an earlier build.",
+)
+@click.option("--title", metavar="TEXT", help="What the lake is called on the pages. Default: the end of its root.")
+@click.option(
+    "--samples",
+    type=click.IntRange(0, _SAMPLES),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
+)
+@click.option("--beside", is_flag=True, help="The folder may hold other files, too; none of them is overwritten.")
+@json_option
+@quiet_option
+@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Streams read at once.")
+@click.pass_context
+def build_command(
+    ctx: click.Context,
+    lake: Lake,
+    output: Path,
+    title: str | None,
+    samples: int,
+    beside: bool,
+    as_json: bool,
+    threads: int,
+) -> None:
+    """Write a static site about a lake, which a browser reads from a disk or from any web server.
+
+    Reads the manifests, and of the data files nothing but the samples that --samples asks for. Exits with 1 where a
+    stream cannot be read: its page says why, and the others are there.
+    """
+    with progress() as start:
+        bar = start("streams", unit="streams")
+        built = build(
+            lake,
+            output,
+            title=title,
+            samples=samples,
+            beside=beside,
+            threads=threads,
+            sized=bar.sized,
+            progress=bar.advance,
+        )
+    if as_json:
+        say_json(_json(lake, output, built))
+    else:
+        _report(output, built)
+    ctx.exit(1 if built.troubles else 0)
+
+
+def _report(output: Path, built: Built) -> None:
+    for each in built.troubles:
+        name = each.tap if each.stream is None else f"{each.tap}/{each.stream}"
+        say(f"{shown(name)}: {shown(each.trouble)}", problem=True)
+    gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
+    say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
+
+
+def _json(lake: Lake, output: Path, built: Built) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "output": str(output),
+        "files": [{"path": path, "bytes": size} for path, size in built.files.items()],
+        "removed": built.removed,
+        "troubles": [asdict(each) for each in built.troubles],
+    }

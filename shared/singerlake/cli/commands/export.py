@@ -1,0 +1,84 @@
+"""``singerlake export``: all that is known of a lake without its data, as one JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_taps, tap_option, with_lake
+from singerlake.cli.output import say_json
+from singerlake.clock import timestamp
+from singerlake.errors import LookAtTheLake
+from singerlake.format.root import TapNotes
+from singerlake.format.state.model import Manifest
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.reports.census import take_census
+from singerlake.maintenance.reports.history import versions_of
+from singerlake.maintenance.reports.runs import last_signs, track
+
+
+@click.command(short_help="Write all that is known of a lake without its data as one JSON document.")
+@with_lake
+@tap_option
+@click.option("--runs", type=click.IntRange(0), default=3, show_default=True, help="How many runs of each stream.")
+@click.pass_context
+def export(ctx: click.Context, lake: Lake, tap: str | None, runs: int) -> None:
+    """Write all that is known of a lake without its data as one JSON document on standard output.
+
+    What people say of each tap, and of each stream its versions, counts and last runs, which come from the manifests.
+    Exits with 1 where a stream's manifest is missing or cannot be read; the stream says so.
+    """
+    metadata = lake.root_metadata()
+    taps = chosen_taps(lake, tap)
+    pairs = [(name, stream) for name in taps for stream in lake.streams(name)]
+    states = dict(in_parallel(lambda pair: (pair, _state(lake, *pair)), pairs, threads=THREADS))
+    signs = last_signs(state for state in states.values() if isinstance(state, Manifest))
+    now = lake.clock.now()
+
+    def described(stream: str, state: Manifest | str) -> dict[str, Any]:
+        if isinstance(state, str):
+            return {"stream": stream, "trouble": state}
+        counts = asdict(take_census(lake.storage, state.tap, stream, lambda: state))
+        return {
+            **{name: count for name, count in counts.items() if name not in ("tap", "versions")},
+            "store": state.store,
+            "lineage": state.lineage,
+            "transaction": state.transaction.number,
+            "next_offset": state.next_offset,
+            "versions": versions_of(state),
+            "runs": [asdict(run) for run in track(state, (), signs, now=now, last=runs)],
+        }
+
+    notes = metadata.taps if metadata else {}
+    say_json(
+        {
+            "lake": lake.storage.url,
+            "exported": timestamp(now),
+            "lake_id": metadata.lake_id if metadata else None,
+            "manifest_store": metadata.manifest_store if metadata else None,
+            "taps": [
+                {
+                    "tap": name,
+                    **_said(notes.get(name, TapNotes())),
+                    "streams": [described(stream, state) for (each, stream), state in states.items() if each == name],
+                }
+                for name in taps
+            ],
+        }
+    )
+    ctx.exit(1 if any(isinstance(state, str) for state in states.values()) else 0)
+
+
+def _state(lake: Lake, tap: str, stream: str) -> Manifest | str:
+    """The state of a stream, or why there is none."""
+    try:
+        return lake.stream(tap, stream).state() or "no manifest; run 'singerlake rebuild'"
+    except LookAtTheLake as error:
+        return f"{error.message}; {error.hint}"
+
+
+def _said(notes: TapNotes) -> dict[str, Any]:
+    return {"owner": notes.owner, "description": notes.description, "links": notes.links}

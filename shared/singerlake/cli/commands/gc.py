@@ -1,0 +1,224 @@
+"""``singerlake gc``: deletes what no reader can need any more."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import click
+
+from singerlake.cli.commands.store import KEPT
+from singerlake.cli.exits import exit_code
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, finding_json, minute, progress, say, say_findings, say_json, shown, size
+from singerlake.errors import LookAtTheLake, SettingError, SingerlakeError
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
+from singerlake.maintenance.gc.locks import remove_locks, stale_locks
+from singerlake.maintenance.record import record_run
+from singerlake.maintenance.tally import Tally, tally
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.manifests.port import Trimmed
+from singerlake.storage.probe import storage_time
+
+_KEEP = "Keep the last N transactions of a stream."
+_SHOWN = 20
+_LONGEST = timedelta(days=36_500)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def _duration(text: str) -> timedelta:
+    """``90s``, ``30m``, ``12h``, ``7d``."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no duration; write 90s, 30m, 12h or 7d")
+    found_time = timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
+    if found_time > _LONGEST:
+        raise click.BadParameter(f"{text!r} is longer than {_LONGEST.days}d")
+    return found_time
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """What was done to one stream, or would be. ``locks`` and ``deleted`` are keys."""
+
+    tap: str
+    stream: str
+    collected: Collected
+    trimmed: Trimmed
+    locks: tuple[str, ...]
+
+
+@click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
+@partial(with_lake, stores=True)
+@tap_option
+@stream_option
+@click.option("--delete", is_flag=True, help="Delete; otherwise only show what would be deleted.")
+@click.option("--orphans", is_flag=True, help="Also retire data files that nothing lists.")
+@click.option(
+    "--grace",
+    type=_duration,
+    default=f"{GRACE.days}d",
+    show_default=True,
+    metavar="TIME",
+    help="How long each step waits: longer than any reader reads, or writer stands still.",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    default=KEPT,
+    show_default=True,
+    metavar="N",
+    help="Transactions kept of a stream.",
+)
+@json_option
+@quiet_option
+@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once.")
+@click.pass_context
+def gc(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    delete: bool,
+    orphans: bool,
+    grace: timedelta,
+    keep: int,
+    as_json: bool,
+    threads: int,
+) -> None:
+    """Delete replaced files, orphans, old transactions and stale locks, each after a grace time.
+
+    Shows what would be deleted; deletes only with --delete. A file goes in steps, at least two runs and a grace time
+    apart: a first one notes which files manifest.json calls retired, a later one deletes those that were noted a grace
+    time ago. With --orphans, files that nothing lists and nobody touched for the grace time are retired before. Writers
+    and readers go on meanwhile; run it again where it was interrupted. Exits with 1 where something is left that a
+    person should look at, and with 2 where access was denied.
+    """
+    done: list[_Stream] = []
+    findings: list[Finding] = []
+    failed: dict[tuple[str, str], SingerlakeError] = {}
+    now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
+    with progress() as start:
+        for name, each in chosen_streams(lake, tap, stream):
+            there, started = lake.stream(name, each), lake.clock.now()
+            bar = start(f"{name}/{each}")
+            try:
+                store = there.store()
+                collected = collect_stream(
+                    lake.storage,
+                    store,
+                    name,
+                    each,
+                    clock=lake.clock,
+                    ids=lake.ids,
+                    grace=grace,
+                    orphans=orphans,
+                    delete=delete,
+                    threads=threads,
+                    sized=bar.sized,
+                    progress=bar.advance,
+                )
+                changed = collected.retired + collected.deleted
+                if delete and changed.files:
+                    record_run(lake.storage, store, "gc", changed, started=started, clock=lake.clock, ids=lake.ids)
+                trimmed = store.trim(keep=keep, dry_run=not delete)
+                locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
+                if delete:
+                    locks = remove_locks(lake.storage, locks)
+            except (LookAtTheLake, SettingError) as error:
+                # One that cannot be collected keeps none of the others back.
+                findings.append(Finding("manifest", there.prefix, f"is not collected: {error.message}; {error.hint}"))
+                continue
+            except SingerlakeError as error:
+                failed[name, each] = error
+                continue
+            findings += collected.findings
+            done.append(_Stream(name, each, collected, trimmed, tuple(held.key for held in locks)))
+    if as_json:
+        say_json(_json(lake, done, findings, failed, delete))
+    else:
+        for one in done:
+            for line in _told(one, delete, orphans):
+                say(line)
+        for (name, each), why in failed.items():
+            say(f"{shown(name)}/{shown(each)}: not collected: {shown(str(why))}", problem=True)
+        say_findings(findings)
+    ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
+
+
+def _told(one: _Stream, delete: bool, orphans: bool) -> list[str]:
+    """One line for what goes, one for each kind of what stays."""
+    collected, plan = one.collected, one.collected.plan
+    would = "" if delete else "would be "
+    gone = [
+        f"{_files(count)} {would}{what}"
+        for count, what in ((collected.deleted, "deleted"), (collected.retired, "retired as orphans"))
+        if count.files
+    ]
+    if one.trimmed.keys:
+        gone.append(f"{counted(one.trimmed.keys, 'record')} of old transactions {would}removed")
+    if one.locks:
+        gone.append(f"{counted(len(one.locks), 'stale lock')} {would}removed")
+    lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
+    if plan.waiting.files:
+        if plan.shown and not delete:
+            until = f"; the grace time of {len(plan.shown):,} begins with the next --delete"
+        else:
+            until = f", the first until {_minute(plan.until)}" if plan.until else ""
+        lines.append(f"  waiting: {_files(plan.waiting)}{until}")
+    if plan.orphans and not orphans:
+        lines.append(f"  listed nowhere: {_files(tally(each.size for each in plan.orphans))}; --orphans retires them")
+    if plan.left.files:
+        why = "older than the stream's lineage, or with an id that another file has"
+        lines.append(f"  listed nowhere, and left: {_files(plan.left)}, {why}; 'singerlake verify' names them")
+    if not delete:
+        lines += [f"  {shown(key)}" for key in collected.keys[:_SHOWN]]
+        if len(collected.keys) > _SHOWN:
+            lines.append(f"  and {len(collected.keys) - _SHOWN:,} more, which --json names")
+    return lines
+
+
+def _files(count: Tally) -> str:
+    return f"{counted(count.files, 'file')} ({size(count.bytes)})"
+
+
+def _minute(moment: datetime) -> str:
+    return f"{minute(moment)} UTC"
+
+
+def _json(
+    lake: Lake,
+    done: list[_Stream],
+    findings: list[Finding],
+    failed: dict[tuple[str, str], SingerlakeError],
+    delete: bool,
+) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "dry_run": not delete,
+        "streams": [
+            {
+                "tap": one.tap,
+                "stream": one.stream,
+                "keys": one.collected.keys,
+                "deleted": asdict(one.collected.deleted),
+                "retired": asdict(one.collected.retired),
+                "shown": len(one.collected.plan.shown),
+                "forgotten": len(one.collected.plan.forgotten),
+                "waiting": asdict(one.collected.plan.waiting),
+                "until": one.collected.plan.until,
+                "orphans": asdict(tally(each.size for each in one.collected.plan.orphans)),
+                "left": asdict(one.collected.plan.left),
+                "transactions": asdict(one.trimmed),
+                "locks": one.locks,
+            }
+            for one in done
+        ],
+        "findings": [finding_json(finding) for finding in findings],
+        "failed": [{"tap": tap, "stream": stream, "error": str(error)} for (tap, stream), error in failed.items()],
+    }

@@ -1,0 +1,79 @@
+"""``singerlake ls``: what a lake holds, from its manifests alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.reports.census import Census, take_census
+
+_COLUMNS = (
+    Column("TAP", folds=True),
+    Column("STREAM", folds=True),
+    Column("VERSIONS", folds=True),
+    Column("FILES", number=True),
+    Column("RECORDS", number=True),
+    Column("BYTES", number=True),
+    Column("LAST WRITE (UTC)"),
+)
+
+
+@click.command(short_help="List taps and streams with their versions, files, records, bytes and last write.")
+@with_lake
+@tap_option
+@json_option
+@click.pass_context
+def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
+    """List taps and streams with their versions, files, records, bytes and last write.
+
+    Reads the manifests and no data file. Exits with 1 where a stream's manifest is missing or cannot be read.
+    """
+    pairs = chosen_streams(lake, tap, None)
+    streams = list(
+        in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
+    )
+    if as_json:
+        say_json(_json(lake, chosen_taps(lake, tap), streams))
+    else:
+        _table(lake, streams)
+    ctx.exit(1 if any(stream.trouble for stream in streams) else 0)
+
+
+def _table(lake: Lake, streams: list[Census]) -> None:
+    totals = ", ".join(
+        (
+            counted(len({stream.tap for stream in streams}), "tap"),
+            counted(len(streams), "stream"),
+            counted(sum(stream.files for stream in streams), "file"),
+            counted(sum(stream.records for stream in streams), "record"),
+            size(sum(stream.bytes for stream in streams)),
+        )
+    )
+    table(_COLUMNS, (_row(stream) for stream in streams), caption=f"{shown(lake.storage.url)}: {totals}")
+
+
+def _row(stream: Census) -> tuple[str, ...]:
+    if stream.trouble:
+        return stream.tap, stream.stream, f"! {stream.trouble}", "", "", "", ""
+    labels = list(stream.versions.values())
+    return (
+        stream.tap,
+        stream.stream,
+        labels[0] if len(labels) == 1 else f"{labels[0]}..{labels[-1]}" if labels else "",
+        f"{stream.files:,}",
+        f"{stream.records:,}",
+        size(stream.bytes),
+        minute(stream.last_write) if stream.last_write else "",
+    )
+
+
+def _json(lake: Lake, taps: list[str], streams: list[Census]) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "taps": [{"tap": tap, "streams": [each for each in streams if each.tap == tap]} for tap in taps],
+    }

@@ -1,0 +1,266 @@
+"""``singerlake rebuild``: brings manifests, catalogues and root metadata in line with the data files."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from singerlake.cli.engines import engine_options, reader
+from singerlake.cli.journals import journal_option, left_out
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
+from singerlake.errors import CorruptObject, ForeignManifest, LookAtTheLake, SettingError
+from singerlake.format.state.model import Manifest
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
+from singerlake.maintenance.rebuild.repair import Repair
+from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
+from singerlake.maintenance.record import record_run
+from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.maintenance.verify.findings import Finding
+
+_NAMED = 5
+"""So many files of a kind of difference are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What is kept of a stream's repair: a lake may have many, and one may have a million files. ``state`` has
+    but its newest file; ``ids`` are those of the difference, where they are asked for."""
+
+    needed: bool
+    outcome: str
+    state: Manifest
+    files: int
+    read: Tally
+    noted: Tally
+    findings: tuple[Finding, ...]
+    ids: dict[str, tuple[str, ...]]
+
+
+Streams = dict[tuple[str, str], Done]
+
+
+@click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
+@partial(with_lake, stores=True)
+@tap_option
+@stream_option
+@click.option("--dry-run", is_flag=True, help="Show the difference and change nothing.")
+@click.option("--adopt", is_flag=True, help="Add sound files that a readable manifest does not list, after the others.")
+@click.option(
+    "--discard-manifest",
+    is_flag=True,
+    help="Make the manifest anew even where one is there, damaged or not. Offsets then begin a new lineage.",
+)
+@json_option
+@quiet_option
+@engine_options
+@journal_option
+@click.pass_context
+def rebuild(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    dry_run: bool,
+    adopt: bool,
+    discard_manifest: bool,
+    as_json: bool,
+    threads: int,
+    engine: str,
+    journal: Path | None,
+) -> None:
+    """Make manifests, catalogues and root metadata again from the data files.
+
+    A missing manifest is made from the data files alone. One that can be read keeps its offsets and is only corrected
+    where its files are really other than it says. One that cannot be read is left alone, unless --discard-manifest.
+    Annotations stay. Exits with 1 where something is left that a person should look at.
+    """
+    if adopt and discard_manifest:
+        raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
+    pairs = chosen_streams(lake, tap, stream)
+    wish = Wish(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
+    with ExitStack() as held:
+        noted = held.enter_context(open_survey_journal(journal, lake.storage.url)) if journal else None
+        reads = held.enter_context(reader(engine, lake, threads))
+        done, findings = _streams(lake, pairs, wish, reads, noted, as_json)
+    caches = _caches(lake, done, pairs, whole=stream is None, dry_run=dry_run)
+    findings += [finding for stream in done.values() for finding in stream.findings]
+    if as_json:
+        say_json(_json(lake, done, findings, caches, dry_run))
+    else:
+        _report(done, findings, caches, dry_run, journal)
+    ctx.exit(1 if any(finding.problem for finding in findings) else 0)
+
+
+def _streams(
+    lake: Lake,
+    pairs: list[tuple[str, str]],
+    wish: Wish,
+    engine: Engine,
+    journal: SurveyJournal | None,
+    as_json: bool,
+) -> tuple[Streams, list[Finding]]:
+    """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
+    done: Streams = {}
+    findings: list[Finding] = []
+    with progress() as start:
+        for tap, stream in pairs:
+            there, started = lake.stream(tap, stream), lake.clock.now()
+            bar = start(f"{tap}/{stream}")
+            try:
+                store = there.writer(writer_id="singerlake rebuild").store
+                repair = repair_stream(
+                    lake.storage,
+                    store,
+                    tap,
+                    stream,
+                    wish,
+                    clock=lake.clock,
+                    ids=lake.ids,
+                    engine=engine,
+                    journal=journal,
+                    sized=bar.sized if bar.seen else None,
+                    progress=bar.advance if bar.seen else None,
+                    planned=_show if not as_json else lambda _: None,
+                )
+                done[tap, stream] = _kept(repair, wish.dry_run, as_json)
+                needed, changed = repair.needed and not wish.dry_run, _changed(repair)
+                del repair
+                if needed:
+                    record_run(lake.storage, store, "rebuild", changed, started=started, clock=lake.clock, ids=lake.ids)
+            except (LookAtTheLake, SettingError) as error:
+                discardable = isinstance(error, CorruptObject | ForeignManifest)
+                way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
+                findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))
+    return done, findings
+
+
+def _changed(repair: Repair) -> Tally:
+    """The files that are listed otherwise than before, or no more."""
+    new, old = repair.after.by_id, repair.before.by_id if repair.before else {}
+    ids = {id for each in repair.difference.by_kind.values() for id in each}
+    return tally((new[id] if id in new else old[id]).bytes for id in ids)
+
+
+def _kept(repair: Repair, dry_run: bool, as_json: bool) -> Done:
+    return Done(
+        needed=repair.needed,
+        outcome=_outcome(repair, dry_run),
+        state=msgspec.structs.replace(repair.after, files=repair.after.files[-1:]),
+        files=len(repair.after.files),
+        read=repair.read,
+        noted=repair.noted,
+        findings=repair.findings,
+        ids=repair.difference.by_kind if as_json else {},
+    )
+
+
+def _caches(lake: Lake, done: Streams, pairs: list[tuple[str, str]], *, whole: bool, dry_run: bool) -> list[str]:
+    """The metadata of taps and lake, from the streams' state; the names of the objects that changed."""
+    changed: list[str] = []
+    taps = sorted({tap for tap, _ in pairs})
+    for tap in taps:
+        manifests = [kept.state for (name, _), kept in done.items() if name == tap]
+        complete = whole and len(manifests) == sum(name == tap for name, _ in pairs)
+        if rebuild_catalogue(lake.storage, tap, manifests, whole=complete, dry_run=dry_run):
+            changed.append(f"catalogue of {tap}")
+    kinds = [kept.state.store for kept in done.values()]
+    if kinds and rebuild_root(lake.storage, taps, manifest_store=kinds[0], ids=lake.ids, dry_run=dry_run):
+        changed.append("root metadata")
+    return changed
+
+
+def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool, journal: Path | None) -> None:
+    for (tap, stream), kept in done.items():
+        say(f"{shown(tap)}/{shown(stream)}: {kept.outcome}")
+    for name in caches:
+        say(f"{shown(name)}: {'would be written' if dry_run else 'written'}")
+    if journal:
+        say(left_out(journal, *_left(done)))
+    say_findings(findings)
+
+
+def _left(done: Streams) -> tuple[Tally, Tally]:
+    """What a journal noted of all streams, and what was read."""
+    noted = sum((kept.noted for kept in done.values()), NONE)
+    return noted, sum((kept.read for kept in done.values()), NONE)
+
+
+def _show(repair: Repair) -> None:
+    """The difference of a stream: how many files of each kind, and the first of them; then whether offsets mean other
+    messages."""
+    say(f"{shown(repair.after.tap)}/{shown(repair.after.stream)}: difference")
+    for kind, ids in repair.difference.by_kind.items():
+        if ids:
+            say(f"  {kind}: {counted(len(ids), 'file')}")
+            for id in ids[:_NAMED]:
+                say(f"    {shown(_path(repair, id))}")
+            if len(ids) > _NAMED:
+                say(f"    and {len(ids) - _NAMED:,} more")
+    if _new_lineage(repair):
+        say("  under a new lineage")
+
+
+def _path(repair: Repair, id: str) -> str:
+    """Where a file of the difference lies, below its stream's folder."""
+    held = repair.after if id in repair.after.by_id or repair.before is None else repair.before
+    return held.by_id[id].path
+
+
+def _outcome(repair: Repair, dry_run: bool) -> str:
+    if not repair.needed:
+        return f"unchanged, {_holds(repair.after)}" if repair.before else "no data files"
+    verb = "would be" if dry_run else "was"
+    if repair.before is None:
+        return f"{verb} made anew, {_holds(repair.after)}"
+    changes = [f"{len(ids)} {kind}" for kind, ids in repair.difference.by_kind.items() if ids]
+    lineage = ", under a new lineage" if _new_lineage(repair) else ""
+    return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
+
+
+def _new_lineage(repair: Repair) -> bool:
+    return repair.before is not None and repair.after.lineage != repair.before.lineage
+
+
+def _holds(manifest: Manifest) -> str:
+    return ", ".join(
+        (
+            counted(len(manifest.files), "file"),
+            counted(manifest.next_offset, "message"),
+            counted(len(manifest.versions), "version"),
+        )
+    )
+
+
+def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str], dry_run: bool) -> dict[str, Any]:
+    noted, read = _left(done)
+    return {
+        "lake": lake.storage.url,
+        "dry_run": dry_run,
+        "streams": [
+            {
+                "tap": tap,
+                "stream": stream,
+                "changed": kept.needed,
+                "lineage": kept.state.lineage,
+                "files": kept.files,
+                "messages": kept.state.next_offset,
+                "versions": kept.state.versions,
+                **kept.ids,
+            }
+            for (tap, stream), kept in done.items()
+        ],
+        "read": asdict(read),
+        "noted": asdict(noted),
+        "metadata": caches,
+        "findings": [finding_json(finding) for finding in findings],
+    }

@@ -1,0 +1,139 @@
+"""``singerlake status``: the last runs of each stream, what they moved and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, say_json, second, shown, size, table
+from singerlake.errors import LookAtTheLake
+from singerlake.format.state.model import CAPTURE, Manifest
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.locks import Held, locks_of
+from singerlake.maintenance.reports.runs import Tracked, last_signs, track
+
+_COLUMNS = (
+    Column("TAP", folds=True),
+    Column("STREAM", folds=True),
+    Column("KIND"),
+    Column("STARTED (UTC)"),
+    Column("TOOK", number=True),
+    Column("OUTCOME"),
+    Column("FILES", number=True),
+    Column("RECORDS", number=True),
+    Column("BYTES", number=True),
+    Column("WRITER", folds=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """``manifest`` is None where ``trouble`` says why."""
+
+    tap: str
+    stream: str
+    manifest: Manifest | None
+    locks: tuple[Held, ...]
+    trouble: str | None = None
+
+
+@click.command(short_help="List the last runs of each stream: what they moved and how they ended.")
+@with_lake
+@tap_option
+@stream_option
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="How many captures of each stream, and how many runs of maintenance, the newest first.",
+)
+@json_option
+@click.pass_context
+def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
+    """List the last runs of each stream: what they moved and how they ended.
+
+    A run is 'running', 'completed', 'failed' (its input was at fault), 'interrupted' (by a signal) or 'lost': it never
+    said how it ended, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of
+    the stream now. KIND is 'capture', or what maintenance changed the stream. Times are those of the writers' clocks.
+    Exits with 1 where a stream's manifest is missing or cannot be read.
+    """
+    found = list(in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS))
+    signs = last_signs(each.manifest for each in found if each.manifest)
+    now = lake.clock.now()
+    tracked = {(each.tap, each.stream): _runs(each, signs, now, runs) for each in found}
+    if as_json:
+        say_json({"lake": lake.storage.url, "streams": [_json(each, tracked[each.tap, each.stream]) for each in found]})
+    else:
+        _table(lake, found, tracked)
+    ctx.exit(1 if any(each.trouble for each in found) else 0)
+
+
+def _looked_at(lake: Lake, tap: str, stream: str) -> _Stream:
+    locks = tuple(locks_of(lake.storage, tap, stream))
+    try:
+        # Never from the data files: nothing but a state remembers runs.
+        manifest = lake.stream(tap, stream).state()
+    except LookAtTheLake as error:
+        return _Stream(tap, stream, None, locks, f"{error.message}; {error.hint}")
+    return _Stream(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
+
+
+def _runs(found: _Stream, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
+    if found.manifest is None:
+        return ()
+    return track(found.manifest, found.locks, signs, now=now, last=last)
+
+
+def _table(lake: Lake, found: list[_Stream], tracked: Mapping[tuple[str, str], tuple[Tracked, ...]]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for each in found:
+        runs = tracked[each.tap, each.stream]
+        if each.trouble:
+            rows.append((each.tap, each.stream, f"! {each.trouble}", *[""] * 7))
+        elif not runs:
+            rows.append((each.tap, each.stream, "", "", "", "no runs", *[""] * 4))
+        rows += [_row(each, run) for run in runs]
+    captures = [[run for run in runs if run.kind == CAPTURE] for runs in tracked.values()]
+    newest = [runs[0].outcome for runs in captures if runs]
+    outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
+    totals = counted(len(found), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
+    table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
+
+
+def _row(found: _Stream, run: Tracked) -> tuple[str, ...]:
+    return (
+        found.tap,
+        found.stream,
+        run.kind,
+        second(run.started) if run.started else "",
+        str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else "",
+        run.outcome + (" *" if run.locked else ""),
+        f"{run.files:,}",
+        f"{run.records:,}",
+        size(run.bytes),
+        run.writer,
+    )
+
+
+def _json(found: _Stream, runs: tuple[Tracked, ...]) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        "tap": found.tap,
+        "stream": found.stream,
+        "store": manifest.store if manifest else None,
+        "transaction": manifest.transaction.number if manifest else None,
+        "runs": [{**asdict(run), "id": run.id or None} for run in runs],
+        "locks": [
+            {"key": held.key, "writer": held.body.writer_id if held.body else None, "changed": held.changed}
+            for held in found.locks
+            if not held.free
+        ],
+        "trouble": found.trouble,
+    }

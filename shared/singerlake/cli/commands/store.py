@@ -1,0 +1,188 @@
+"""``singerlake store``: which manifest store keeps each stream, and looking after it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import click
+
+from singerlake.cli.commands.store_create import create
+from singerlake.cli.commands.store_migrate import migrate
+from singerlake.cli.exits import exit_code
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, say, say_json, shown, table
+from singerlake.errors import LostState, SingerlakeError
+from singerlake.format import layout
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.manifests.port import Trimmed
+from singerlake.manifests.publish import published
+
+_COLUMNS = (
+    Column("TAP", folds=True),
+    Column("STREAM", folds=True),
+    Column("STORE"),
+    Column("TRANSACTION", number=True),
+    Column("PUBLISHED", number=True),
+    Column("TAIL", number=True),
+    Column("FLOOR", number=True),
+)
+KEPT = 200
+"""Transactions a trim leaves, as Sleeper's does: what a slow reader may still be following."""
+
+_NO_STATE = "no state; run 'singerlake rebuild'"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a stream's state is. ``transaction`` is the newest, ``published`` the one in ``manifest.json``, ``tail``
+    how many lie between; transactions up to ``floor`` were trimmed. ``moving_to``: it is on its way to that store.
+    ``trouble`` says why figures are missing."""
+
+    tap: str
+    stream: str
+    store: str | None = None
+    transaction: int | None = None
+    published: int | None = None
+    tail: int | None = None
+    floor: int | None = None
+    moving_to: str | None = None
+    trouble: str | None = None
+
+
+@click.group()
+def store() -> None:
+    """Show, make, change and trim manifest stores."""
+
+
+@store.command("ls", short_help="List the manifest store of each stream, with its transactions.")
+@partial(with_lake, stores=True)
+@tap_option
+@stream_option
+@json_option
+@click.pass_context
+def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+    """List the manifest store of each stream, with its transactions.
+
+    TRANSACTION is the newest number, PUBLISHED the one that manifest.json has, TAIL how many lie between, FLOOR the
+    number up to which a log was trimmed. Exits with 1 where a state is missing, cannot be read or is on its way to
+    another store.
+    """
+    pairs = chosen_streams(lake, tap, stream)
+    found = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
+    if as_json:
+        say_json({"lake": lake.storage.url, "default": _default(lake), "streams": [asdict(each) for each in found]})
+    else:
+        caption = f"{shown(lake.storage.url)}: {counted(len(found), 'stream')}; new ones get {_default(lake)}"
+        table(_COLUMNS, map(_row, found), caption=caption)
+        for each in found:
+            if each.trouble:
+                say(f"{shown(each.tap)}/{shown(each.stream)}: {shown(each.trouble)}")
+    ctx.exit(1 if any(each.trouble for each in found) else 0)
+
+
+@store.command("trim", short_help="Remove transactions that a snapshot covers.")
+@partial(with_lake, stores=True)
+@tap_option
+@stream_option
+@click.option(
+    "--keep", type=click.IntRange(0), default=KEPT, show_default=True, metavar="N", help="Keep the last N of a stream."
+)
+@click.option("--yes", is_flag=True, help="Remove them; otherwise only show what would be removed.")
+@json_option
+@quiet_option
+@click.pass_context
+def trim(
+    ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, keep: int, yes: bool, as_json: bool
+) -> None:
+    """Remove transactions that a snapshot covers, but for the last ones of each stream.
+
+    Shows what would be removed; removes it only with --yes. Writers and readers go on meanwhile. Exits with 1 where a
+    stream could not be trimmed, and with 2 where access was denied.
+    """
+    done: list[tuple[str, str, Trimmed | SingerlakeError]] = []
+    for name, each in chosen_streams(lake, tap, stream):
+        done.append((name, each, _trimmed(lake, name, each, keep=keep, dry_run=not yes)))
+    if as_json:
+        say_json({"lake": lake.storage.url, "dry_run": not yes, "streams": [_trim_json(*one) for one in done]})
+    else:
+        for name, each, outcome in done:
+            failed = isinstance(outcome, SingerlakeError)
+            what = shown(str(outcome)) if isinstance(outcome, SingerlakeError) else _said(outcome, dry_run=not yes)
+            say(f"{shown(name)}/{shown(each)}: {what}", problem=failed)
+    ctx.exit(exit_code(outcome for _, _, outcome in done if isinstance(outcome, SingerlakeError)))
+
+
+store.add_command(create)
+store.add_command(migrate)
+
+
+def _default(lake: Lake) -> str | None:
+    metadata = lake.root_metadata()
+    return metadata.manifest_store if metadata else None
+
+
+def _kept(lake: Lake, tap: str, stream: str) -> Kept:
+    """Whatever is wrong with one stream, or with the database that keeps it, keeps none of the others back."""
+    there = lake.stream(tap, stream)
+    kind = number = None
+    try:
+        found = published(lake.storage, layout.manifest_key(tap, stream))
+        number = found.number if found else None
+        kind = there.kind()
+        if kind is None:
+            return Kept(tap, stream, trouble=_NO_STATE)
+        keeper = there.store(kind)
+        loaded = keeper.load()
+        if loaded is None:
+            return Kept(tap, stream, kind, published=number, trouble="its store has no state of it")
+        newest = loaded.manifest.transaction.number
+        floor = keeper.trim(keep=newest + 1, dry_run=True).floor
+    except SingerlakeError as error:
+        return Kept(tap, stream, kind, published=number, trouble=str(error))
+    closed = loaded.manifest.closed
+    going = f"is on its way to {closed}; run 'singerlake store migrate --to {closed}' to its end" if closed else None
+    return Kept(
+        tap=tap,
+        stream=stream,
+        store=kind,
+        transaction=newest,
+        published=number,
+        tail=newest - (-1 if number is None else number),
+        floor=None if floor < 0 else floor,
+        moving_to=closed,
+        trouble=going,
+    )
+
+
+def _row(kept: Kept) -> tuple[str, ...]:
+    numbers = (kept.transaction, kept.published, kept.tail, kept.floor)
+    mark = "! " if kept.trouble else ""
+    return kept.tap, kept.stream, f"{mark}{kept.store or ''}", *("" if each is None else str(each) for each in numbers)
+
+
+def _trimmed(lake: Lake, tap: str, stream: str, *, keep: int, dry_run: bool) -> Trimmed | SingerlakeError:
+    there = lake.stream(tap, stream)
+    try:
+        published(lake.storage, layout.manifest_key(tap, stream))
+        kind = there.kind()
+        if kind is None:
+            return LostState("no state", hint="run 'singerlake rebuild'")
+        return there.store(kind).trim(keep=keep, dry_run=dry_run)
+    except SingerlakeError as error:
+        return error
+
+
+def _said(outcome: Trimmed, *, dry_run: bool) -> str:
+    if not outcome.keys:
+        return "nothing to remove"
+    verb = "would be" if dry_run else "were" if outcome.keys > 1 else "was"
+    return f"{counted(outcome.keys, 'record')} up to transaction {outcome.floor} {verb} removed"
+
+
+def _trim_json(tap: str, stream: str, outcome: Trimmed | SingerlakeError) -> dict[str, Any]:
+    if isinstance(outcome, SingerlakeError):
+        return {"tap": tap, "stream": stream, "trouble": str(outcome)}
+    return {"tap": tap, "stream": stream, **asdict(outcome), "trouble": None}

@@ -1,0 +1,148 @@
+"""``singerlake vacuum``: joins small files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import click
+
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
+from singerlake.errors import LookAtTheLake, SettingError
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.record import record_run
+from singerlake.maintenance.tally import Tally
+from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
+from singerlake.maintenance.vacuum.plan import TARGET_BYTES
+from singerlake.maintenance.verify.findings import Finding
+
+Streams = dict[tuple[str, str], Vacuumed]
+
+
+@click.command(short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.")
+@partial(with_lake, stores=True)
+@tap_option
+@stream_option
+@click.option(
+    "--target-bytes",
+    type=click.IntRange(1, 5 << 30),
+    default=TARGET_BYTES,
+    show_default=True,
+    metavar="N",
+    help="Stored bytes that a joined file has at most. Files of half as many are left alone.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be joined and change nothing.")
+@json_option
+@quiet_option
+@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files made at once.")
+@click.pass_context
+def vacuum(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    target_bytes: int,
+    dry_run: bool,
+    as_json: bool,
+    threads: int,
+) -> None:
+    """Join runs of small files into larger ones: the same messages under the same offsets.
+
+    Writers and readers go on meanwhile, and bookmarks and checkpoints stay good. No message is decompressed, and
+    nothing is deleted: the files that were replaced stay until they are collected. Run it again where it was
+    interrupted. Exits with 1 where files are not what the manifest says; those stay as they are.
+    """
+    done: Streams = {}
+    findings: list[Finding] = []
+    with progress() as start:
+        for name, each in chosen_streams(lake, tap, stream):
+            there, started = lake.stream(name, each), lake.clock.now()
+            bar = start(f"{name}/{each}")
+            try:
+                store = there.store()
+                done[name, each] = vacuum_stream(
+                    lake.storage,
+                    store,
+                    name,
+                    each,
+                    target_bytes=target_bytes,
+                    clock=lake.clock,
+                    ids=lake.ids,
+                    dry_run=dry_run,
+                    threads=threads,
+                    sized=bar.sized,
+                    progress=bar.advance,
+                )
+                if (joined := done[name, each].joined).files:
+                    record_run(lake.storage, store, "vacuum", joined, started=started, clock=lake.clock, ids=lake.ids)
+            except (LookAtTheLake, SettingError) as error:
+                findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}"))
+    findings += [finding for vacuumed in done.values() for finding in vacuumed.findings]
+    if as_json:
+        say_json(_json(lake, done, findings, dry_run))
+    else:
+        for (name, each), vacuumed in done.items():
+            for line in _told(f"{shown(name)}/{shown(each)}", vacuumed, dry_run):
+                say(line)
+        say_findings(findings)
+    ctx.exit(1 if any(finding.problem for finding in findings) else 0)
+
+
+def _told(name: str, vacuumed: Vacuumed, dry_run: bool) -> list[str]:
+    """One line for what is joined, and one for the small files that stay."""
+    plan = vacuumed.plan
+    if dry_run and plan.runs:
+        lines = [f"{name}: would join {_files(plan.joined)}, into {len(plan.runs):,}"]
+    elif vacuumed.into.files:
+        lines = [f"{name}: joined {_files(vacuumed.joined)}, into {vacuumed.into.files:,}"]
+    else:
+        lines = [f"{name}: nothing to join"]
+    reasons = {
+        "large enough": plan.large,
+        "alone beside files of other versions": plan.between,
+        "beside other SCHEMA messages": vacuumed.apart,
+        "with too little beside": plan.others,
+        "replaced by others meanwhile": vacuumed.overtaken,
+    }
+    left = [f"{_files(tally)} {why}" for why, tally in reasons.items() if tally.files]
+    return [*lines, f"  left as they are: {'; '.join(left)}"] if left else lines
+
+
+def _files(tally: Tally) -> str:
+    return f"{counted(tally.files, 'file')} ({size(tally.bytes)})"
+
+
+def _json(lake: Lake, done: Streams, findings: list[Finding], dry_run: bool) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "dry_run": dry_run,
+        "streams": [
+            {
+                "tap": tap,
+                "stream": stream,
+                "plan": {
+                    "runs": [
+                        {
+                            "offset": run[0].offset,
+                            "version": run[0].version,
+                            "files": len(run),
+                            "bytes": sum(file.bytes for file in run),
+                        }
+                        for run in vacuumed.plan.runs
+                    ],
+                    "large": asdict(vacuumed.plan.large),
+                    "between": asdict(vacuumed.plan.between),
+                    "others": asdict(vacuumed.plan.others),
+                },
+                "joined": asdict(vacuumed.joined),
+                "into": asdict(vacuumed.into),
+                "apart": asdict(vacuumed.apart),
+                "overtaken": asdict(vacuumed.overtaken),
+            }
+            for (tap, stream), vacuumed in done.items()
+        ],
+        "findings": [finding_json(finding) for finding in findings],
+    }

@@ -1,0 +1,153 @@
+"""``singerlake verify``: holds everything on storage against what the metadata says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from singerlake.cli.engines import engine_options, reader
+from singerlake.cli.journals import journal_option, left_out, part
+from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
+from singerlake.clock import IdSource
+from singerlake.errors import SettingError
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.journal import open_journal
+from singerlake.maintenance.tally import NONE, Tally
+from singerlake.maintenance.verify.findings import KINDS, Finding
+from singerlake.maintenance.verify.sample import Sample, parse_sample
+from singerlake.maintenance.verify.verify import Verified, verify_catalogue, verify_metadata, verify_stream
+
+
+@click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")
+@partial(with_lake, damaged=True)
+@tap_option
+@stream_option
+@json_option
+@quiet_option
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(KINDS),
+    help="Leave findings of this kind out, such as unlisted; may be repeated.",
+)
+@engine_options
+@click.option(
+    "--sample", metavar="SHARE", help="Read 10% of each stream's files, say, or 500 of them; look at the rest."
+)
+@click.option(
+    "--seed", metavar="TEXT", help="What --sample draws by, to draw the same again. Default: another each time."
+)
+@journal_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    as_json: bool,
+    ignore: tuple[str, ...],
+    threads: int,
+    engine: str,
+    sample: str | None,
+    seed: str | None,
+    journal: Path | None,
+) -> None:
+    """Check every listed file's bytes, checksum, counts and schema, reading each file whole.
+
+    Reports files that no manifest lists and metadata that cannot be read, too. Writes one line for each finding and
+    exits with 1; notes need nothing done and do not count. Changes nothing of the lake.
+    """
+    drawn = _sample(sample, seed, lake.ids)
+    with ExitStack() as held:
+        noted = held.enter_context(open_journal(journal, lake.storage.url)) if journal else None
+        reads = held.enter_context(reader(engine, lake, threads))
+        pairs = chosen_streams(lake, tap, stream)
+        findings = list(verify_metadata(lake.storage, tap))
+        done: list[Verified] = []
+        by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
+        with progress() as start:
+            for name, each in pairs:
+                bar = start(f"{name}/{each}")
+                checked = verify_stream(
+                    lake.storage,
+                    name,
+                    each,
+                    lake.stream(name, each).state,
+                    engine=reads,
+                    sample=drawn,
+                    journal=noted,
+                    sized=bar.sized,
+                    progress=bar.advance,
+                )
+                findings += checked.findings
+                by_tap[name][each] = replace(checked, findings=())
+                done.append(by_tap[name][each])
+        for name, streams in by_tap.items():
+            findings += verify_catalogue(lake.storage, name, streams)
+    kept = [finding for finding in findings if finding.kind not in ignore]
+    problems = sum(finding.problem for finding in kept)
+    if as_json:
+        say_json(_json(lake, done, kept, drawn))
+    else:
+        say_findings(kept)
+        say(f"{_verdict(problems, kept)}: {_checked(done)}")
+        for line in _left(done, drawn, journal):
+            say(line)
+    ctx.exit(1 if problems else 0)
+
+
+def _sample(text: str | None, seed: str | None, ids: IdSource) -> Sample | None:
+    if text is None:
+        if seed is not None:
+            raise SettingError("--seed is given without --sample", hint="give both")
+        return None
+    return parse_sample(text, ids() if seed is None else seed)
+
+
+def _checked(done: list[Verified]) -> str:
+    listed = sum((Tally(each.files, each.bytes) for each in done), NONE)
+    messages = sum(each.messages for each in done)
+    return (
+        f"{counted(len(done), 'stream')}, {counted(listed.files, 'file')}, {counted(messages, 'message')}, "
+        f"{size(listed.bytes)} checked"
+    )
+
+
+def _left(done: list[Verified], sample: Sample | None, journal: Path | None) -> Iterator[str]:
+    """What was not read of what was checked, a line for each reason."""
+    read = sum((each.read for each in done), NONE)
+    noted = sum((each.noted for each in done), NONE)
+    if sample:
+        listed = sum((Tally(each.files, each.bytes) for each in done), NONE)
+        drawn = part(read + noted, listed)
+        yield f"  drawn by --seed {shown(sample.seed)}: {drawn}; of the others only presence and size"
+    if journal:
+        yield left_out(journal, noted, read)
+
+
+def _json(lake: Lake, done: list[Verified], findings: list[Finding], sample: Sample | None) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "streams": len(done),
+        "files": sum(each.files for each in done),
+        "messages": sum(each.messages for each in done),
+        "bytes": sum(each.bytes for each in done),
+        "read": asdict(sum((each.read for each in done), NONE)),
+        "noted": asdict(sum((each.noted for each in done), NONE)),
+        "seed": sample.seed if sample else None,
+        "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def _verdict(problems: int, findings: list[Finding]) -> str:
+    if problems:
+        return counted(problems, "finding")
+    return f"sound, {counted(len(findings), 'note')}" if findings else "sound"

@@ -1,0 +1,1 @@
+"""Singer messages as lines: read, counted, and the times in them."""

@@ -1,0 +1,206 @@
+"""Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
+
+The patches are over this document: ``files`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id -> run),
+``retired`` (id -> path), ``collected`` (id -> step), ``closed``. A merge patch cannot set anything to null, since null
+removes; and schemas are any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no
+order; where a change has one, the entry says it beside the patch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.ready import ready
+from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import (
+    AddFiles,
+    Change,
+    Close,
+    CollectFiles,
+    Rebase,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transaction as it waits for its place. ``order`` has the file ids of the change. ``after`` is the id of the
+    transaction whose state a new whole state takes the place of, and of no other."""
+
+    id: str
+    at: str
+    patch: dict[str, Any]
+    order: tuple[str, ...] = ()
+    after: str | None = None
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """``target`` with ``patch`` applied, as RFC 7386, section 2, has it."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge(merged.get(name), value)
+    return merged
+
+
+def compose(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
+    """The one patch that does what ``first`` and then ``second`` do, to any target; None where there is none.
+
+    Merging ``second`` into ``first`` would not do: it takes away the removals. And no patch says "this object and
+    nothing else", which is what an object that follows a removal or another kind of value comes to.
+    """
+    both = dict(first)
+    for name, value in second.items():
+        if name not in first or not isinstance(value, dict):
+            both[name] = value
+            continue
+        before = first[name]
+        together = compose(before, value) if isinstance(before, dict) else None
+        if together is None:
+            return None
+        both[name] = together
+    return both
+
+
+def to_entry(transaction: Transaction, *, after: str | None = None) -> Entry:
+    """``transaction`` as an entry. The file ids of a change must differ from each other."""
+    patch, order = _patch(transaction.change)
+    return Entry(id=transaction.id, at=transaction.at, patch=patch, order=order, after=after)
+
+
+def to_transaction(entry: Entry) -> Transaction:
+    """The transaction that an entry holds. Raises ``msgspec.ValidationError`` where it holds none."""
+    return Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
+
+
+def file_ids(change: Change) -> tuple[str, ...]:
+    """The ids that a change names, in its order."""
+    if isinstance(change, AddFiles):
+        return tuple(file.id for file in change.files)
+    if isinstance(change, ReplaceFiles):
+        return (*change.old, *(file.id for file in change.new))
+    if isinstance(change, RetireFiles):
+        return tuple(id for id, _ in change.files)
+    if isinstance(change, CollectFiles):
+        return (*change.shown, *change.deleted, *change.forgotten)
+    return ()
+
+
+def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
+    order = file_ids(change)
+    if isinstance(change, AddFiles):
+        schemas = {version: _schema_out(schema) for version, schema in change.schemas.items()}
+        runs = {"runs": {change.run.id: _fields(change.run)}} if change.run is not None else {}
+        return {"files": {file.id: _file_out(file) for file in change.files}, "schemas": schemas, **runs}, order
+    if isinstance(change, ReplaceFiles):
+        gone: dict[str, Any] = dict.fromkeys(change.old)
+        return {"files": gone | {file.id: _file_out(file) for file in change.new}}, order
+    if isinstance(change, RetireFiles):
+        return {"retired": dict(change.files)}, order
+    if isinstance(change, CollectFiles):
+        return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}}, order
+    if isinstance(change, RecordRun):
+        return {"runs": {change.run.id: _fields(change.run)}}, order
+    if isinstance(change, Close):
+        return {"closed": change.successor}, order
+    return {"manifest": encode(change.manifest).decode()}, order
+
+
+def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
+    if "manifest" in patch:
+        return Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
+    if "closed" in patch:
+        return msgspec.convert({"kind": "close", "successor": patch["closed"]}, Close)
+    if "retired" in patch:
+        paths = _object(patch, "retired")
+        return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, RetireFiles)
+    if "collected" in patch:
+        steps = _ordered(_object(patch, "collected"), order)
+        if any(step not in _STEPS for _, step in steps):
+            raise msgspec.ValidationError("a step of collection that is not known")
+        return CollectFiles(**{name: tuple(id for id, step in steps if step == name) for name in _STEPS})
+    if "files" in patch:
+        files = _ordered(_object(patch, "files"), order)
+        new = tuple(_file_in(id, file) for id, file in files if file is not None)
+        if "schemas" not in patch:
+            return ReplaceFiles(old=tuple(id for id, file in files if file is None), new=new)
+        if len(new) != len(files):
+            raise msgspec.ValidationError("removes files and brings schemas")
+        schemas = {version: _schema_in(schema) for version, schema in _object(patch, "schemas").items()}
+        return AddFiles(files=new, schemas=schemas, run=_run_in(patch) if "runs" in patch else None)
+    if "runs" in patch:
+        return RecordRun(run=_run_in(patch))
+    raise msgspec.ValidationError("a patch of none of the known kinds")
+
+
+_STEPS = CollectFiles.__struct_fields__
+
+
+def _ordered(items: dict[str, Any], order: tuple[str, ...]) -> list[tuple[str, Any]]:
+    if len(order) != len(items) or set(order) != set(items):
+        raise msgspec.ValidationError("the order and the patch name different files")
+    return [(id, items[id]) for id in order]
+
+
+def _object(patch: dict[str, Any], name: str) -> dict[str, Any]:
+    value = patch[name]
+    if not isinstance(value, dict):
+        raise msgspec.ValidationError(f"{name} is not an object")
+    return value
+
+
+def _text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise msgspec.ValidationError("not a JSON text")
+    return value.encode()
+
+
+_OF_A_FILE = tuple(name for name in NewFile.__struct_fields__ if name != "id")
+
+
+def _file_out(file: NewFile) -> dict[str, Any]:
+    return {name: getattr(file, name) for name in _OF_A_FILE}
+
+
+def _file_in(id: str, fields: Any) -> NewFile:
+    if not isinstance(fields, dict):
+        raise msgspec.ValidationError("a file is not an object")
+    return msgspec.convert({**fields, "id": id}, NewFile)
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in Run.__struct_fields__ if name != "id"}
+
+
+def _run_in(patch: dict[str, Any]) -> Run:
+    runs = _object(patch, "runs")
+    if len(runs) != 1:
+        raise msgspec.ValidationError("not one run")
+    [(id, fields)] = runs.items()
+    return msgspec.convert({**fields, "id": id} if isinstance(fields, dict) else fields, Run)
+
+
+def _schema_out(schema: StreamSchema) -> dict[str, Any]:
+    return {
+        "schema": encode(schema.schema).decode(),
+        "key_properties": schema.key_properties,
+        "bookmark_properties": schema.bookmark_properties,
+    }
+
+
+def _schema_in(fields: Any) -> StreamSchema:
+    if not isinstance(fields, dict):
+        raise msgspec.ValidationError("a schema is not an object")
+    return msgspec.convert({**fields, "schema": decode(_text(fields.get("schema")), object)}, StreamSchema)
+
+
+ready(Entry)

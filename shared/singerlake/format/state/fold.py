@@ -1,0 +1,291 @@
+"""The pure fold ``apply(manifest, transaction)``: the only place that hands out offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from singerlake.format import FORMAT
+from singerlake.format.hashing import hash_among
+from singerlake.format.state import transactions as tx
+from singerlake.format.state.append_only import Roll
+from singerlake.format.state.model import (
+    DataFile,
+    Manifest,
+    NewFile,
+    Position,
+    Retired,
+    Run,
+    SchemaVersion,
+    StreamSchema,
+)
+from singerlake.format.state.transactions import Transaction
+
+RUNS_KEPT = 50
+"""Runs a manifest remembers; older ones fall out at the front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a transaction does not fit the state, and never will. ``successor`` is the manifest store that a closed
+    stream goes on in."""
+
+    reason: str
+    successor: str | None = None
+
+
+def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, transaction_id: str) -> Manifest:
+    """A stream's birth: transaction 0, no files."""
+    return Manifest(
+        format=FORMAT,
+        tap=tap,
+        stream=stream,
+        store=store,
+        lineage=lineage,
+        created=created,
+        transaction=Position(0, transaction_id),
+        next_offset=0,
+        versions={},
+        schemas={},
+        files=Roll(),
+    )
+
+
+def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
+    """A state that knows ``schema`` though no message of it came: its first version. One that has a version already
+    stays as it is."""
+    if manifest.versions:
+        return manifest
+    version = hash_among(schema.schema, {})
+    return msgspec.structs.replace(
+        manifest,
+        versions={version: "v1"},
+        schemas={version: _schema(None, schema, manifest.next_offset, at)},
+    )
+
+
+def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
+    """The state after ``transaction``, or why it does not fit.
+
+    Pure and total: offsets are handed out here and nowhere else, they only grow, and a file that is already listed,
+    or was replaced, is skipped, so that a retried transaction changes nothing but the transaction number.
+    """
+    if manifest.closed is not None:
+        return Conflict(f"the stream was closed and goes on in {manifest.closed}", successor=manifest.closed)
+    change = transaction.change
+    if _names_twice(change):
+        return Conflict("one file is named twice")
+    if isinstance(change, tx.AddFiles):
+        fields = _add(manifest, change, transaction.at)
+    elif isinstance(change, tx.ReplaceFiles):
+        fields = _replace(manifest, change, transaction.at)
+    elif isinstance(change, tx.RetireFiles):
+        fields = _retire(manifest, change, transaction.at)
+    elif isinstance(change, tx.CollectFiles):
+        fields = _collect(manifest, change, transaction.at)
+    elif isinstance(change, tx.RecordRun):
+        fields = {"runs": _with_run(manifest.runs, change.run)}
+    elif isinstance(change, tx.Rebase):
+        fields = _rebase(manifest, change)
+    else:
+        fields = {"closed": change.successor}
+    if isinstance(fields, Conflict):
+        return fields
+    position = Position(manifest.transaction.number + 1, transaction.id)
+    return msgspec.structs.replace(manifest, transaction=position, **fields)
+
+
+def _names_twice(change: tx.Change) -> bool:
+    ids: list[str] = []
+    if isinstance(change, tx.AddFiles):
+        ids = [file.id for file in change.files]
+    elif isinstance(change, tx.ReplaceFiles):
+        ids = [*change.old, *(file.id for file in change.new)]
+    elif isinstance(change, tx.RetireFiles):
+        ids = [id for id, _ in change.files]
+    elif isinstance(change, tx.CollectFiles):
+        ids = [*change.shown, *change.deleted, *change.forgotten]
+    return len(set(ids)) != len(ids)
+
+
+def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | Conflict:
+    offset = manifest.next_offset
+    added: list[DataFile] = []
+    versions, schemas = dict(manifest.versions), dict(manifest.schemas)
+    for file in change.files:
+        gone = manifest.retired_by_id.get(file.id)
+        if gone is not None and gone.by is None:
+            return Conflict(f"file {file.id} was retired as an orphan; upload it again under a new id")
+        there = manifest.by_id.get(file.id)
+        if there is not None and there.sha256 != file.sha256:
+            return Conflict(f"file {file.id} is listed with other content")
+        if gone is not None or there is not None:
+            continue
+        schema = change.schemas.get(file.version)
+        if schema is None and file.version not in schemas:
+            return Conflict(f"no schema for version {file.version}")
+        version = file.version
+        if schema is not None:
+            version = hash_among(schema.schema, {known: held.schema for known, held in schemas.items()})
+        if version not in versions:
+            versions[version] = f"v{len(versions) + 1}"
+        schemas[version] = _schema(schemas.get(version), schema, offset, at)
+        added.append(_listed(file, version, offset))
+        offset += file.messages
+    runs = manifest.runs
+    if change.run is not None:
+        runs = _with_run(runs, change.run, added)
+    return {
+        "next_offset": offset,
+        "versions": versions,
+        "schemas": schemas,
+        "files": manifest.files.extended(added),
+        "runs": runs,
+    }
+
+
+def _listed(file: NewFile, version: str, offset: int) -> DataFile:
+    """``file`` with its place in the log. ``version`` differs from the file's own where two writers brought two
+    schemas under one short hash; the path stays as it is, since nothing is read from it."""
+    return DataFile(**{**msgspec.structs.asdict(file), "version": version, "offset": offset})
+
+
+def _schema(old: SchemaVersion | None, new: StreamSchema | None, offset: int, at: str) -> SchemaVersion:
+    """The latest schema under a hash, with the place where the hash first appeared."""
+    if new is None:
+        assert old is not None
+        return old
+    return SchemaVersion(
+        schema=new.schema,
+        key_properties=new.key_properties,
+        bookmark_properties=new.bookmark_properties,
+        first_offset=offset if old is None else old.first_offset,
+        first_seen=at if old is None else old.first_seen,
+    )
+
+
+def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, Any] | Conflict:
+    new_ids = {file.id for file in change.new}
+    known = [
+        id in manifest.by_id or (id in manifest.retired_by_id and manifest.retired_by_id[id].by is not None)
+        for id in new_ids
+    ]
+    if known and all(known):
+        return {}
+    if any(known):
+        return Conflict("some, not all, of the new files are listed already")
+    if any(id in manifest.retired_by_id for id in new_ids):
+        return Conflict("a new file was retired as an orphan; upload it again under a new id")
+    missing = [id for id in change.old if id not in manifest.by_id]
+    if missing or not change.old or not change.new:
+        return Conflict(f"files to replace are not listed: {', '.join(missing[:5])}")
+    replaced = [manifest.by_id[id] for id in change.old]
+    for before, after in pairwise(replaced):
+        if before.end != after.offset:
+            return Conflict("files to replace are not contiguous")
+    if {file.version for file in replaced} != {file.version for file in change.new} or len(
+        {file.version for file in replaced}
+    ) != 1:
+        return Conflict("files to replace and their replacements are not of one version")
+    if sum(file.messages for file in replaced) != sum(file.messages for file in change.new):
+        return Conflict("replacements do not hold the same number of messages")
+    offset = replaced[0].offset
+    outputs: list[DataFile] = []
+    for file in change.new:
+        outputs.append(_listed(file, file.version, offset))
+        offset += file.messages
+    start = manifest.place_of(replaced[0])
+    files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
+    retired = manifest.retired.extended(
+        Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
+    )
+    return {"files": Roll(files), "retired": retired}
+
+
+def _holder(outputs: list[DataFile], offset: int) -> str:
+    return next(file.id for file in outputs if file.end > offset)
+
+
+def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, Any] | Conflict:
+    listed = [id for id, _ in change.files if id in manifest.by_id]
+    if listed:
+        return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
+    paths = {file.path for file in manifest.files}
+    listed = [path for _, path in change.files if path in paths]
+    if listed:
+        return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
+    fresh = tuple(
+        Retired(id=id, path=path, by=None, since=at) for id, path in change.files if id not in manifest.retired_by_id
+    )
+    return {"retired": manifest.retired.extended(fresh)}
+
+
+def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, Any] | Conflict:
+    """Each retired file takes these steps in order, and none twice; what is not retired any more was forgotten."""
+    shown, deleted, forgotten = map(frozenset, (change.shown, change.deleted, change.forgotten))
+    listed = [id for id in shown | deleted | forgotten if id in manifest.by_id]
+    if listed:
+        return Conflict(f"files to collect are listed: {', '.join(sorted(listed)[:5])}")
+    retired: list[Retired] = []
+    paths = {file.path for file in manifest.files} if deleted else frozenset()
+    for file in manifest.retired:
+        after = file
+        if file.id in deleted and file.path in paths:
+            return Conflict(f"file {file.id} is to be deleted, and its path is listed")
+        if file.id in forgotten:
+            if file.deleted is None:
+                return Conflict(f"file {file.id} is to be forgotten and was not deleted")
+            continue
+        if file.id in deleted and file.deleted is None:
+            if file.shown is None:
+                return Conflict(f"file {file.id} is to be deleted and was not shown as retired")
+            after = msgspec.structs.replace(file, deleted=at)
+        elif file.id in shown and file.shown is None:
+            after = msgspec.structs.replace(file, shown=at)
+        retired.append(after)
+    return {} if retired == manifest.retired else {"retired": Roll(retired)}
+
+
+def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
+    base = change.manifest
+    if (base.tap, base.stream) != (manifest.tap, manifest.stream):
+        return Conflict("the new state is of another stream")
+    if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
+        return Conflict("the new state keeps the lineage and takes offsets back")
+    going = [file.id for file in manifest.retired if file.deleted is not None and file.id in base.by_id]
+    if going and base.lineage == manifest.lineage:
+        return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
+    return {
+        "lineage": base.lineage,
+        "created": base.created,
+        "next_offset": base.next_offset,
+        "versions": base.versions,
+        "schemas": base.schemas,
+        "files": base.files,
+        "retired": base.retired,
+        "runs": base.runs or manifest.runs,
+    }
+
+
+def _with_run(runs: tuple[Run, ...], run: Run, added: list[DataFile] | None = None) -> tuple[Run, ...]:
+    """The runs with ``run`` brought up to date: what it says of itself, on top of the counts kept here."""
+    before = next((known for known in runs if known.id == run.id), None)
+    base = before or (msgspec.structs.replace(run, files=0, messages=0, records=0, bytes=0) if run.captures else run)
+    counted = added or []
+    merged = msgspec.structs.replace(
+        base,
+        status=run.status,
+        updated=run.updated,
+        files=base.files + len(counted),
+        messages=base.messages + sum(file.messages for file in counted),
+        records=base.records + sum(file.records for file in counted),
+        bytes=base.bytes + sum(file.bytes for file in counted),
+    )
+    if before is not None:
+        return tuple(merged if known.id == run.id else known for known in runs)
+    alike = [known for known in runs if known.captures == run.captures]
+    gone = alike[0] if len(alike) >= RUNS_KEPT else None
+    return (*(known for known in runs if known is not gone), merged)

@@ -1,0 +1,97 @@
+"""``manifest.json``: the model's JSON, both ways, and the checks before it is believed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
+from singerlake.format import FORMAT
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.ready import ready
+from singerlake.format.state.append_only import Roll
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.pieces import in_pieces
+
+LARGE = 64 << 20
+"""Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
+_OWN_BEGINNING = b'{"format":%d,' % FORMAT
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """A million new objects, none of them garbage: looking through them again and again takes longer than making
+    them."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+class _Head(msgspec.Struct):
+    format: object = None
+
+
+def to_json(manifest: Manifest) -> bytes:
+    """The manifest as stored: one JSON object."""
+    return encode(manifest)
+
+
+def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
+    """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
+    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObject``,
+    ``UnsupportedFormat``."""
+    if not body.startswith(_OWN_BEGINNING):
+        check_format(body, key=key)
+    try:
+        with collector_paused():
+            large = in_pieces(body, known.files if known else Roll()) if len(body) > LARGE else None
+            return large or decode(body, Manifest)
+    except msgspec.DecodeError as error:
+        raise CorruptObject(
+            f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        ) from error
+
+
+def check_format(body: bytes, *, key: str) -> None:
+    """Refuse what is not a JSON object, or was written by a newer format, before its fields are looked at."""
+    try:
+        written = decode(body, _Head).format
+    except msgspec.DecodeError as error:
+        raise CorruptObject(
+            f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        ) from error
+    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
+        raise CorruptObject("has no format number", hint="is this a Singerlake's object?", key=key)
+    if written > FORMAT:
+        raise UnsupportedFormat(
+            f"written in format {written}, this version reads up to {FORMAT}", hint="upgrade singerlake", key=key
+        )
+
+
+def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, key: str) -> Manifest:
+    """The manifest, if it is the one that belongs at ``key``. Raises ``ForeignManifest``.
+
+    On a file system that folds case, the streams ``A`` and ``a`` share a folder; this keeps them from mixing.
+    """
+    for field, found, expected in (
+        ("tap", manifest.tap, tap),
+        ("stream", manifest.stream, stream),
+        ("store", manifest.store, store if store is not None else manifest.store),
+    ):
+        if found != expected:
+            raise ForeignManifest(
+                f"manifest belongs to {field} {found!r}, not {expected!r}",
+                hint="nothing was written; use the matching setting, or another lake root",
+                key=key,
+            )
+    return manifest
+
+
+ready(_Head)

@@ -1,0 +1,159 @@
+"""The frozen models of one stream's state: what ``manifest.json`` holds, field by field."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from singerlake.format.ready import ready
+from singerlake.format.state.append_only import Identified, Roll
+
+T = TypeVar("T", bound=Identified)
+if TYPE_CHECKING:
+    Rolled = Roll[T]
+else:
+    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes it the Roll it is.
+    Rolled = Sequence
+
+
+class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A data file as its writer describes it, before the fold gives it an offset.
+
+    ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
+    RECORD only. ``first`` and ``last`` are RFC 3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored
+    byte at which a gzip member starts and how many messages lie in it; empty members are not in it.
+    """
+
+    id: str
+    path: str
+    version: str
+    messages: int
+    records: int
+    bytes: int
+    raw_bytes: int
+    sha256: str
+    first: str
+    last: str
+    members: tuple[tuple[int, int], ...]
+
+
+class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A SCHEMA message's content as the tap sent it; ``schema`` is any JSON."""
+
+    schema: Any
+    key_properties: tuple[str, ...] = ()
+    bookmark_properties: tuple[str, ...] = ()
+
+
+CAPTURE = "capture"
+"""The kind of a run that brings messages; all others are maintenance."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added."""
+
+    id: str
+    writer: str
+    started: str
+    updated: str = ""
+    status: str = "running"
+    files: int = 0
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+    kind: str = CAPTURE
+
+    @property
+    def captures(self) -> bool:
+        """Whether it brought messages, and was no maintenance."""
+        return self.kind == CAPTURE
+
+
+class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
+    """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
+
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.offset + self.messages
+
+
+class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
+    """A schema in use: where and when it first appeared in this lineage."""
+
+    first_offset: int
+    first_seen: str
+
+
+class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that is no longer listed. ``by`` is the file that replaced it; None for an orphan. ``shown`` is by when
+    ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the file goes, both on the storage's
+    clock."""
+
+    id: str
+    path: str
+    by: str | None
+    since: str
+    shown: str | None = None
+    deleted: str | None = None
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Which transaction made this state; ``number`` never restarts."""
+
+    number: int
+    id: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
+    """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
+    ``retired`` may be given as any sequence; they are kept as ``Roll``."""
+
+    format: int
+    tap: str
+    stream: str
+    store: str
+    lineage: str | None
+    created: str
+    transaction: Position
+    next_offset: int
+    versions: dict[str, str]
+    schemas: dict[str, SchemaVersion]
+    files: Rolled[DataFile]
+    retired: Rolled[Retired] = msgspec.field(default_factory=Roll)
+    runs: tuple[Run, ...] = ()
+    closed: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("files", "retired"):
+            given = getattr(self, name)
+            if not isinstance(given, Roll):
+                msgspec.structs.force_setattr(self, name, Roll(given))
+
+    @property
+    def by_id(self) -> Mapping[str, DataFile]:
+        """Listed files by identity."""
+        return self.files.by_id
+
+    @property
+    def retired_by_id(self) -> Mapping[str, Retired]:
+        """Retired files by identity."""
+        return self.retired.by_id
+
+    def files_from(self, offset: int) -> tuple[DataFile, ...]:
+        """Listed files that hold any message at or after ``offset``, in offset order."""
+        return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]
+
+    def place_of(self, file: DataFile) -> int:
+        """The index of a listed file. Raises ``ValueError`` where it is not listed."""
+        place = bisect_left(self.files, file.offset, key=attrgetter("offset"))
+        return place if self.files[place : place + 1] == (file,) else self.files.index(file)
+
+
+ready(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)

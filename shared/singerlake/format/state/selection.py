@@ -1,0 +1,138 @@
+"""Which messages a reader means: versions, offsets and bookmarks, resolved against one snapshot of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.errors import CorruptObject, LostBookmark, UnknownName
+from singerlake.format import layout
+from singerlake.format.ready import ready
+from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
+
+
+class Bookmark(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a reader stands: it has seen every message before ``offset``, the last ``line`` of them in ``file``."""
+
+    lineage: str | None
+    offset: int
+    file: str | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The messages of ``file`` from its ``skip``-th on (0: all of them)."""
+
+    file: DataFile
+    skip: int
+
+    @property
+    def offset(self) -> int:
+        """The offset of its first message."""
+        return self.file.offset + self.skip
+
+    @property
+    def member(self) -> int:
+        """The last tabled member that begins at or before its first message."""
+        seen, index = 0, 0
+        for index, (_, messages) in enumerate(self.file.members):
+            if seen + messages > self.skip:
+                return index
+            seen += messages
+        return index
+
+
+def resolve_version(manifest: Manifest, text: str) -> str:
+    """The hash that ``text`` names: a label (``v2``), a hash or a hash's path segment. Raises ``UnknownName``."""
+    if text in manifest.versions:
+        return text
+    for version, label in manifest.versions.items():
+        if text in (label, layout.to_segment(version)):
+            return version
+    known = ", ".join(f"{label} ({version})" for version, label in manifest.versions.items())
+    raise UnknownName(
+        f"stream {manifest.stream!r} has no version {text!r}",
+        hint=f"it has: {known}" if known else "it has no data yet",
+        tap=manifest.tap,
+    )
+
+
+def newest_version(manifest: Manifest) -> str | None:
+    """The version (hash) whose schema stands for the stream as it is now: that of the file that holds the greatest
+    offset, in a stream without messages the one with the greatest label; None where there is none."""
+    if manifest.files:
+        return manifest.files[-1].version
+    return max(manifest.versions, key=lambda version: _label(manifest.versions[version]), default=None)
+
+
+def _label(text: str) -> tuple[int, str]:
+    return len(text), text
+
+
+def first_offset(manifest: Manifest, from_version: str | None) -> int:
+    """The offset at which a version first appears; 0 for None. Everything from there on follows, whatever its
+    schema, so that nothing is lost when an older schema comes back. Raises ``UnknownName``."""
+    if from_version is None:
+        return 0
+    return schema_of(manifest, resolve_version(manifest, from_version)).first_offset
+
+
+def select(
+    manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
+) -> list[Slice]:
+    """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
+    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownName``."""
+    wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
+    return [
+        Slice(file, max(0, offset - file.offset))
+        for file in manifest.files_from(offset)
+        if (wanted is None or file.version in wanted) and (end is None or file.offset < end)
+    ]
+
+
+def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, int, str]] = ()) -> int:
+    """The offset at which a reader goes on.
+
+    Same lineage, and the bookmark's file either gone or where the bookmark says: the offset itself. Otherwise the
+    bookmark's file is looked for among the listed files, then among ``origins``: ``(original id, offset of its first
+    message, listed file)`` for each file that a vacuumed one replaced. An offset beyond the end stands: it is the
+    reader's to wait. Raises ``LostBookmark``.
+    """
+    listed = manifest.by_id.get(bookmark.file) if bookmark.file else None
+    same = bookmark.lineage is not None and bookmark.lineage == manifest.lineage
+    if same and (listed is None or listed.offset + bookmark.line == bookmark.offset):
+        return bookmark.offset
+    if bookmark.file is None and bookmark.offset == 0:
+        return 0
+    if listed is not None:
+        return listed.offset + bookmark.line
+    for original, offset, _ in origins:
+        if original == bookmark.file:
+            return offset + bookmark.line
+    raise LostBookmark(
+        "the lake was rebuilt and no longer holds the file this bookmark names",
+        hint="run with --full-refresh, or set the state by hand",
+        stream=manifest.stream,
+        file=bookmark.file,
+        offset=bookmark.offset,
+    )
+
+
+ready(Bookmark)
+
+
+def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
+    """The schema of a version, by its hash. Raises ``CorruptObject`` where the manifest has none."""
+    found = manifest.schemas.get(version)
+    if found is None:
+        raise CorruptObject(
+            "the manifest has no schema for a version that it lists",
+            hint="run 'singerlake rebuild', which takes it from the data files",
+            tap=manifest.tap,
+            stream=manifest.stream,
+            version=version,
+        )
+    return found

@@ -1,0 +1,70 @@
+"""What writers agree on: typed changes to one stream, each applied by ``singerlake.format.state.fold.apply``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.format.ready import ready
+from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+
+
+class AddFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add_files"):
+    """New files in the order of their messages, with the schemas of their versions (hash -> schema)."""
+
+    files: tuple[NewFile, ...]
+    schemas: dict[str, StreamSchema]
+    run: Run | None = None
+
+
+class ReplaceFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replace_files"):
+    """The same messages under the same offsets in other files: ``old`` ids, contiguous, one version."""
+
+    old: tuple[str, ...]
+    new: tuple[NewFile, ...]
+
+
+class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="retire_files"):
+    """Stage one of collection for files no transaction lists: ``(id, path)`` each."""
+
+    files: tuple[tuple[str, str], ...]
+
+
+class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collect_files"):
+    """Stage two of collection, in ids of retired files: those that ``manifest.json`` was seen to call retired, those
+    that are now deleted, and those deleted long enough to be forgotten. The transaction's time is the storage's."""
+
+    shown: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+
+
+class RecordRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_run"):
+    """How a run stands; keyed by its id."""
+
+    run: Run
+
+
+class Rebase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="rebase"):
+    """A whole new state, from a rebuild or a migration."""
+
+    manifest: Manifest
+
+
+class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="close"):
+    """The stream goes on in another manifest store; every later commit here is void."""
+
+    successor: str
+
+
+Change = AddFiles | ReplaceFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
+
+
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A change with its own identity and the moment of its commit (RFC 3339, UTC)."""
+
+    id: str
+    at: str
+    change: Change
+
+
+ready(AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)

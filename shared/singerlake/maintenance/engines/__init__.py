@@ -1,0 +1,1 @@
+"""Where files are read: threads, processes or Spark, with a journal to go on from."""

@@ -1,0 +1,1 @@
+"""Collecting what is replaced, orphaned or given up: plan, apply."""

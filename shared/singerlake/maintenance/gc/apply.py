@@ -1,0 +1,306 @@
+"""Collecting one stream: what ``collect_plan`` found is agreed on through the manifest store, and only then deleted.
+
+Nothing is deleted but objects that a listing showed under the path of a retired file, whose deletion a settled
+transaction says. A collection that was stopped between any two requests is simply run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import BrokenFile, LostState, MissingFile, StorageUnavailable
+from singerlake.format import layout
+from singerlake.format.ready import ready
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import DataFile
+from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
+from singerlake.maintenance.commit_change import commit_change, stream_closed
+from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
+from singerlake.maintenance.gc.plan import Garbage, Plan, make_plan
+from singerlake.maintenance.rebuild.survey import has_data_files
+from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.maintenance.verify.findings import Finding, Kind
+from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.publish import publish_manifest, published
+from singerlake.singer_file import inflate, member_extra
+from singerlake.storage.port import Entry, Storage
+from singerlake.storage.probe import storage_time
+
+GRACE = timedelta(days=7)
+"""How long each step waits: longer than any reader reads on from a state it loaded, or a writer stands still."""
+_AT_ONCE = 10_000
+"""Files in one transaction, so that it stays small."""
+_DELETED_AT_ONCE = 1_000
+_PIECE = 1 << 20
+_HEAD = 1 << 16
+_RESTORED = (
+    "if metadata was put back from a backup, 'singerlake rebuild --discard-manifest' makes it anew from the files"
+)
+_WAYS = "restore it, or what it replaced and then run 'singerlake rebuild --discard-manifest'"
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What a data file's first header, and its first message, say of whose they are."""
+
+    id: str = ""
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
+    ``keys`` these are."""
+
+    plan: Plan
+    retired: Tally = NONE
+    deleted: Tally = NONE
+    keys: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def collect_stream(
+    storage: Storage,
+    store: ManifestStore,
+    tap: str,
+    stream: str,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    grace: timedelta = GRACE,
+    orphans: bool = False,
+    delete: bool = False,
+    threads: int = THREADS,
+    sized: Callable[[int], None] = lambda _: None,
+    progress: Progress | None = None,
+) -> Collected:
+    """Take each retired file of a stream the next step of its collection, where its time has come; without ``delete``
+    change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. ``sized`` is told
+    the bytes to read of files that hold what is to be deleted.
+
+    What must stay for a person to look at is a finding. Raises ``LostState`` where there are data files and no state,
+    ``StreamClosed`` where the stream was moved, ``TooManyConflicts``, ``UnknownOutcome`` and what storage and store
+    raise; what was agreed on by then stays.
+    """
+    loaded = store.load()
+    if loaded is None:
+        if has_data_files(storage, tap, stream) and (loaded := store.load()) is None:
+            raise LostState(
+                "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
+            )
+        if loaded is None:
+            return Collected(Plan())
+    if loaded.manifest.closed is not None:
+        raise stream_closed(tap, stream, loaded.manifest.closed)
+    collection = _Collection(storage, store, tap, stream, clock, ids, threads, progress, loaded)
+    plan = collection.planned(grace, delete=delete)
+    sized(sum(file.bytes for file in collection.holders(plan)))
+    collection.note(plan)
+    chosen = collection.own(plan.orphans) if orphans else []
+    if not delete:
+        keys = tuple(each.entry.key for each in (*plan.due, *plan.again) if each.entry)
+        return Collected(plan, tally(entry.size for entry in chosen), plan.deleted, keys, tuple(collection.findings))
+    retired = collection.retire(chosen)
+    deleted = collection.delete(plan)
+    keys = tuple(entry.key for entry in deleted)
+    gone = tally(entry.size for entry in deleted)
+    return Collected(plan, retired, gone, keys, tuple(collection.findings))
+
+
+@dataclass
+class _Collection:
+    storage: Storage
+    store: ManifestStore
+    tap: str
+    stream: str
+    clock: Clock
+    ids: IdSource
+    threads: int
+    progress: Progress | None
+    loaded: Loaded
+    now: datetime = field(init=False)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def prefix(self) -> str:
+        return layout.stream_prefix(self.tap, self.stream)
+
+    def planned(self, grace: timedelta, *, delete: bool) -> Plan:
+        if delete:
+            self._publish()
+        # Asked after what is published was seen there, so that this says no later time than it was.
+        self.now = storage_time(self.storage, ids=self.ids) if delete else self.clock.now()
+        entries = self.storage.list(self.prefix)
+        return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace)
+
+    def _publish(self) -> None:
+        """See to it that ``manifest.json`` shows the state, or a later one: what is retired in one stays so."""
+        key = layout.manifest_key(self.tap, self.stream)
+        publish_manifest(self.storage, key, self.loaded.manifest)
+        there = published(self.storage, key)
+        if there is None or there.number < self.loaded.manifest.transaction.number:
+            raise StorageUnavailable(
+                "manifest.json does not show what was just published", hint="check the storage, then run again", key=key
+            )
+
+    def note(self, plan: Plan) -> None:
+        """What a person should look at, or may."""
+        fresh = self.store.catch_up(self.loaded) if plan.missing else None
+        for file in plan.missing:
+            # Others may have replaced and collected it since.
+            if fresh is None or file.id in fresh.manifest.by_id:
+                self._find("missing", file.path, f"is listed and not there; no orphan is retired; {_RESTORED}")
+        if plan.newer:
+            count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
+            path = plan.newer[0].key[len(self.prefix) :]
+            what = f"is listed nowhere, and newer than all that is listed: {count}no orphan is retired; {_RESTORED}"
+            self._find("unlisted", path, f"{what}, otherwise wait for the next commit", problem=False)
+        for gone in plan.stuck:
+            what = f"is kept: its messages should be in file {gone.by}, which nothing lists; run 'singerlake verify'"
+            self._find("manifest", gone.path, what)
+
+    def own(self, orphans: Sequence[Entry]) -> list[Entry]:
+        """Those that are this stream's data files by what they say of themselves."""
+        found = []
+        for entry, why in in_parallel(lambda entry: (entry, self._foreign(entry)), orphans, threads=self.threads):
+            if why is None:
+                found.append(entry)
+            else:
+                self._find("unlisted", entry.key[len(self.prefix) :], f"is left alone: {why}", problem=False)
+        return found
+
+    def _foreign(self, entry: Entry) -> str | None:
+        """Why an unlisted file may be something else than what a writer of this stream left; None where it is not."""
+        try:
+            with self.storage.open(entry.key) as body:
+                extra = member_extra(body.read(_HEAD))
+            with self.storage.open(entry.key) as body:
+                first = next(inflate(body, where={"file": entry.key}, size=_HEAD), b"")
+        except (BrokenFile, MissingFile) as error:
+            return f"it cannot be read ({error.message})"
+        try:
+            told = msgspec.json.decode(extra[0] if extra and extra[0] else b"{}", type=_Named)
+            message = msgspec.json.decode(first.partition(b"\n")[0], type=_Named)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return "it does not begin as a data file does"
+        if told.id != layout.file_id_in(entry.key):
+            return "it says that it is another file than its name does"
+        return None if message.stream == self.stream else "it holds messages of another stream"
+
+    def _find(self, kind: Kind, path: str, what: str, *, problem: bool = True) -> None:
+        key = self.prefix + path
+        if not any((known.kind, known.key) == (kind, key) for known in self.findings):
+            self.findings.append(Finding(kind, key, what, problem=problem))
+
+    def retire(self, orphans: Sequence[Entry]) -> Tally:
+        """Have the stream's state call orphans retired."""
+        done = NONE
+        for start in range(0, len(orphans), _AT_ONCE):
+            page = orphans[start : start + _AT_ONCE]
+            named = tuple((_id(entry), entry.key[len(self.prefix) :]) for entry in page)
+            if self._committed(RetireFiles(files=named)):
+                done += tally(entry.size for entry in page)
+        return done
+
+    def holders(self, plan: Plan) -> tuple[DataFile, ...]:
+        """The files that are read before what they replaced is deleted."""
+        needed = (each for each in (*plan.due, *plan.again) if each.holder and each.entry)
+        return tuple({each.holder.id: each.holder for each in needed if each.holder}.values())
+
+    def delete(self, plan: Plan) -> list[Entry]:
+        """Agree on what goes, then delete it, with what should have gone before; what was deleted."""
+        broken = {file.id for file, sound in self._read(self.holders(plan)) if not sound}
+
+        def is_safe(garbage: Garbage) -> bool:
+            return not (garbage.holder and garbage.entry and garbage.holder.id in broken)
+
+        due, again = [list(filter(is_safe, each)) for each in (plan.due, plan.again)]
+        steps = [
+            *((id, "shown") for id in plan.shown),
+            *((each.file.id, "deleted") for each in due),
+            *((id, "forgotten") for id in plan.forgotten),
+        ]
+        for start in range(0, len(steps), _AT_ONCE):
+            page = steps[start : start + _AT_ONCE]
+            self._committed(
+                CollectFiles(
+                    shown=tuple(id for id, step in page if step == "shown"),
+                    deleted=tuple(id for id, step in page if step == "deleted"),
+                    forgotten=tuple(id for id, step in page if step == "forgotten"),
+                )
+            )
+        return self._deleted([each.entry for each in (*due, *again) if each.entry])
+
+    def _deleted(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Delete the objects that the state, as it is settled now, says are deleted."""
+        gone: list[Entry] = []
+        for start in range(0, len(entries), _DELETED_AT_ONCE):
+            # Looked at anew each time: a rebuild may have listed what was restored meanwhile.
+            self.loaded = self.store.catch_up(self.loaded) or self.loaded
+            state = self.loaded.manifest
+            agreed = {file.path for file in state.retired if file.deleted is not None and file.id not in state.by_id}
+            agreed -= {file.path for file in state.files}
+            page = [
+                each for each in entries[start : start + _DELETED_AT_ONCE] if each.key[len(self.prefix) :] in agreed
+            ]
+            self.storage.delete_all([entry.key for entry in page])
+            gone += page
+        return gone
+
+    def _read(self, files: Iterable[DataFile]) -> Iterator[tuple[DataFile, bool]]:
+        """Whether each file has the bytes that the manifest says."""
+        for file, found in in_parallel(lambda file: (file, self._sha256(file)), files, threads=self.threads):
+            if found != file.sha256:
+                why = "is listed and not there" if found is None else "its bytes are not those that the manifest lists"
+                kind: Kind = "missing" if found is None else "differs"
+                self._find(kind, file.path, f"{why}; the files that it replaced are kept; {_WAYS}")
+            yield file, found == file.sha256
+
+    def _sha256(self, file: DataFile) -> str | None:
+        digest = hashlib.sha256()
+        try:
+            with self.storage.open(self.prefix + file.path) as body:
+                while piece := body.read(_PIECE):
+                    digest.update(piece)
+                    if self.progress is not None:
+                        self.progress(len(piece))
+        except MissingFile:
+            return None
+        return digest.hexdigest()
+
+    def _committed(self, change: Change) -> bool:
+        outcome = commit_change(
+            self.storage,
+            self.store,
+            self.loaded,
+            change,
+            who="singerlake gc",
+            clock=self.clock,
+            ids=self.ids,
+            at=self.now,
+        )
+        if not isinstance(outcome, Conflict):
+            self.loaded = outcome
+            return True
+        if outcome.successor is not None:
+            raise stream_closed(self.tap, self.stream, outcome.successor)
+        before = self.loaded.manifest.transaction
+        self.loaded = self.store.catch_up(self.loaded) or self.loaded
+        changed = self.loaded.manifest.transaction != before
+        what = "the stream changed; run again" if changed else "its state does not allow it; run 'singerlake verify'"
+        self._find("manifest", "", f"nothing was agreed on: {outcome.reason}: {what}", problem=not changed)
+        return False
+
+
+def _id(entry: Entry) -> str:
+    id = layout.file_id_in(entry.key)
+    assert id is not None
+    return id
+
+
+ready(_Named)

@@ -1,0 +1,211 @@
+"""Which step of collection each file of one stream may take: pure, from its states and a listing.
+
+The steps, and what each waits for, are in section 12 of ``shared/docs/format.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from singerlake.clock import parse_timestamp
+from singerlake.format import layout
+from singerlake.format.state.model import DataFile, Manifest, Retired
+from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.storage.port import Entry
+
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """A retired file whose time has come. ``entry`` is its object, None where there is none; ``holder`` the listed
+    file that its messages are in now, None for an orphan."""
+
+    file: Retired
+    entry: Entry | None
+    holder: DataFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What collection is to do in a stream. ``orphans`` may be retired; ``young`` are unlisted files that may be a
+    writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object.
+    While there are any of these two, there are no orphans. ``left`` are unlisted files that are never orphans: older
+    than the lineage, or with an id that another file has. Of retired files, ``shown`` (ids) were
+    found in ``manifest.json``, ``due`` are to be deleted, the objects ``again`` should have been, ``forgotten`` (ids)
+    are gone for long, and those ``waiting`` have to, the first of them until ``until``. ``stuck`` are replaced and
+    lead to no listed file."""
+
+    orphans: tuple[Entry, ...] = ()
+    young: Tally = NONE
+    left: Tally = NONE
+    newer: tuple[Entry, ...] = ()
+    missing: tuple[DataFile, ...] = ()
+    shown: tuple[str, ...] = ()
+    due: tuple[Garbage, ...] = ()
+    again: tuple[Garbage, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    waiting: Tally = NONE
+    until: datetime | None = None
+    stuck: tuple[Retired, ...] = ()
+
+    @property
+    def deleted(self) -> Tally:
+        """The objects that are to be deleted."""
+        return tally(garbage.entry.size for garbage in (*self.due, *self.again) if garbage.entry)
+
+
+@dataclass(slots=True)
+class _Objects:
+    """What a listing shows of a stream: the objects of retired files by path, the data files nothing knows, those that
+    are named as known ones or by no id, the listed ones that are not there, and when the newest of the others was
+    made."""
+
+    retired: dict[str, Entry] = field(default_factory=dict)
+    unknown: list[Entry] = field(default_factory=list)
+    named: list[Entry] = field(default_factory=list)
+    missing: tuple[DataFile, ...] = ()
+    newest: datetime = _NEVER
+
+
+def make_plan(
+    newest: Manifest,
+    entries: Iterable[Entry],
+    *,
+    now: datetime,
+    grace: timedelta,
+) -> Plan:
+    """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
+    objects below the stream's folder; ``now`` is the storage's clock."""
+    objects = _objects(newest, entries)
+    old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    orphans = tuple(_alone(old))
+    alone = set(orphans)
+    left = [*ancient, *objects.named, *(entry for entry in old if entry not in alone)]
+    newer = tuple(entry for entry in old if entry.last_modified > objects.newest)
+    listed = {file.path for file in newest.files}
+    taken: set[str] = set()
+    due: list[Garbage] = []
+    stuck: list[Retired] = []
+    shown: list[str] = []
+    again: list[Garbage] = []
+    gone: list[Retired] = []
+    waiting, until = NONE, None
+    for file in newest.retired:
+        if file.id in newest.by_id or file.id in taken or file.path in listed:
+            # No transaction leads there; whatever did, what is listed stays.
+            continue
+        taken.add(file.id)
+        entry = objects.retired.get(file.path)
+        holder = holder_of(newest, file)
+        if file.deleted is not None:
+            if entry is not None and file.by is not None and holder is None:
+                stuck.append(file)
+            elif entry is not None:
+                again.append(Garbage(file, entry, holder))
+            elif _moment(file.deleted) <= now - grace:
+                gone.append(file)
+            continue
+        if file.shown is None:
+            shown.append(file.id)
+        if file.shown is None or _moment(file.shown) > now - grace:
+            waiting += Tally(1, entry.size if entry else 0)
+            soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
+            until = soonest if until is None else min(until, soonest)
+            continue
+        if file.by is not None and holder is None:
+            stuck.append(file)
+        else:
+            due.append(Garbage(file, entry, holder))
+    return Plan(
+        orphans=() if newer or objects.missing else orphans,
+        young=tally(entry.size for entry in young),
+        left=tally(entry.size for entry in left),
+        newer=newer,
+        missing=objects.missing,
+        shown=tuple(shown),
+        due=tuple(due),
+        again=tuple(again),
+        forgotten=_forgettable(newest, gone),
+        waiting=waiting,
+        until=until,
+        stuck=tuple(stuck),
+    )
+
+
+def holder_of(manifest: Manifest, file: Retired) -> DataFile | None:
+    """The listed file that holds a replaced file's messages now, found over files that were replaced in turn; None
+    where the way leads nowhere."""
+    seen: set[str] = set()
+    id = file.by
+    while id is not None and id not in seen:
+        listed = manifest.by_id.get(id)
+        if listed is not None:
+            return listed
+        seen.add(id)
+        next_one = manifest.retired_by_id.get(id)
+        id = next_one.by if next_one else None
+    return None
+
+
+def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
+    prefix = layout.stream_prefix(manifest.tap, manifest.stream)
+    listed = {file.path for file in manifest.files}
+    gone = {file.path for file in manifest.retired}
+    found = _Objects()
+    for entry in entries:
+        path = entry.key[len(prefix) :]
+        if path in listed:
+            listed.remove(path)
+            found.newest = max(found.newest, entry.last_modified)
+        elif not layout.is_data_file(path):
+            continue
+        elif path in gone:
+            found.retired[path] = entry
+        else:
+            id = layout.file_id_in(path)
+            if id is not None and id not in manifest.by_id and id not in manifest.retired_by_id:
+                found.unknown.append(entry)
+            else:
+                found.named.append(entry)
+    found.missing = tuple(file for file in manifest.files if file.path in listed)
+    return found
+
+
+def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Those whose names carry an id that no other's does."""
+    counts = Counter(layout.file_id_in(entry.key) for entry in entries)
+    return (entry for entry in entries if counts[layout.file_id_in(entry.key)] == 1)
+
+
+def _by_age(
+    entries: Iterable[Entry], created: datetime, before: datetime
+) -> tuple[list[Entry], list[Entry], list[Entry]]:
+    """What was last modified by ``before``, what later, and what before the lineage began. That is nobody's orphan: a
+    rebuild left it out, and said why."""
+    old: list[Entry] = []
+    young: list[Entry] = []
+    ancient: list[Entry] = []
+    for entry in entries:
+        if entry.last_modified > before:
+            young.append(entry)
+        elif entry.last_modified >= created:
+            old.append(entry)
+        else:
+            ancient.append(entry)
+    return old, young, ancient
+
+
+def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
+    """Those that no other retired file needs on its way to a listed one."""
+    ids = {file.id for file in gone}
+    needed = {file.by for file in manifest.retired if file.id not in ids}
+    return tuple(file.id for file in gone if file.id not in needed)
+
+
+def _moment(text: str) -> datetime:
+    """A time that a manifest names. What names none is taken for the latest there is, so that nothing is due by it."""
+    return parse_timestamp(text) or datetime.max.replace(tzinfo=timezone.utc)

@@ -1,0 +1,1 @@
+"""Making manifests, catalogues and root metadata again from the data files."""

@@ -1,0 +1,174 @@
+"""A stream's manifest from its data files alone.
+
+Nothing but the files' own bytes decides: identity, version, counts and order come from their headers and messages,
+never from where they lie or what they are called. ``rebuilt`` is pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from singerlake.format import layout
+from singerlake.format.hashing import hash_among
+from singerlake.format.lines.times import known_span
+from singerlake.format.state.fold import empty
+from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
+from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.rebuild.choose import choose, distinct
+from singerlake.maintenance.rebuild.scanned_file import Found, Said
+from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
+from singerlake.maintenance.scan.batches import consumed
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.storage.port import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A stream's state made anew, and what was odd on the way. ``held`` are former files whose messages others hold."""
+
+    manifest: Manifest
+    findings: tuple[Finding, ...]
+    held: frozenset[str] = frozenset()
+
+
+def rebuild_manifest(
+    storage: Storage,
+    tap: str,
+    stream: str,
+    *,
+    store: str,
+    lineage: str | None,
+    created: str,
+    transaction_id: str,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Rebuilt:
+    """The state of a stream from all of its data files, under a new ``lineage`` (None: in memory, for a reader).
+
+    Broken files are left out and reported; files are chosen so that every source is covered, exactly once where that
+    can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
+    process by default. Raises what storage raises.
+    """
+    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
+    birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
+    return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
+
+
+def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | None = None) -> Rebuilt:
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
+
+    Takes what was found out of ``surveyed``, file by file: a million of them and the state of them must not stand
+    beside each other. Nor are files kept twice that are as they are in ``former``, files by id.
+    """
+    prefix = layout.stream_prefix(birth.tap, birth.stream)
+    files, copies = distinct(list(consumed(surveyed.found)), prefix=prefix)
+    choice = choose(files, prefix=prefix)
+    files.clear()
+    versions: dict[str, str] = {}
+    schemas: dict[str, SchemaVersion] = {}
+    latest: dict[str, StreamSchema] = {}
+    listed: list[DataFile] = []
+    offset = 0
+    hashes = Hashes({})
+    held: set[str] = set()
+    kept = deque(surveyed.kept)
+
+    def seen(schema: StreamSchema, created: str) -> str:
+        version = hashes.of(schema)
+        if schema is not latest.get(version):
+            latest[version] = schema
+            versions.setdefault(version, f"v{len(versions) + 1}")
+            before = schemas.get(version)
+            schemas[version] = SchemaVersion(
+                schema=schema.schema,
+                key_properties=schema.key_properties,
+                bookmark_properties=schema.bookmark_properties,
+                first_offset=before.first_offset if before else offset,
+                first_seen=before.first_seen if before else created,
+            )
+        return version
+
+    for file in consumed(choice.files):
+        while kept and kept[0].order < file.order:
+            seen(kept[0].content, kept.popleft().created)
+        version = seen(file.schema, file.said.created)
+        placed = place(file, version, offset)
+        known = former.get(file.id) if former else None
+        if known is not None:
+            placed = timed(placed, file.said, known)
+        listed.append(known if known is not None and known == placed else placed)
+        held.update(source for source, _ in file.replaces if former and source in former)
+        offset += file.messages
+    for held_schema in kept:
+        if hashes.of(held_schema.content) not in versions:
+            seen(held_schema.content, held_schema.created)
+    manifest = msgspec.structs.replace(
+        birth,
+        next_offset=offset,
+        versions=versions,
+        schemas=schemas,
+        files=tuple(listed),
+        retired=tuple(
+            Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered
+        ),
+    )
+    return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings, frozenset(held))
+
+
+class Hashes:
+    """The versions of schemas in a stream that knows ``known`` (hash -> schema) and each schema asked for since."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self._known = dict(known)
+        self._seen: dict[int, tuple[StreamSchema, str]] = {}
+
+    def of(self, schema: StreamSchema) -> str:
+        """The hash of a file's SCHEMA line. Cheap for an object that was asked for before."""
+        seen = self._seen.get(id(schema))
+        if seen is None:
+            version = hash_among(schema.schema, self._known)
+            self._known.setdefault(version, schema.schema)
+            seen = self._seen[id(schema)] = (schema, version)
+        return seen[1]
+
+
+def timed(placed: DataFile, said: Said, known: DataFile) -> DataFile:
+    """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
+    have none: nobody but the writer knew when those came."""
+    if said.first is not None or known_span(known.first, known.last) is None:
+        return placed
+    return msgspec.structs.replace(placed, first=known.first, last=known.last)
+
+
+def describe(file: Found, version: str) -> NewFile:
+    """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
+    placed = msgspec.structs.asdict(place(file, version, 0))
+    del placed["offset"]
+    return NewFile(**placed)
+
+
+def place(file: Found, version: str, offset: int) -> DataFile:
+    """A file at an offset of the log."""
+    said = file.said
+    first, last = said.first or said.created, said.last or said.created
+    return DataFile(
+        id=file.id,
+        path=file.path,
+        version=version,
+        messages=file.messages,
+        records=said.records,
+        bytes=said.bytes,
+        raw_bytes=said.raw_bytes,
+        sha256=said.sha256,
+        first=first,
+        # Of a million files with one record each, a second text of the same time would take 80 MB.
+        last=first if last == first else last,
+        members=said.members,
+        offset=offset,
+    )

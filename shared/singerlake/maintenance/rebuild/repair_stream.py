@@ -1,0 +1,163 @@
+"""Repairing one stream: read its state and its files, plan, and put the plan through its manifest store.
+
+The plan is made again where a writer came first: a whole new state must never take the place of one that it was not
+made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, LookAtTheLake, TooManyConflicts
+from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Position
+from singerlake.format.state.transactions import Transaction
+from singerlake.lock import Lock, LockSettings
+from singerlake.maintenance.commit_change import stream_closed
+from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
+from singerlake.maintenance.rebuild.survey import stream_objects, survey
+from singerlake.maintenance.rebuild.survey_journal import SurveyJournal
+from singerlake.maintenance.scan.batches import consumed
+from singerlake.manifests.commit import await_settled
+from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.manifests.publish import published
+from singerlake.storage.port import Storage
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a person asks of a repair. ``discard``: make the state anew from the files even where one is there, be it
+    readable or not. ``adopt``: list sound files that a readable state does not list. ``dry_run``: only plan."""
+
+    discard: bool = False
+    adopt: bool = False
+    dry_run: bool = False
+
+
+def repair_stream(
+    storage: Storage,
+    store: ManifestStore,
+    tap: str,
+    stream: str,
+    wish: Wish,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    engine: Engine | None = None,
+    journal: SurveyJournal | None = None,
+    sized: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
+    planned: Callable[[Repair], None] = lambda _: None,
+) -> Repair:
+    """What was done to a stream, or with ``dry_run`` would be. ``engine`` is what reads, threads of this
+    process by default; files that ``journal`` says are as they were when they were found sound are not read again.
+    ``sized`` is told the stored bytes of all, for which everything is listed before anything is read. ``planned`` is
+    shown what is about to be written, before it is; again where a writer came first and it was planned anew.
+
+    Raises ``CorruptObject`` and ``ForeignManifest`` where a state is there that is not this stream's, unless it is to
+    be discarded; ``UnsupportedFormat`` always; ``StreamClosed`` where the stream is on its way to another manifest
+    store; ``TooManyConflicts`` where writers kept coming first; ``CommitRefused``; what storage raises.
+    """
+    for _ in range(_ATTEMPTS):
+        base, unreadable = _load(storage, store, tap, stream, wish)
+        if base is not None and base.manifest.closed is not None:
+            raise stream_closed(tap, stream, base.manifest.closed)
+        number = _unused_number(storage, tap, stream)
+        files = stream_objects(storage, tap, stream)
+        if sized is not None:
+            entries = list(files)
+            sized(sum(entry.size for entry in entries))
+            files = consumed(entries)
+        surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
+        now = timestamp(clock.now())
+        if base is None or wish.discard:
+            birth = fold.empty(
+                tap=tap, stream=stream, store=store.kind, lineage=ids(), created=now, transaction_id=ids()
+            )
+            birth = msgspec.structs.replace(birth, transaction=Position(number, birth.transaction.id))
+            plan = plan_anew(base.manifest if base else None, surveyed, birth)
+        else:
+            plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)
+        # Of a million files it takes half a gigabyte: what is written must not stand beside it.
+        del surveyed
+        if plan.needed:
+            planned(plan)
+        if wish.dry_run or not plan.needed:
+            return plan
+        with ExitStack() as held:
+            if store.exclusive:
+                key = layout.stream_lock_key(tap, stream)
+                held.enter_context(Lock(storage, key, f"singerlake rebuild {ids()}", LockSettings(), clock, ids).held())
+            if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
+                continue
+            if _written(plan, store, base, ids(), now, clock):
+                return plan
+    raise TooManyConflicts(
+        "writers kept changing the stream while it was read; nothing was changed",
+        hint="run again when they are done",
+        tap=tap,
+        stream=stream,
+    )
+
+
+def _load(
+    storage: Storage, store: ManifestStore, tap: str, stream: str, wish: Wish
+) -> tuple[Loaded | None, str | None]:
+    """The state; else the ETag of one that cannot be read and is to be discarded. One that another kind of store keeps
+    is never discarded: what is in ``manifest.json`` is not all there is of it."""
+    key = layout.manifest_key(tap, stream)
+    try:
+        return store.load(), None
+    except (CorruptObject, ForeignManifest) as error:
+        stored = storage.get(key)
+        if not wish.discard:
+            raise
+        if stored is None:
+            if isinstance(error, ForeignManifest):
+                raise
+            # What cannot be read is the log, whose numbers the new state begins above.
+            return None, None
+        if isinstance(error, ForeignManifest) and from_json(stored.body, key=key).store != store.kind:
+            raise
+        return None, stored.etag
+
+
+def _unused_number(storage: Storage, tap: str, stream: str) -> int:
+    """The first transaction number that nothing on the lake has had: numbers never restart."""
+    numbers = [-1]
+    with suppress(LookAtTheLake):
+        there = published(storage, layout.manifest_key(tap, stream))
+        numbers += [there.number] if there else []
+    log = layout.log_prefix(tap, stream)
+    for entry in storage.list(log):
+        name = entry.key[len(log) :]
+        found = layout.log_number(name)
+        numbers.append(layout.log_snapshot_number(name) or -1 if found is None else found)
+    return max(numbers) + 1
+
+
+def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, now: str, clock: Clock) -> bool:
+    if base is None:
+        return store.create(plan.after).manifest.transaction == plan.after.transaction
+    assert plan.change is not None
+    outcome = store.commit(base, Transaction(id=id, at=now, change=plan.change))
+    if isinstance(outcome, Pending):
+        # A plan that another writer's commit came before is void there, and made again.
+        return isinstance(await_settled(store, base, outcome, clock=clock), Loaded)
+    if isinstance(outcome, Conflict):
+        if outcome.successor is not None:
+            raise stream_closed(plan.after.tap, plan.after.stream, outcome.successor)
+        raise CommitRefused(f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again")
+    return not isinstance(outcome, Outdated)

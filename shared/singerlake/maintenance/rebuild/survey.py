@@ -1,0 +1,195 @@
+"""Reading all data files of one stream for what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import msgspec
+
+from singerlake.errors import BrokenFile, LookAtTheLake, MissingFile
+from singerlake.format import kept_schema, layout
+from singerlake.format.kept_schema import KeptSchema
+from singerlake.format.state.model import StreamSchema
+from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.rebuild.scanned_file import Found, identify
+from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
+from singerlake.maintenance.scan.scan import Scanned, scan
+from singerlake.maintenance.scan.small import scan_small
+from singerlake.maintenance.tally import NONE, Tally
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.storage.port import Entry, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a stream's folder holds: the sound data files, the schemas that are kept beside them in the order of a
+    rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
+    before."""
+
+    found: list[Found]
+    findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
+    kept: tuple[KeptSchema, ...] = ()
+
+
+def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Every object that lies where the data files of a stream lie, as the listing goes on."""
+    prefix = layout.stream_prefix(tap, stream)
+    return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
+
+
+def stream_objects(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Those, and the schemas that are kept beside them: all that a stream can be made from."""
+    prefix = layout.stream_prefix(tap, stream)
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path) or layout.is_kept_schema(path):
+            yield entry
+
+
+def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSchema | Finding | None:
+    """A schema that is kept in a stream's folder, or why it is none of this stream's; None where it is gone."""
+    stored = storage.get(entry.key)
+    if stored is None:
+        return None
+    try:
+        kept = kept_schema.from_json(stored.body, key=entry.key)
+    except LookAtTheLake as error:
+        return Finding("broken", entry.key, f"{error.message}; left out")
+    if (kept.tap, kept.stream) != (tap, stream):
+        return Finding("misplaced", entry.key, f"is of stream {kept.stream!r} of tap {kept.tap!r}; left out")
+    return kept
+
+
+def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
+    """Whether there is any."""
+    return any(True for _ in data_files(storage, tap, stream))
+
+
+def survey(
+    storage: Storage,
+    tap: str,
+    stream: str,
+    entries: Iterable[Entry],
+    *,
+    engine: Engine | None = None,
+    journal: SurveyJournal | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
+    threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
+    read again. Raises what storage raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    found: list[Found] = []
+    findings: list[Finding] = []
+    schemas = _Schemas()
+    beside: list[Entry] = []
+    noted = NONE
+    files = stored = 0
+
+    def data() -> Iterator[Entry]:
+        for entry in entries:
+            if layout.is_kept_schema(entry.key[len(prefix) :]):
+                beside.append(entry)
+            else:
+                yield entry
+
+    def unknown(journal: SurveyJournal) -> Iterator[Entry]:
+        nonlocal noted
+        for entry in data():
+            known = journal.known(prefix, entry)
+            if known is None:
+                yield entry
+            else:
+                found.append(schemas.shared(known))
+                noted += Tally(1, entry.size)
+                advanced(entry)
+
+    def advanced(entry: Entry) -> None:
+        if progress is not None:
+            progress(entry.size)
+
+    unread = data() if journal is None else unknown(journal)
+    for entry, outcome in (engine or Threads(storage))(Look(stream, prefix), unread):
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        else:
+            file = schemas.shared(outcome)
+            if journal is not None:
+                journal.note(entry, file)
+            found.append(file)
+        files += 1
+        stored += entry.size
+        advanced(entry)
+    if journal is not None:
+        # As a listing has them: what was noted came before what was read.
+        found.sort(key=lambda file: file.path)
+    kept: list[KeptSchema] = []
+    for entry in beside:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            findings.append(held)
+        elif held is not None:
+            kept.append(held)
+        advanced(entry)
+    kept.sort(key=attrgetter("order"))
+    return Survey(found, tuple(findings), Tally(files, stored), noted, tuple(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The task of a survey: an object where the data files of ``stream`` lie, below ``prefix``, and what it says, or
+    why it cannot be a file of the stream."""
+
+    stream: str
+    prefix: str
+
+    def size(self, entry: Entry) -> int:
+        """Its stored bytes."""
+        return entry.size
+
+    def __call__(self, storage: Storage, entry: Entry) -> Found | Finding:
+        """Read it whole. Raises what storage raises."""
+        key = entry.key
+        try:
+            with storage.open(key) as body:
+                scanned = scan(body, key=key)
+        except BrokenFile as error:
+            return Finding("broken", key, f"{error.message}; left out")
+        except MissingFile:
+            return Finding("vanished", key, "was there when the folder was listed, and is not any more")
+        return self._said(entry, scanned)
+
+    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
+        """Read several. Raises what storage raises."""
+        small = scan_small(storage, [(entry.key, entry.size) for entry in entries], self.stream, times=True)
+        return [
+            self(storage, entry) if scanned is None else self._said(entry, scanned)
+            for entry, scanned in zip(entries, small, strict=True)
+        ]
+
+    def _said(self, entry: Entry, scanned: Scanned) -> Found | Finding:
+        key = entry.key
+        if scanned.stream != self.stream:
+            return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
+        if not scanned.messages:
+            return Finding("empty", key, "holds no message but its schema; left out", problem=False)
+        return identify(key[len(self.prefix) :], entry.last_modified, scanned)
+
+
+class _Schemas:
+    """One object for all files whose SCHEMA messages say the same: there are few of them, and many files."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, StreamSchema] = {}
+        self._last: tuple[StreamSchema, StreamSchema] | None = None
+
+    def shared(self, file: Found) -> Found:
+        if self._last is None or self._last[0] is not file.schema:
+            self._last = file.schema, self._by_text.setdefault(text_of(file.schema), file.schema)
+        own, common = self._last
+        return file if own is common else msgspec.structs.replace(file, schema=common)

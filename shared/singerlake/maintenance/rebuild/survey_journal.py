@@ -1,0 +1,123 @@
+"""What a survey has read so far: a line for each sound file, with what it says of itself, and one for each schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from singerlake.format.ready import ready
+from singerlake.format.state.model import StreamSchema
+from singerlake.maintenance.engines.journal_file import JournalFile, open_file, stamp
+from singerlake.maintenance.rebuild.scanned_file import Found, Said
+from singerlake.storage.port import Entry
+
+_DIGEST_BYTES = 16
+
+
+class _Schema(msgspec.Struct, frozen=True, tag_field="line", tag="schema"):
+    """The content of SCHEMA messages, before the first file that has it. It is JSON inside of a text, since it may hold
+    what only some readers of JSON take, such as NaN."""
+
+    id: str
+    content: str
+
+
+class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file"):
+    """A sound file that was read whole: its key, its stamp in hexadecimal digits, its schema's id, and what else is
+    found in it; ``said`` is a ``Said``."""
+
+    key: str
+    stamp: str
+    schema: str
+    id: str
+    messages: int
+    said: msgspec.Raw
+    replaces: tuple[tuple[str, int], ...] = ()
+
+
+_SAID = msgspec.json.Decoder(Said)
+_LINE = msgspec.json.Decoder(_Schema | _File)
+
+
+class SurveyJournal:
+    """The journal of one lake, open. Made by ``open_survey_journal``. Holds in memory where the lines of files begin,
+    by stamp, and not what they say: there may be a million."""
+
+    def __init__(self, file: JournalFile, schemas: dict[str, StreamSchema], begins: dict[bytes, int]) -> None:
+        self._file = file
+        self._schemas = schemas
+        self._begins = begins
+        self._ids: dict[int, tuple[StreamSchema, str]] = {}
+
+    def known(self, prefix: str, entry: Entry) -> Found | None:
+        """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was no
+        sound file. Raises ``SettingError`` where the journal cannot be read."""
+        seen = _stamp(entry)
+        begin = self._begins.get(seen) if seen is not None else None
+        if begin is None:
+            return None
+        line = _LINE.decode(self._file.line(begin))
+        assert isinstance(line, _File)
+        path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
+        return Found(path, line.id, line.messages, schema, bytes(line.said), line.replaces)
+
+    def note(self, entry: Entry, file: Found) -> None:
+        """A sound file was read. Raises ``SettingError`` where the journal cannot be written."""
+        seen = _stamp(entry)
+        if seen is not None:
+            schema, said = self._id(file.schema), msgspec.Raw(file.packed)
+            line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces)
+            self._begins[seen] = self._file.append(line)
+
+    def _id(self, schema: StreamSchema) -> str:
+        """Cheap for an object that was asked for before."""
+        known = self._ids.get(id(schema))
+        if known is None:
+            content = text_of(schema)
+            known = schema, blake2b(content.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+            if known[1] not in self._schemas:
+                self._file.append(_Schema(known[1], content))
+                self._schemas[known[1]] = schema
+            self._ids[id(schema)] = known
+        return known[1]
+
+
+@contextmanager
+def open_survey_journal(path: Path, lake: str) -> Iterator[SurveyJournal]:
+    """The journal at ``path`` of the lake with the URL ``lake``, made where there is none, held as long as the block
+    runs. Raises ``SettingError`` as ``open_file`` does."""
+    schemas: dict[str, StreamSchema] = {}
+    begins: dict[bytes, int] = {}
+
+    def take(line: bytes, begin: int) -> None:
+        noted = _LINE.decode(line)
+        if isinstance(noted, _Schema):
+            schemas[noted.id] = msgspec.convert(json.loads(noted.content), StreamSchema)
+        elif noted.schema in schemas and _SAID.decode(noted.said):
+            begins[bytes.fromhex(noted.stamp)] = begin
+        else:
+            raise ValueError(noted.schema)
+
+    with open_file(path, "singerlake rebuild", lake, take) as file:
+        yield SurveyJournal(file, schemas, begins)
+
+
+def text_of(schema: StreamSchema) -> str:
+    """All of a SCHEMA message's content as JSON in ASCII: equal for what says the same in the same order."""
+    return json.dumps(msgspec.structs.asdict(schema))
+
+
+def _stamp(entry: Entry) -> bytes | None:
+    """None for a key that is no Unicode, as a file of a local disk may have."""
+    try:
+        return stamp(entry)
+    except UnicodeEncodeError:
+        return None
+
+
+ready(_Schema, _File)

@@ -1,0 +1,1 @@
+"""What is only told: contents, history, runs, differences between schemas."""

@@ -1,0 +1,57 @@
+"""What one stream holds, from its manifest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from singerlake.clock import parse_timestamp
+from singerlake.errors import LookAtTheLake
+from singerlake.format import layout
+from singerlake.format.state.model import Manifest
+from singerlake.storage.port import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """``versions`` maps hash to label; ``bytes`` are as stored, ``raw_bytes`` decompressed; ``last_write`` is when the
+    last run brought something, UTC. ``trouble`` says why there are no figures."""
+
+    tap: str
+    stream: str
+    versions: dict[str, str] = field(default_factory=dict)
+    files: int = 0
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+    raw_bytes: int = 0
+    last_write: datetime | None = None
+    trouble: str | None = None
+
+
+def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Manifest | None]) -> Census:
+    """The figures of one stream, whose newest state ``state`` gives. Raises what storage raises."""
+    try:
+        manifest = state()
+    except LookAtTheLake as error:
+        return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
+    if manifest is None:
+        return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
+    runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
+    return Census(
+        tap=tap,
+        stream=stream,
+        versions=manifest.versions,
+        files=len(manifest.files),
+        messages=sum(file.messages for file in manifest.files),
+        records=sum(file.records for file in manifest.files),
+        bytes=sum(file.bytes for file in manifest.files),
+        raw_bytes=sum(file.raw_bytes for file in manifest.files),
+        last_write=max(runs) if runs else _published_at(storage, tap, stream),
+    )
+
+
+def _published_at(storage: Storage, tap: str, stream: str) -> datetime | None:
+    entry = storage.head(layout.manifest_key(tap, stream))
+    return entry.last_modified if entry else None

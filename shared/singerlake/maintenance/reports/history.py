@@ -1,0 +1,54 @@
+"""The schema versions of one stream, from its manifest alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import schema_of
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """``first_offset``: where it first appears; ``first_seen``: when, UTC, by the clock of the run that brought it.
+    ``last_offset`` is that of its newest message. ``properties`` are those of the record itself."""
+
+    label: str
+    hash: str
+    first_offset: int
+    first_seen: str
+    last_offset: int | None
+    files: int
+    records: int
+    bytes: int
+    properties: int
+    key_properties: tuple[str, ...]
+
+
+def versions_of(manifest: Manifest) -> list[Version]:
+    """In the order of their first appearance. Raises ``CorruptObject`` where one has no schema."""
+    found = []
+    for version, label in manifest.versions.items():
+        schema = schema_of(manifest, version)
+        files = [file for file in manifest.files if file.version == version]
+        found.append(
+            Version(
+                label=label,
+                hash=version,
+                first_offset=schema.first_offset,
+                first_seen=schema.first_seen,
+                last_offset=max((file.end - 1 for file in files), default=None),
+                files=len(files),
+                records=sum(file.records for file in files),
+                bytes=sum(file.bytes for file in files),
+                properties=_count(schema.schema),
+                key_properties=tuple(schema.key_properties),
+            )
+        )
+    return sorted(found, key=lambda each: each.first_offset)
+
+
+def _count(schema: Any) -> int:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return len(properties) if isinstance(properties, dict) else 0

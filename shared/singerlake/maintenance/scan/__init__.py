@@ -1,0 +1,1 @@
+"""Reading data files whole: their bytes, checksums, members, lines and times."""

@@ -1,0 +1,183 @@
+"""What the lines of a data file say, taken in pieces as they are decompressed."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import msgspec
+
+from singerlake.errors import BrokenFile
+from singerlake.format.hashing import DEEPEST, is_too_deep
+from singerlake.format.lines.counted import count
+from singerlake.format.lines.messages import Envelope, envelope, envelopes
+from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.state.model import StreamSchema
+
+_KEPT_BYTES = 1 << 20
+"""Of a SCHEMA message that is kept for the next file."""
+_HINT = "restore the file from a backup; a rebuild leaves it out"
+
+
+class Lines:
+    """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``extracted`` (the
+    span of the records' times, where ``times`` are wanted), ``stream`` and ``schema`` are what was seen so far.
+    Methods raise ``BrokenFile`` where a line is no message of the stream that the SCHEMA message names."""
+
+    def __init__(self, key: str, *, times: bool) -> None:
+        self.messages = 0
+        self.records = 0
+        self.extracted: Span | None = None
+        self.stream: str | None = None
+        self.schema: StreamSchema | None = None
+        self._key = key
+        self._times = times
+        self._tail: list[bytes] = []
+        self._schemas = 0
+
+    @property
+    def between(self) -> bool:
+        """Whether the last line that was begun has ended."""
+        return not self._tail
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes of the text."""
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            whole = cut == len(piece) and not self._tail
+            self._lines(piece if whole else b"".join((*self._tail, memoryview(piece)[:cut])))
+            self._tail.clear()
+        if cut < len(piece):
+            self._tail.append(piece[cut:])
+
+    def finish(self) -> tuple[str, StreamSchema]:
+        """The stream and its schema, once all has passed."""
+        if self._tail:
+            broken(self._key, "ends in the middle of a line")
+        if self.stream is None or self.schema is None:
+            broken(self._key, "holds no message")
+        return self.stream, self.schema
+
+    def _lines(self, block: bytes) -> None:
+        if self.stream is None:
+            end = block.index(b"\n") + 1
+            self._schema(block[:end])
+            block = block[end:]
+        if not block:
+            return
+        assert self.stream is not None
+        counted = count(block, self.stream, times=self._times)
+        if counted is None:
+            self._one_by_one(block)
+            return
+        self.messages += counted.messages
+        self.records += counted.records
+        self.extracted = joined(self.extracted, counted.extracted)
+
+    def _one_by_one(self, block: bytes) -> None:
+        self._is_utf8(block)
+        times = []
+        for message in self._envelopes(block):
+            kind = message.type
+            if kind == "SCHEMA":
+                self._schemas += 1
+                continue
+            if kind not in ("RECORD", "ACTIVATE_VERSION"):
+                broken(self._key, f"holds a message of type {kind!r:.60}")
+            self.messages += 1
+            if kind == "RECORD":
+                times.append(message.time_extracted)
+                self.records += 1
+        if self._times:
+            self.extracted = joined(self.extracted, span(times))
+
+    def _envelopes(self, block: bytes) -> list[Envelope]:
+        found = envelopes(block)
+        if found is None:
+            found = [self._envelope(line, at) for at, line in enumerate(block.split(b"\n")[:-1])]
+        for message in found:
+            if message.stream != self.stream:
+                broken(self._key, f"holds a message of stream {message.stream!r:.80} beside {self.stream!r:.80}")
+        return found
+
+    def _envelope(self, line: bytes, at: int) -> Envelope:
+        """Of the line that so many lines of its block come before."""
+        found = envelope(line)
+        if found is None:
+            # Says which of the two it is not: JSON, or an object.
+            self._object(line, at)
+            self._not_a_message(at, "not a JSON object")
+        return found
+
+    def _object(self, line: bytes, at: int = 0) -> dict[str, Any]:
+        try:
+            message = decode(line)
+        except (ValueError, RecursionError) as error:
+            self._not_a_message(at, "not JSON", error)
+        if not isinstance(message, dict):
+            self._not_a_message(at, "not a JSON object")
+        return message
+
+    def _not_a_message(self, at: int, why: str, cause: Exception | None = None) -> NoReturn:
+        number = self.messages + self._schemas + at + 1
+        broken(self._key, f"line {number} is not a Singer message: {why}", cause)
+
+    def _is_utf8(self, block: bytes) -> None:
+        try:
+            block.decode()
+        except UnicodeDecodeError as error:
+            broken(self._key, f"holds what is not UTF-8 after {self.messages} messages", error)
+
+    def _schema(self, line: bytes) -> None:
+        self._is_utf8(line)
+        found = schema_in(line)
+        if found is None:
+            # Says so where it is not even JSON, or an object.
+            message = self._object(line)
+            if message.get("type") == "SCHEMA" and is_too_deep(message.get("schema")):
+                broken(self._key, f"its SCHEMA message is nested more than {DEEPEST} levels")
+            broken(self._key, "does not begin with a SCHEMA message")
+        self.stream, self.schema = found
+        self._schemas += 1
+
+
+def schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
+    """The stream and the content of a SCHEMA message in UTF-8; None where it is none. The same objects for the same
+    line: all files of a version begin alike."""
+    return (_kept if len(line) <= _KEPT_BYTES else _kept.__wrapped__)(line)
+
+
+@lru_cache(maxsize=8)
+def _kept(line: bytes) -> tuple[str, StreamSchema] | None:
+    try:
+        message = decode(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or message.get("type") != "SCHEMA" or is_too_deep(message.get("schema")):
+        return None
+    if not isinstance(message.get("stream"), str) or "schema" not in message:
+        return None
+    return message["stream"], StreamSchema(
+        schema=message["schema"],
+        key_properties=_names(message.get("key_properties")),
+        bookmark_properties=_names(message.get("bookmark_properties")),
+    )
+
+
+def decode(line: bytes) -> Any:
+    """Any JSON that either of two readers takes: a writer keeps lines that only the standard library accepts.
+    Raises ``ValueError``."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(line)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+
+
+def broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
+    """Raise ``BrokenFile`` for the data file at ``key``."""
+    raise BrokenFile(message, hint=_HINT, key=key) from cause

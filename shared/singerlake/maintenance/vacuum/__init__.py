@@ -1,0 +1,1 @@
+"""Joining small files into larger ones: plan, apply, join."""

@@ -1,0 +1,1 @@
+"""Checking files and state against each other; nothing is changed."""

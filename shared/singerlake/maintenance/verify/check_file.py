@@ -1,0 +1,86 @@
+"""Holding data files against what the manifest says of them, one by one: the part of a verification that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from singerlake.errors import LookAtTheLake, MissingFile
+from singerlake.format.hashing import full_hash
+from singerlake.format.state.model import DataFile
+from singerlake.maintenance.rebuild.scanned_file import content_id
+from singerlake.maintenance.scan.scan import Scanned, scan
+from singerlake.maintenance.scan.small import scan_small
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.storage.port import Storage
+
+_FACTS = ("messages", "records", "bytes", "raw_bytes", "sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The task of a verification: a listed file of ``stream``, which lies below ``prefix``, and what is wrong with
+    it."""
+
+    stream: str
+    prefix: str
+
+    def size(self, file: DataFile) -> int:
+        """Its stored bytes."""
+        return file.bytes
+
+    def __call__(self, storage: Storage, file: DataFile) -> tuple[Finding, ...]:
+        """As ``check_file`` says."""
+        return check_file(storage, self.stream, file, self.prefix + file.path)
+
+    def together(self, storage: Storage, files: Sequence[DataFile]) -> Sequence[tuple[Finding, ...]]:
+        """As ``check_file`` says of each."""
+        keys = [(self.prefix + file.path, file.bytes) for file in files]
+        small = scan_small(storage, keys, self.stream, times=False)
+        return [
+            self(storage, file) if scanned is None else _held(self.stream, file, scanned, key)
+            for file, (key, _), scanned in zip(files, keys, small, strict=True)
+        ]
+
+
+def check_file(storage: Storage, stream: str, file: DataFile, key: str) -> tuple[Finding, ...]:
+    """Read a listed file of ``stream`` whole and say what is wrong with it. Raises what storage raises."""
+    try:
+        with storage.open(key) as body:
+            scanned = scan(body, key=key, times=False)
+    except MissingFile:
+        return (missing(file, key),)
+    except LookAtTheLake as error:
+        return (Finding("broken", key, error.message),)
+    return _held(stream, file, scanned, key)
+
+
+def _held(stream: str, file: DataFile, scanned: Scanned, key: str) -> tuple[Finding, ...]:
+    return (*_content(file, scanned, key), *_identity(stream, file, scanned, key))
+
+
+def missing(file: DataFile, key: str) -> Finding:
+    """What is said of a listed file that is not there."""
+    return Finding("missing", key, f"is listed and not there, messages: {file.messages}")
+
+
+def _content(file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
+    wrong = [
+        f"{fact} {getattr(scanned, fact)!r}, listed {getattr(file, fact)!r}"
+        for fact in _FACTS
+        if getattr(scanned, fact) != getattr(file, fact)
+    ]
+    if wrong:
+        yield Finding("differs", key, "; ".join(wrong))
+    elif scanned.members != file.members:
+        yield Finding("differs", key, "its gzip members do not begin where the manifest says")
+
+
+def _identity(stream: str, file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
+    if scanned.stream != stream:
+        yield Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}")
+    if not full_hash(scanned.schema.schema).startswith(file.version):
+        yield Finding("version", key, f"its SCHEMA line is not of version {file.version}")
+    own = scanned.provenance.id if scanned.provenance else scanned.header.id if scanned.header else file.id
+    if file.id not in (own, content_id(scanned.sha256)):
+        yield Finding("identity", key, f"says that it is file {own}, listed as {file.id}")

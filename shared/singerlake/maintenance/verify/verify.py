@@ -1,0 +1,248 @@
+"""Checking what is on storage against what the metadata says of it, without changing anything."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from singerlake.errors import LookAtTheLake
+from singerlake.format import catalogue, layout, root
+from singerlake.format.state.model import Manifest
+from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.engines.journal import Journal
+from singerlake.maintenance.engines.journal_file import stamp
+from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
+from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.maintenance.verify.check_file import Check, missing
+from singerlake.maintenance.verify.check_state import check_state
+from singerlake.maintenance.verify.findings import Finding, Kind
+from singerlake.maintenance.verify.sample import Sample
+from singerlake.storage.port import Entry, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``entry`` is
+    the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended."""
+
+    files: int
+    messages: int
+    bytes: int
+    findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
+    entry: dict[str, Any] | None = None
+    running: bool = False
+
+
+def verify_stream(
+    storage: Storage,
+    tap: str,
+    stream: str,
+    state: Callable[[], Manifest | None],
+    *,
+    engine: Engine | None = None,
+    sample: Sample | None = None,
+    journal: Journal | None = None,
+    sized: Callable[[int], None] = lambda _: None,
+    progress: Progress | None = None,
+) -> Verified:
+    """Read every listed file of a stream whole and hold it against its newest state, which ``state`` gives at each
+    call. ``engine`` is what reads, threads of this process by default; with a ``sample`` it reads those files
+    alone, and of the others presence and size are looked up. Files that ``journal`` says are as they were when they
+    were found sound are not read again. ``sized`` is told the stored bytes to read. Raises what storage raises; what is
+    wrong with the stream is a finding."""
+    key = layout.manifest_key(tap, stream)
+    prefix = layout.stream_prefix(tap, stream)
+    try:
+        manifest = state()
+    except LookAtTheLake as error:
+        return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
+    if manifest is None:
+        beside = sum(1 for _ in data_files(storage, tap, stream))
+        kept = beside or any(True for _ in stream_objects(storage, tap, stream))
+        missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
+        return Verified(0, 0, 0, (missing,) if kept else ())
+    log = check_state(manifest, key)
+    listing = _listing(storage, manifest, prefix, sizes=sample is not None, stamps=journal is not None)
+    log += tuple(_kept(storage, listing.kept, tap, stream))
+    chosen = manifest.files if sample is None else sample.of(manifest.files)
+    apart = frozenset(file.path for file in chosen) if sample is not None else frozenset[str]()
+    findings = [finding for path, finding in listing.findings if path not in apart]
+    rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
+    read = tally(file.bytes for file in rest)
+    sized(read.bytes)
+    for file, found in (engine or Threads(storage))(Check(stream, prefix), rest):
+        findings += found
+        if journal is not None:
+            journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), found)
+        if progress is not None:
+            progress(file.bytes)
+    drawn = tally(file.bytes for file in chosen)
+    verified = Verified(
+        files=len(manifest.files),
+        messages=sum(file.messages for file in manifest.files),
+        bytes=sum(file.bytes for file in manifest.files),
+        findings=log,
+        read=read,
+        noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
+        entry=_entry(manifest),
+        running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
+    )
+    # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
+    del manifest, chosen, rest
+    return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+def _entry(manifest: Manifest) -> dict[str, Any] | None:
+    try:
+        return catalogue.entry(manifest)
+    except LookAtTheLake:
+        # Its version has no schema, which is a finding of its own.
+        return None
+
+
+def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]) -> tuple[Finding, ...]:
+    """Whether a tap's catalogue has the schemas that ``streams``, by name, have now. It may miss streams, which readers
+    find by a listing. A note where a run goes on, which brings it up to date at its end. Raises what storage raises."""
+    key = layout.catalogue_key(tap)
+    stored = storage.get(key)
+    try:
+        cached = catalogue.from_json(stored.body, key=key)["streams"] if stored else []
+    except LookAtTheLake:
+        return ()
+    behind = []
+    for item in cached:
+        checked = streams.get(item["tap_stream_id"])
+        if checked is not None and checked.entry is not None and not catalogue.says_the_same(item, checked.entry):
+            said = f"has another schema of stream {item['tap_stream_id']!r} than its newest version"
+            hint = "; its run has not ended" if checked.running else "; run 'singerlake rebuild'"
+            behind.append(Finding("catalogue", key, said + hint, problem=not checked.running))
+    return tuple(behind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
+    files by path, stamps of listed files by path, and schemas that are kept."""
+
+    strays: list[Entry]
+    findings: list[tuple[str, Finding]]
+    stamps: dict[str, bytes]
+    kept: list[Entry]
+
+
+def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, stamps: bool) -> _Listing:
+    """Holds no more of the entries than is asked for: there may be a million."""
+    listed = {file.path: file for file in manifest.files}
+    retired = {file.path for file in manifest.retired}
+    seen = _Listing([], [], {}, [])
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_kept_schema(path):
+            seen.kept.append(entry)
+            continue
+        if not layout.is_data_file(path):
+            if "/" not in path and path.endswith(layout.SUFFIX):
+                said = "lies beside the folders of versions, where no data file is looked for; move it into one"
+                seen.findings.append(("", Finding("misplaced", entry.key, said)))
+            continue
+        file = listed.pop(path, None) if sizes else listed.get(path)
+        if file is None:
+            if path not in retired:
+                seen.strays.append(entry)
+            continue
+        if sizes and entry.size != file.bytes:
+            said = f"bytes {entry.size}, listed {file.bytes}"
+            seen.findings.append((path, Finding("differs", entry.key, said)))
+        if stamps:
+            seen.stamps[path] = stamp(entry, file)
+    if sizes:
+        seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
+    return seen
+
+
+def _kept(storage: Storage, entries: Iterable[Entry], tap: str, stream: str) -> Iterator[Finding]:
+    """What is wrong with schemas that are kept beside the files."""
+    for entry in entries:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            yield held
+
+
+def _still(
+    findings: list[Finding], strays: list[Entry], state: Callable[[], Manifest | None], prefix: str
+) -> Iterator[Finding]:
+    """The findings that hold of the newest state, too: what a live writer has committed meanwhile is no stray, and a
+    file that is gone may have been vacuumed and collected."""
+    lacking = {finding.key for finding in findings if finding.kind == "missing"}
+    fresh = state() if strays or lacking else None
+    if fresh is not None:
+        known = _known(fresh)
+        strays = [entry for entry in strays if entry.key[len(prefix) :] not in known]
+        lacking.difference_update(prefix + file.path for file in fresh.files)
+        findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
+    yield from findings
+    for entry in strays:
+        said = f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
+        yield Finding("unlisted", entry.key, said)
+
+
+def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, ...]:
+    """Root metadata and catalogues are what their keys promise; names are ones that this package gives. Checks all
+    taps, or one. Raises what storage raises."""
+    findings: list[Finding] = []
+    key = layout.root_metadata_key()
+    stored = storage.get(key)
+    if stored is not None:
+        findings += _parses(partial(root.from_json, stored.body, key=key), "root", key)
+    top = storage.list_folder(f"{layout.RAW}/").folders
+    findings += _names(f"{layout.RAW}/", top)
+    for folder in top:
+        name = layout.from_segment(folder.rstrip("/"))
+        if name is None or tap not in (None, name):
+            continue
+        prefix = layout.tap_prefix(name)
+        findings += _names(prefix, storage.list_folder(prefix).folders)
+        cached = layout.catalogue_key(name)
+        found = storage.get(cached)
+        if found is not None:
+            findings += _parses(partial(catalogue.from_json, found.body, key=cached), "catalogue", cached)
+    return tuple(findings)
+
+
+def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
+    try:
+        parse()
+    except LookAtTheLake as error:
+        return [Finding(kind, key, _said(error))]
+    return []
+
+
+def _said(error: LookAtTheLake) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+def _known(manifest: Manifest) -> frozenset[str]:
+    """The paths of listed and retired files."""
+    return frozenset(file.path for files in (manifest.files, manifest.retired) for file in files)
+
+
+def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:
+    """Folders that no name gives, and names that are one on a storage that is blind to case."""
+    folded: dict[str, list[str]] = defaultdict(list)
+    for folder in folders:
+        segment = folder.rstrip("/")
+        if layout.from_segment(segment) is None:
+            yield Finding("foreign", prefix + folder, "is no folder of a lake; it is not looked at", problem=False)
+        else:
+            folded[segment.casefold()].append(segment)
+    for segments in folded.values():
+        if len(segments) > 1:
+            alike = ", ".join(segments)
+            yield Finding("case", prefix, f"{alike} are one on a disk that is blind to case", problem=False)

@@ -1,0 +1,1 @@
+"""``dynamodb``: numbered transactions as items (Sleeper, transaction log)."""

@@ -1,0 +1,240 @@
+"""The transaction log as items of a DynamoDB table, with snapshots and large transactions as objects in the lake.
+
+Under the stream's table id, one item a transaction: ``number``, and ``body`` or, where that would be large, the name of
+an ``object`` in ``_log/`` with its ``sha256``. Under ``<table id>#snapshot`` and ``<table id>#floor``, number 0, what
+Sleeper keeps in a second table: the newest snapshot (``snapshot``, its number, and ``object``, its name) and the
+``floor``. A query of the log never meets those.
+
+Objects have names that nobody else will ever use, and are removed only once no item can name them: a body after its
+item, a snapshot after the pointer moved on (in Sleeper, a crash or the loser of a race could leave a pointer to
+nothing). One region's table only: replicas of a global table answer conditions each for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from singerlake.clock import IdSource
+from singerlake.errors import CorruptObject
+from singerlake.format import layout
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest
+from singerlake.manifests.at_hand import read_manifest
+from singerlake.manifests.dynamodb.client import FREE, DynamoTable, Item, below, check, key_of, put, reached
+from singerlake.manifests.port import Abilities
+from singerlake.storage.port import Storage
+
+LARGEST_ITEM = 200 << 10
+"""Bytes of an item, names and keys among them, above which a transaction's body becomes an object. DynamoDB takes 400
+KB, but a partition only 1,000 write units a second, of which a transaction uses two a KB."""
+_LONGEST_NUMBER = 21
+_BODY, _SNAPSHOT, _FLOOR = "body", "snapshot", "floor"
+
+
+@dataclass(frozen=True, slots=True)
+class _Spilled:
+    """The object that holds a large record's body; ``stored`` once that is certain."""
+
+    number: int
+    sha256: str
+    name: str
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    number: int
+    name: str
+
+
+class DynamoLog:
+    """A ``TransactionLog`` in a table that many streams may share. ``table_id`` is unique among them, and holds no
+    ``#``. Raises what ``DynamoTable`` and storage raise."""
+
+    abilities = Abilities(followable=False)
+
+    def __init__(
+        self, storage: Storage, table: DynamoTable, *, table_id: str, tap: str, stream: str, ids: IdSource
+    ) -> None:
+        self._storage = storage
+        self._table = table
+        self._table_id = table_id
+        self._folder = layout.log_prefix(tap, stream)
+        self._ids = ids
+        self._floor_key = key_of(f"{table_id}#{_FLOOR}", 0)
+        self._pointer_key = key_of(f"{table_id}#{_SNAPSHOT}", 0)
+        self._spilled: _Spilled | None = None
+
+    def append(self, number: int, body: bytes) -> bool:
+        """One transaction of DynamoDB: the number is free, and above the floor."""
+        key = key_of(self._table_id, number)
+        item: Item | None = {**key, "body": {"S": body.decode("utf-8")}}
+        if _size(self._table_id, body) > LARGEST_ITEM:
+            item = self._spill(number, body)
+        if item is None:
+            return False
+
+        def look() -> bool | None:
+            found = self._table.get(key)
+            if found is not None:
+                return found == item
+            return False if self.floor() >= number else None
+
+        return self._table.write(put(item, FREE), check(self._floor_key, below(_FLOOR, number)), look=look)
+
+    def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
+        """A record that is trimmed while it is read ends this; the floor is then above ``after``."""
+        del whole  # a query goes on beyond a gap in any case
+        for item in self._table.query(self._table_id, ">", after):
+            number = int(item["number"]["N"])
+            body = self._body(number, item)
+            if body is None:
+                return
+            yield number, body
+
+    def base(self) -> Manifest | None:
+        """The snapshot that the pointer names; it may be removed only because the pointer moved on."""
+        before: _Pointer | None = None
+        while (pointer := self._pointer()) is not None:
+            key = self._folder + pointer.name
+            stored = self._storage.get(key)
+            if stored is not None:
+                manifest = read_manifest(stored.body, key=key)
+                if manifest.transaction.number != pointer.number:
+                    raise CorruptObject("a snapshot of another transaction", hint="restore it", key=key)
+                return manifest
+            if pointer == before:
+                raise self._gone("the newest snapshot", key)
+            before = pointer
+        return None
+
+    def snapshot(self, manifest: Manifest) -> None:
+        number = manifest.transaction.number
+        if self._reaches(number):
+            return
+        name = layout.log_own_name(number, self._ids(), _SNAPSHOT)
+        key, body = self._folder + name, to_json(manifest)
+        written = hashlib.sha256(body).digest()
+        self._storage.put(key, body)
+        # Of a million files a body takes room, and what is read back is another.
+        del body
+        stored = self._storage.get(key)
+        if stored is None or hashlib.sha256(stored.body).digest() != written:
+            if self._reaches(number):  # and so whoever moved the pointer may have removed this one
+                return
+            raise CorruptObject("a snapshot does not read back as written", hint="nothing was removed", key=key)
+        pointer = {**self._pointer_key, _SNAPSHOT: {"N": str(number)}, "object": {"S": name}}
+        self._table.write(put(pointer, below(_SNAPSHOT, number)), look=lambda: self._reaches(number) or None)
+
+    def floor(self) -> int:
+        item = self._table.get(self._floor_key)
+        return -1 if item is None else self._number(item, _FLOOR)
+
+    def raise_floor(self, number: int) -> None:
+        """One transaction of DynamoDB: the floor is lower, and the snapshot at least as new."""
+        item = {**self._floor_key, _FLOOR: {"N": str(number)}}
+        raised = self._table.write(
+            put(item, below(_FLOOR, number)),
+            check(self._pointer_key, reached(_SNAPSHOT, number)),
+            look=lambda: self.floor() >= number or None,
+        )
+        if not raised and self.floor() < number:
+            raise CorruptObject(
+                "no snapshot covers the new floor", hint="nothing was removed", table_id=self._table_id, floor=number
+            )
+
+    def remove(self, up_to: int, *, dry_run: bool) -> int:
+        """Items, then the bodies and snapshots that no item can name any more, those that a crash or a lost race left
+        behind among them."""
+        floor = self.floor()
+        covered = up_to if dry_run else min(up_to, floor)
+        keys = list(self._table.query(self._table_id, "<=", covered, only_keys=True))
+        if not dry_run:
+            self._table.delete(keys)
+        pointer = self._pointer()
+        # A trim that raises the floor writes a snapshot first, in favour of which the one there now is removed.
+        kept = pointer.name if pointer and covered <= floor else None
+        objects = []
+        for entry in self._storage.list(self._folder):
+            number, kind = layout.log_own_name_parts(entry.key[len(self._folder) :]) or (0, None)
+            old = kind == _SNAPSHOT and pointer is not None and number <= pointer.number
+            if (kind == _BODY and number <= covered) or (old and entry.key != f"{self._folder}{kept}"):
+                objects.append(entry.key)
+        if not dry_run:
+            for key in objects:
+                self._storage.delete(key)
+        return len(keys) + len(objects)
+
+    def _spill(self, number: int, body: bytes) -> Item | None:
+        """The item of a record whose body is an object, stored once however often the append is tried; None where the
+        number is taken, so that the loser of a race leaves nothing behind."""
+        key, sha256 = key_of(self._table_id, number), hashlib.sha256(body).hexdigest()
+        spilled = self._spilled
+        if spilled is None or (spilled.number, spilled.sha256) != (number, sha256):
+            if self._table.get(key) is not None:
+                return None
+            spilled = _Spilled(number, sha256, layout.log_own_name(number, self._ids(), _BODY), stored=False)
+            self._spilled = spilled
+        if not spilled.stored:
+            self._storage.put(self._folder + spilled.name, body)
+            self._spilled = _Spilled(number, sha256, spilled.name, stored=True)
+        return {**key, "object": {"S": spilled.name}, "sha256": {"S": sha256}}
+
+    def _body(self, number: int, item: Item) -> bytes | None:
+        """A record's body; None where it was removed since the item was read."""
+        inline = item.get("body", {}).get("S")
+        if inline is not None:
+            return inline.encode("utf-8")
+        name, sha256 = self._name(item, _BODY), item.get("sha256", {}).get("S")
+        key = self._folder + name
+        stored = self._storage.get(key)
+        if stored is None:
+            if self.floor() >= number:
+                return None
+            raise self._gone(f"the body of transaction {number}", key)
+        if hashlib.sha256(stored.body).hexdigest() != sha256:
+            raise CorruptObject(f"not the body that transaction {number} had", hint="restore it", key=key)
+        return stored.body
+
+    def _pointer(self) -> _Pointer | None:
+        item = self._table.get(self._pointer_key)
+        return None if item is None else _Pointer(self._number(item, _SNAPSHOT), self._name(item, _SNAPSHOT))
+
+    def _reaches(self, number: int) -> bool:
+        pointer = self._pointer()
+        return pointer is not None and pointer.number >= number
+
+    def _number(self, item: Item, attribute: str) -> int:
+        text = item.get(attribute, {}).get("N", "")
+        if not text.lstrip("-").isdecimal():
+            raise self._foreign(item)
+        return int(text)
+
+    def _name(self, item: Item, kind: str) -> str:
+        """The object that an item names, if it is one of this log's of that kind."""
+        name = item.get("object", {}).get("S", "")
+        parts = layout.log_own_name_parts(name)
+        if parts is None or parts[1] != kind:
+            raise self._foreign(item)
+        return name
+
+    def _foreign(self, item: Item) -> CorruptObject:
+        return CorruptObject(
+            "an item of the DynamoDB table is not one that a Singerlake wrote",
+            hint="restore it; nothing was changed",
+            dynamodb_table=self._table.name,
+            table_id=item["table_id"]["S"],
+            number=item["number"]["N"],
+        )
+
+    def _gone(self, what: str, key: str) -> CorruptObject:
+        return CorruptObject(
+            f"{what} is gone", hint="restore it, or run 'singerlake rebuild'", key=key, table_id=self._table_id
+        )
+
+
+def _size(table_id: str, body: bytes) -> int:
+    """Bytes of a record's item, as DynamoDB counts them: of UTF-8, names with values."""
+    return len("table_id" + table_id + "number" + "body") + _LONGEST_NUMBER + len(body)

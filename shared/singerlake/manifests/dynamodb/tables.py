@@ -1,0 +1,80 @@
+"""Making the DynamoDB table, and what its users must be allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from singerlake.errors import SettingError, StorageUnavailable
+from singerlake.manifests.dynamodb.client import HASH, RANGE, DynamoTable
+
+_KEYS = [{"AttributeName": HASH, "KeyType": "HASH"}, {"AttributeName": RANGE, "KeyType": "RANGE"}]
+_TYPES = [{"AttributeName": HASH, "AttributeType": "S"}, {"AttributeName": RANGE, "AttributeType": "N"}]
+_LONGEST_WAIT = 300.0
+_POLL = 1.0
+
+WRITER_ACTIONS = ("ConditionCheckItem", "GetItem", "PutItem", "Query")
+GC_ACTIONS = ("BatchWriteItem",)
+
+
+def create_table(table: DynamoTable) -> str:
+    """Make the table, billed on demand, where it is not there yet, and wait until it can be used; gives its ARN.
+
+    One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys,
+    ``StorageUnavailable`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
+    """
+
+    def describe(client: Any) -> dict[str, Any] | None:
+        try:
+            described: dict[str, Any] = client.describe_table(TableName=table.name)["Table"]
+        except client.exceptions.ResourceNotFoundException:
+            return None
+        return described
+
+    def create(client: Any) -> None:
+        try:
+            client.create_table(
+                TableName=table.name, KeySchema=_KEYS, AttributeDefinitions=_TYPES, BillingMode="PAY_PER_REQUEST"
+            )
+        except client.exceptions.ResourceInUseException:
+            return
+
+    began = table.clock.monotonic()
+    found = table.ask(describe)
+    if found is None:
+        table.ask(create)
+        found = table.ask(describe)
+    # A description may lag behind the creation.
+    while found is None or found["TableStatus"] not in ("ACTIVE", "UPDATING"):
+        if table.clock.monotonic() - began > _LONGEST_WAIT:
+            raise StorageUnavailable(
+                "the DynamoDB table is not ready yet",
+                hint="run again later",
+                dynamodb_table=table.name,
+                status=found["TableStatus"] if found else None,
+            )
+        table.clock.sleep(_POLL)
+        found = table.ask(describe)
+    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
+    keys = [(each["KeyType"], each["AttributeName"], types[each["AttributeName"]]) for each in found["KeySchema"]]
+    if keys != [("HASH", HASH, "S"), ("RANGE", RANGE, "N")]:
+        raise SettingError(
+            "the DynamoDB table has other keys", hint="choose another dynamodb_table", dynamodb_table=table.name
+        )
+    return str(found["TableArn"])
+
+
+def least_policy(table_arn: str) -> dict[str, Any]:
+    """The least that IAM must allow: to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. The
+    transactions of DynamoDB have no action of their own; making the table takes CreateTable and DescribeTable once."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": sid,
+                "Effect": "Allow",
+                "Action": [f"dynamodb:{action}" for action in actions],
+                "Resource": table_arn,
+            }
+            for sid, actions in (("SingerlakeWriters", WRITER_ACTIONS), ("SingerlakeGc", GC_ACTIONS))
+        ],
+    }

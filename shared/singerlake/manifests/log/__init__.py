@@ -1,0 +1,1 @@
+"""``log``: numbered transactions as objects beside the data (Sleeper, transaction log)."""

@@ -1,0 +1,1 @@
+"""``postgres``: transactions and state as rows (Sleeper, proposed store, option 3)."""

@@ -1,0 +1,221 @@
+"""Transactions on PostgreSQL: a consistent read, and a write that is tried again as a whole until it is done or known
+not to be.
+
+Serializable transactions are to be retried from their beginning on SQLSTATE 40001, advisably on 40P01, and with care on
+23505 (PostgreSQL manual, "Serialization Failure Handling"). A COMMIT whose answer was lost is looked up: by what the
+transaction would have left, and by ``pg_xact_status``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from singerlake.errors import SingerlakeError, TooManyConflicts, UnknownOutcome
+from singerlake.manifests.postgres.connection import Connections, driver
+from singerlake.manifests.postgres.errors import (
+    LOCK_NOT_AVAILABLE,
+    UNIQUE_VIOLATION,
+    NoAddress,
+    NotConnected,
+    given_up,
+    is_contended,
+    translated,
+)
+from singerlake.manifests.postgres.schema import check_version
+from singerlake.storage.patience import Patience, Trouble
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from singerlake.manifests.postgres.connection import Connection
+
+T = TypeVar("T")
+
+ATTEMPTS = 100
+"""Tries of one transaction against others at the same rows. The time between them grows evenly: a try waits for the
+row itself, so that what is slept is only to keep all who waited from coming at once."""
+_WAITS = 10
+"""Tries that may end because a lock was not given up in time: 10 s each."""
+_UNIQUE_ATTEMPTS = 3
+_STEP = 0.005
+
+_LIMITS = """
+    SET LOCAL search_path TO {schema};
+    SET LOCAL statement_timeout TO '120s';
+    SET LOCAL lock_timeout TO '10s';
+    SET LOCAL idle_in_transaction_session_timeout TO '60s';
+    SET LOCAL enable_seqscan TO off;
+    SET LOCAL jit TO off;
+"""
+# A writer that was stopped in mid-transaction must not hold up the others for good. A sequential scan would put a
+# predicate lock on a whole table, and streams that have nothing to do with one another would fail to serialize.
+# Compiling a statement takes longer than running any of these.
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';"
+# What is acknowledged must outlive a crash of the server, whatever the database's default is.
+_VERSION = "SELECT max(version) FROM schema_version"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;" + _LIMITS + _VERSION
+_WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE;" + _LIMITS + _DURABLE + _VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """What a write came to. ``xid``: its transaction's number in PostgreSQL, as text; None: nothing to commit."""
+
+    value: T
+    xid: str | None = None
+
+
+class _Again(Exception):
+    """The transaction did not take effect, and is to be tried again."""
+
+
+class Session:
+    """Transactions of one store. ``schema`` is ``postgres_schema``; ``patience`` is that with the server."""
+
+    def __init__(self, connections: Connections, schema: str, patience: Patience) -> None:
+        self._connections = connections
+        self._schema = schema
+        self._patience = patience
+        self._clock = patience.clock
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What ``work`` reads, all of it from one moment. Raises what ``cannot_connect``, ``check_version`` and
+        ``translated`` give."""
+        return self._tried(lambda: self._read_once(work))
+
+    def write(self, work: Callable[[Connection], Done[T]], proof: Callable[[Connection], bool]) -> T:
+        """What ``work`` gives, once it is committed; ``work`` may run more than once, each time from new. ``proof``
+        tells whether the tables hold what ``work`` wrote when it ran last.
+
+        Raises as ``read``, ``TooManyConflicts`` (nothing was committed) and ``UnknownOutcome``.
+        """
+        return self._tried(lambda: self._write_once(work, proof))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._connections.close()
+
+    def _tried(self, once: Callable[[], T]) -> T:
+        database_error = driver().Error
+        wait = self._patience.begin()
+        tries = unique = waits = 0
+        ceiling = _STEP
+        while tries < ATTEMPTS:
+            problem: psycopg.Error | None = None
+            try:
+                value = once()
+            except _Again:
+                pass
+            except (NotConnected, NoAddress) as error:
+                if not wait.again(error.trouble):
+                    assert wait.given_up is not None
+                    raise given_up(error, wait.given_up) from None
+                continue
+            except database_error as error:
+                problem = error
+            else:
+                self._patience.answered()
+                return value
+            if problem is not None and _is_lost(problem):
+                # Connections that lay idle beside this one are probably gone as well.
+                self._connections.close()
+                if not wait.again(Trouble.SILENT):
+                    raise translated(problem, self._schema)
+                continue
+            if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
+                waits += 1
+                if waits >= _WAITS:
+                    break
+            elif problem is not None and not is_contended(problem):
+                unique += problem.sqlstate == UNIQUE_VIOLATION
+                if problem.sqlstate != UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
+                    raise translated(problem, self._schema)
+            tries += 1
+            self._clock.sleep(ceiling * self._clock.jitter())
+            ceiling += _STEP
+        raise TooManyConflicts(
+            "others at the same rows kept coming first, or never gave up a lock",
+            hint="run again, with fewer writers on this stream; nothing was changed",
+            postgres_schema=self._schema,
+        )
+
+    def _begin(self, connection: Connection, text: str) -> None:
+        from psycopg.sql import SQL, Identifier
+
+        cursor = connection.execute(SQL(text).format(schema=Identifier(self._schema)))
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        check_version(row[0] if row else None, self._schema)
+
+    def _read_once(self, work: Callable[[Connection], T]) -> T:
+        with self._connections.lent() as connection:
+            self._begin(connection, _READ)
+            return work(connection)
+
+    def _write_once(self, work: Callable[[Connection], Done[T]], proof: Callable[[Connection], bool]) -> T:
+        with self._connections.lent() as connection:
+            self._begin(connection, _WRITE)
+            done = work(connection)
+            if done.xid is None or self._commit(connection):
+                return done.value
+        if self._took_effect(done.xid, proof):
+            return done.value
+        raise _Again
+
+    def _commit(self, connection: Connection) -> bool:
+        """Whether the server confirmed it; False where no answer came. What the server refuses is raised."""
+        try:
+            if connection.execute("COMMIT").statusmessage != "COMMIT":
+                raise _Again
+        except driver().Error as error:
+            # A server that is shut down while it waits for a standby says so after it has committed.
+            if not connection.closed and not _is_lost(error):
+                raise
+            return False
+        return True
+
+    def _took_effect(self, xid: str, proof: Callable[[Connection], bool]) -> bool:
+        """Whether the transaction ``xid`` was committed. Only what it left is proof that it was: after a failover
+        another transaction may bear its number. Raises ``UnknownOutcome``."""
+
+        def look(connection: Connection) -> str | None:
+            if proof(connection):
+                return "proven"
+            row = connection.execute("SELECT pg_xact_status(%s::text::xid8)", (xid,)).fetchone()
+            return row[0] if row else None
+
+        wait, again = self._patience.begin(), True
+        while again:
+            trouble = Trouble.CONFLICT
+            try:
+                status = self._read_once(look)
+            except (driver().Error, SingerlakeError) as error:
+                self._connections.close()
+                status, trouble = None, getattr(error, "trouble", Trouble.SILENT)
+            if status == "proven":
+                return True
+            if status == "aborted":
+                return False
+            again = wait.again(trouble)
+        raise UnknownOutcome(
+            "the connection to PostgreSQL was lost during a commit, and it cannot be told whether it took effect",
+            hint="run again; nothing was deleted",
+            postgres_schema=self._schema,
+        )
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection ended with this error. Before COMMIT was sent, nothing can have taken effect."""
+    if error.sqlstate is None:
+        return isinstance(error, driver().OperationalError)
+    return error.sqlstate.startswith("08") or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+
+def current_xid(connection: Connection) -> str:
+    """The number of the running transaction, which makes it one that writes."""
+    row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+    assert row is not None
+    return str(row[0])

@@ -1,0 +1,281 @@
+"""``postgres``: the state is rows of a PostgreSQL database, and a transaction is a serializable one there (Sleeper's
+proposed PostgreSQL store, its option 3).
+
+Numbers and offsets come from the stream's row, never from a sequence, which has gaps. A writer that is behind is
+brought up within its own commit, under the row's lock, where that is cheap, so that writers at one stream queue rather
+than race.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import CorruptObject
+from singerlake.format import layout
+from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.manifest import check_own
+from singerlake.format.state.model import Manifest, Position
+from singerlake.format.state.transactions import (
+    AddFiles,
+    CollectFiles,
+    Rebase,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
+from singerlake.manifests.commit import is_done
+from singerlake.manifests.numbered import Record
+from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.manifests.postgres.change import (
+    Entry,
+    delta,
+    listed_and_retired,
+    record_body,
+    whole_delta,
+    write_change,
+)
+from singerlake.manifests.postgres.connection import connections_to, driver
+from singerlake.manifests.postgres.read import Head, read_head, read_state, read_tail
+from singerlake.manifests.postgres.schema import check_name
+from singerlake.manifests.postgres.session import Done, Session, current_xid
+from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
+from singerlake.storage.patience import PATIENCE_SECONDS, Patience
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    from singerlake.manifests.postgres.connection import Connection
+
+_LONGEST_TAIL = 1000
+"""Transactions read while the stream's row is locked; a writer further behind catches up first."""
+_TRIMMED_AT_ONCE = 10_000
+
+_BY_ID = "SELECT FROM transactions WHERE table_id = %s AND number = %s AND id = %s"
+_COUNT = """
+    SELECT streams.number, min(transactions.number), count(*) FILTER (WHERE transactions.number <= streams.number - %s)
+    FROM streams LEFT JOIN transactions USING (table_id) WHERE table_id = %s GROUP BY streams.number
+"""
+_TRIM = "DELETE FROM transactions WHERE table_id = %s AND number <= %s"
+_LEFT = "SELECT FROM transactions WHERE table_id = %s AND number <= %s LIMIT 1"
+
+
+class PostgresStore:
+    """Manifest store of one stream. ``table_id`` names it in the database, ``url`` is ``postgres_url`` (secret),
+    ``schema`` is ``postgres_schema``, whose tables ``singerlake store create`` makes.
+
+    Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
+    ``AccessDenied``, ``StorageUnavailable``, ``StorageFull``; none of these holds anything of the URL.
+    """
+
+    kind = "postgres"
+    abilities = Abilities(followable=False)
+
+    def __init__(
+        self,
+        storage: Storage,
+        tap: str,
+        stream: str,
+        *,
+        table_id: str,
+        url: str,
+        schema: str,
+        patience_seconds: float = PATIENCE_SECONDS,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        check_name(schema)
+        driver()
+        self._storage = storage
+        self._tap = tap
+        self._stream = stream
+        self._table_id = table_id
+        self._clock = clock
+        self._ids = ids
+        self._key = layout.manifest_key(tap, stream)
+        patience = Patience(patience_seconds, clock, place="postgres_url", what="PostgreSQL", key=url)
+        self._session = Session(connections_to(url), schema, patience)
+
+    @property
+    def exclusive(self) -> bool:
+        return False
+
+    def load(self) -> Loaded | None:
+        """The newest state, all of it from one moment."""
+        manifest = self._session.read(lambda connection: read_state(connection, self._table_id))
+        return None if manifest is None else self._own(manifest)
+
+    def catch_up(self, base: Loaded) -> Loaded | None:
+        """``base`` with the transactions after it; where they are no longer there, the newest state."""
+
+        def work(connection: Connection) -> Manifest | None:
+            head = read_head(connection, self._table_id)
+            if head is None:
+                return None
+            tail = read_tail(connection, self._table_id, base.manifest, head)
+            if tail is None:
+                return read_state(connection, self._table_id)
+            return self._folded(base.manifest, tail, head)
+
+        manifest = self._session.read(work)
+        if manifest is None or manifest is base.manifest:
+            return None if manifest is None else base
+        return self._own(manifest)
+
+    def create(self, manifest: Manifest) -> Loaded:
+        """Birth: of several, one stays. A stream that was closed comes back with a state that is newer than its end.
+        Raises ``ForeignManifest`` where ``manifest.json`` is another store's."""
+        refuse_foreign(self._storage, self._key, manifest)
+        both = listed_and_retired(manifest)
+        if both is not None:
+            raise CorruptObject("the first state lists a file that it calls retired", hint="rebuild it", file=both)
+        position = manifest.transaction
+        entry = Entry(position.id, manifest.created, "rebase", None)
+
+        def work(connection: Connection) -> Done[Manifest | None]:
+            head = read_head(connection, self._table_id, lock=True)
+            if head is None:
+                write_change(connection, self._table_id, None, manifest, whole_delta(None, manifest), entry)
+                return Done(manifest, current_xid(connection))
+            if head.closed is None or position.number <= head.number:
+                return Done(None)
+            before = read_state(connection, self._table_id)
+            write_change(connection, self._table_id, before, manifest, whole_delta(before, manifest), entry)
+            return Done(manifest, head.xid)
+
+        created = self._session.write(work, lambda connection: self._has(connection, position))
+        loaded = self.load() if created is None else _loaded(created)
+        if loaded is None:
+            raise self._corrupt("a stream just born has no state")
+        publish_manifest(self._storage, self._key, loaded.manifest)
+        return loaded
+
+    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
+        """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
+        newest. Raises ``UnknownOutcome``, ``TooManyConflicts``."""
+        aim: list[Position] = []
+
+        def work(connection: Connection) -> Done[Loaded | Outdated | Conflict]:
+            aim.clear()
+            head = read_head(connection, self._table_id, lock=True)
+            if head is None:
+                return Done(Outdated())
+            state = self._caught_up(connection, base.manifest, transaction, head)
+            if state is None:
+                return Done(Outdated())
+            if state is not base.manifest and is_done(state, transaction.change):
+                return Done(_loaded(state))
+            after = self._applied(state, transaction)
+            if isinstance(after, Conflict):
+                return Done(after)
+            aim.append(after.transaction)
+            changed = delta(state, after, transaction.change)
+            write_change(connection, self._table_id, state, after, changed, _entry(state, transaction))
+            return Done(_loaded(after), head.xid)
+
+        return self._session.write(work, lambda connection: self._has(connection, aim[0]))
+
+    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
+        """Not needed: every commit is answered at once."""
+        raise TypeError(f"{self.kind} gives no receipts")
+
+    def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
+        publish_where_due(
+            self._storage,
+            self._key,
+            state.manifest,
+            now=self._clock.now(),
+            run_ended=run_ended,
+            eager=not self.abilities.followable,
+        )
+
+    def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
+        """Remove the transactions that only a writer behind the last ``keep`` would read; the tables are the snapshot,
+        and ``manifest.json`` is brought up first."""
+        row = self._session.read(lambda connection: connection.execute(_COUNT, (keep, self._table_id)).fetchone())
+        if row is None:
+            return Trimmed(floor=-1, transactions=0, keys=0)
+        number, oldest, count = row
+        floor = number - keep
+        if not dry_run and count and (loaded := self.load()) is not None:
+            publish_manifest(self._storage, self._key, loaded.manifest)
+            for up_to in (*range(oldest + _TRIMMED_AT_ONCE, floor, _TRIMMED_AT_ONCE), floor):
+                self._trim_to(up_to)
+        return Trimmed(floor=floor if count or oldest is None else oldest - 1, transactions=count, keys=count)
+
+    def close(self) -> None:
+        """Close the connections that this process holds idle; the store can still be used."""
+        self._session.close()
+
+    def _caught_up(
+        self, connection: Connection, base: Manifest, transaction: Transaction, head: Head
+    ) -> Manifest | None:
+        """The state that ``transaction`` is to follow; None where the caller has to catch up before."""
+        if base.transaction == head.position:
+            return self._checked(base, head)
+        # What replaces the whole state, or ends it, was meant for the state its author saw.
+        fits_any = isinstance(transaction.change, (AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun))
+        if not fits_any or head.number - base.transaction.number > _LONGEST_TAIL:
+            return None
+        tail = read_tail(connection, self._table_id, base, head)
+        return None if tail is None else self._folded(base, tail, head)
+
+    def _folded(self, base: Manifest, tail: list[Record], head: Head) -> Manifest:
+        state = base
+        for record in tail:
+            after = apply(state, record.transaction)
+            if isinstance(after, Conflict):
+                raise self._corrupt(f"transaction {record.number} does not fit the state before it: {after.reason}")
+            state = after
+        return self._checked(state, head)
+
+    def _checked(self, state: Manifest, head: Head) -> Manifest:
+        if (state.next_offset, state.closed) != (head.next_offset, head.closed):
+            raise self._corrupt(f"the stream's row does not fit transaction {head.number}")
+        return state
+
+    def _applied(self, state: Manifest, transaction: Transaction) -> Manifest | Conflict:
+        after = apply(state, transaction)
+        if isinstance(after, Manifest) and isinstance(transaction.change, Rebase):
+            both = listed_and_retired(after)
+            if both is not None:
+                return Conflict(f"the new state lists a file that it calls retired: {both}")
+        return after
+
+    def _has(self, connection: Connection, position: Position) -> bool:
+        found = connection.execute(_BY_ID, (self._table_id, position.number, position.id)).fetchone()
+        return found is not None
+
+    def _trim_to(self, number: int) -> None:
+        def work(connection: Connection) -> Done[None]:
+            connection.execute(_TRIM, (self._table_id, number))
+            return Done(None, current_xid(connection))
+
+        def proof(connection: Connection) -> bool:
+            return connection.execute(_LEFT, (self._table_id, number)).fetchone() is None
+
+        self._session.write(work, proof)
+
+    def _own(self, manifest: Manifest) -> Loaded:
+        return _loaded(check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key))
+
+    def _corrupt(self, what: str) -> CorruptObject:
+        return CorruptObject(
+            what,
+            hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
+            tap=self._tap,
+            stream=self._stream,
+            store=self.kind,
+        )
+
+
+def _loaded(manifest: Manifest) -> Loaded:
+    return Loaded(manifest, str(manifest.transaction.number))
+
+
+def _entry(state: Manifest, transaction: Transaction) -> Entry:
+    change = transaction.change
+    kind = str(change.__struct_config__.tag)
+    # A whole state is read from the tables by whoever is behind it, not once more from here.
+    body = None if isinstance(change, Rebase) else record_body(state, transaction)
+    return Entry(transaction.id, transaction.at, kind, body)

@@ -1,0 +1,1 @@
+"""Streaming reads of a stream."""

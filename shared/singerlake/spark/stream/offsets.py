@@ -1,0 +1,125 @@
+"""Where a streaming query stands: bookmarks in its checkpoint, and the offsets they mean in the stream as it is now.
+
+Within a lineage an offset stands for the same message for ever. After a rebuild it is the file and the line that do.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import LostBookmark, Rebuilt
+from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.selection import Bookmark
+from singerlake.lake import LakeStream
+from singerlake.wording import shown
+
+logger = logging.getLogger(__name__)
+
+_REMEMBERED = 16
+
+
+def to_json(bookmark: Bookmark) -> dict[str, Any]:
+    """A bookmark as Spark keeps it. It compares texts, so the order of keys never changes."""
+    return {
+        "lineage": bookmark.lineage,
+        "offset": bookmark.offset,
+        "file": bookmark.file,
+        "line": bookmark.line,
+    }
+
+
+def from_json(given: Any) -> Bookmark:
+    """The bookmark that a checkpoint holds. Raises ``LostBookmark`` where it is none."""
+    try:
+        bookmark = msgspec.convert(given, Bookmark)
+    except msgspec.ValidationError as error:
+        raise LostBookmark(
+            f"the checkpoint holds no offset of this source: {error}",
+            hint="give each query a checkpointLocation of its own",
+        ) from None
+    if bookmark.offset < 0 or bookmark.line < 0:
+        raise LostBookmark(
+            "the checkpoint holds a negative offset", hint="give each query a checkpointLocation of its own"
+        )
+    return bookmark
+
+
+def bookmark_at(manifest: Manifest, offset: int) -> Bookmark:
+    """The bookmark of who has read every message before ``offset``."""
+    place = bisect_left(manifest.files, offset, key=_end)
+    before = manifest.files[place] if 0 < offset <= manifest.next_offset and place < len(manifest.files) else None
+    if before is None or before.offset >= offset:
+        return Bookmark(lineage=manifest.lineage, offset=offset)
+    return Bookmark(lineage=manifest.lineage, offset=offset, file=before.id, line=offset - before.offset)
+
+
+def _end(file: DataFile) -> int:
+    return file.end
+
+
+class Positions:
+    """What bookmarks mean in a stream. Remembers it, since after a rebuild it may take a look into every file."""
+
+    def __init__(self, stream: LakeStream) -> None:
+        self._stream = stream
+        self._known: dict[tuple[str, Bookmark], int] = {}
+
+    def offset(self, manifest: Manifest, bookmark: Bookmark) -> int:
+        """The offset in ``manifest`` at which a query with ``bookmark`` goes on; a warning tells of a rebuild. Raises
+        ``LostBookmark``."""
+        lineage = manifest.lineage
+        known = self._known.get((lineage, bookmark)) if lineage is not None else None
+        if known is not None:
+            return known
+        try:
+            offset = self._stream.resume(manifest, bookmark)
+        except LostBookmark as error:
+            raise LostBookmark(
+                "the lake was rebuilt and no longer holds the file in which this query stands, or the checkpoint is "
+                "another stream's",
+                hint="start it with a new checkpointLocation, and option 'from_offset' or 'from_version' to choose "
+                "where it begins",
+                **error.context,
+            ) from None
+        if bookmark.lineage != lineage and bookmark.offset > 0:
+            logger.warning(
+                "%s/%s was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
+                "now, and were %d",
+                shown(self._stream.tap),
+                shown(self._stream.name),
+                bookmark.line,
+                shown(str(bookmark.file)),
+                offset,
+                bookmark.offset,
+            )
+        if lineage is not None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[(lineage, bookmark)] = offset
+        return offset
+
+    def between(self, manifest: Manifest, start: Bookmark, end: Bookmark) -> tuple[int, int]:
+        """The offsets of the messages of a batch [start, end), which may have been planned long ago.
+
+        Raises ``LostBookmark``, and ``Rebuilt`` where these are certainly not, or cannot be shown to be, as many
+        messages as there were when the batch was planned: a batch that is run again must hold the same ones.
+        """
+        first, stop = self.offset(manifest, start), self.offset(manifest, end)
+        if start.lineage == end.lineage or start.offset == 0:
+            same = stop - first == end.offset - start.offset
+        else:
+            same = end.lineage == manifest.lineage
+        if same and first <= stop <= manifest.next_offset:
+            return first, stop
+        raise Rebuilt(
+            f"a batch from offset {start.offset} to {end.offset} was planned, and the stream, which was rebuilt or put "
+            "back to an older state since, does not hold the same messages there any more",
+            hint=f"start with a new checkpointLocation and option 'from_offset' {first}, where this batch began; what "
+            "of it was written already is then written again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )

@@ -1,0 +1,252 @@
+"""The streaming reader: ``spark.readStream.format("singerlake")``.
+
+Spark keeps one reader for as long as a query runs, in a Python process of its own on the driver, and asks it where the
+stream ends and what lies between two offsets. A copy goes to the tasks and does nothing but read.
+"""
+# ruff: noqa: N802  (the names of methods are pyspark's)
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, selected
+from singerlake.arrow.plan.splits import pack, partition_bytes, runs
+from singerlake.arrow.schema.columns import Struct, merge
+from singerlake.arrow.schema.json_schema import columns_of
+from singerlake.arrow.schema.known import KnownObject
+from singerlake.errors import MissingFile, SettingError
+from singerlake.format import layout
+from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.selection import Bookmark, schema_of
+from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
+from singerlake.spark.lake import open_stream
+from singerlake.spark.options import ReadOptions
+from singerlake.spark.spark_types import requested
+from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_supported, default_limit, limits_under
+from singerlake.spark.stream.limits import admitted
+from singerlake.spark.stream.news import not_read
+from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
+from singerlake.spark.stream.state import Follower
+from singerlake.wording import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+logger = logging.getLogger(__name__)
+
+_NAMED = 20
+"""Columns that a warning names; a tap may declare thousands."""
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """The work of one task of a batch. ``columns`` are what the query settled on when it started, ``known`` what its
+    files declare: the tasks' copy of the reader is made apart from the one that plans."""
+
+    work: RunsPartition
+    columns: Struct
+    known: KnownObject | None
+
+
+@dataclass
+class _Source:
+    """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
+    rebuild."""
+
+    follower: Follower
+    positions: Positions
+    first: int
+    versions: tuple[str, ...] | None
+
+
+class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream as ``schema`` from offset to offset. ``whole``: the schema is all that the lake declared when it
+    was loaded, and no choice of a user's.
+
+    Nothing is read before Spark asks. Every method may raise ``NotALake``, ``UnknownName``, ``LostState`` and what
+    reading the stream's state raises. Raises ``SettingError`` for options that a stream cannot have.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType, *, whole: bool) -> None:
+        if options.request.to_offset is not None:
+            raise SettingError(
+                "option 'to_offset' is not for streams, which have no end",
+                hint="leave it out; Trigger.AvailableNow stops at what there is",
+            )
+        if options.pushdown:
+            raise SettingError(
+                "option 'pushdown' is not for streams, to which Spark pushes no filter",
+                hint="leave it out; from_offset or from_version say where a stream begins",
+            )
+        check_supported(options.limits)
+        self._options = options
+        self._schema = schema
+        self._whole = whole
+        self._source: _Source | None = None
+        self._columns: Struct | None = None
+        self._declared: Struct | None = None
+        self._newest: Manifest | None = None
+        self._target: Bookmark | None = None
+        self._returned: Bookmark | None = None
+        self._told: set[str] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        nothing = {"_source": None, "_columns": None, "_declared": None, "_newest": None}
+        return {**self.__dict__, **nothing}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins: at ``from_version``, ``from_offset``, or the beginning. Raises
+        ``Rebuilt`` where ``lineage`` is another one than the stream's."""
+        state, source = self._look()
+        check_lineage(state, self._options.request)
+        return to_json(bookmark_at(state, source.first))
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """Where the next batch ends: ``start`` itself where nothing is new. Before pyspark 4.2 Spark gives no arguments
+        and takes all there is. Raises ``LostBookmark``."""
+        state, source = self._look()
+        stop = state.next_offset
+        if self._target is not None:
+            stop = min(stop, source.positions.offset(state, self._target))
+        if start is None:
+            return to_json(self._same_or_new(state, source, stop))
+        first = source.positions.offset(state, from_json(start))
+        if first >= stop:
+            return start
+        limits = limits_under(limit, self._options.limits)
+        end = admitted(self._files(state, first, stop), first, stop, limits) if limits else stop
+        return to_json(bookmark_at(state, end))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """One of the limits given as options; ``latestOffset`` keeps them all."""
+        return default_limit(self._options.limits)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of the stream as it was last seen, for Spark's progress reports."""
+        return None if self._newest is None else to_json(bookmark_at(self._newest, self._newest.next_offset))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Make the end of the stream as it is now the end of the query."""
+        state, _ = self._look()
+        self._target = bookmark_at(state, state.next_offset)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of the batch [start, end), which may be one of long ago. Raises ``LostBookmark``, ``Rebuilt``, and
+        for a user's schema ``UnknownName`` and ``SettingError``."""
+        state, source = self._look()
+        first, stop = source.positions.between(state, from_json(start), from_json(end))
+        files = list(self._files(state, first, stop))
+        if not files:
+            return []
+        columns = self._columns or self._settle(state, files)
+        if self._whole:
+            self._tell_of_new(state, files, columns)
+        known = self._known(state, files, columns)
+        target = partition_bytes(files, first, stop, self._options.request)
+        return [
+            StreamPartition(RunsPartition(part), columns, known)
+            for part in pack(runs(files, first, stop, target), target)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, in a task. Raises as ``SingerlakeReader.read``."""
+        assert isinstance(partition, StreamPartition)
+        prefix = layout.stream_prefix(self._options.tap, self._options.stream)
+        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known, ())
+        try:
+            yield from reader.read(partition.work)
+        except MissingFile as error:
+            raise MissingFile(
+                "a data file is gone: gc removed it after this batch was planned",
+                hint="start the query again, it goes on where it stands; if the file is still missing then, run "
+                "'singerlake verify'",
+                **error.context,
+            ) from error
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: a lake keeps what was read."""
+
+    def stop(self) -> None:
+        """Let go of the stream."""
+        self._source = self._newest = None
+
+    def _look(self) -> tuple[Manifest, _Source]:
+        """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
+        if self._source is None:
+            stream = open_stream(self._options)
+            follower = Follower(stream)
+            state = follower.newest()
+            pinned = pin(state, self._options.request)
+            self._settle(state, selected(state, pinned))
+            self._source = _Source(follower, Positions(stream), pinned.first, pinned.versions)
+        else:
+            state = self._source.follower.newest()
+        self._newest = state
+        return state, self._source
+
+    def _settle(self, state: Manifest, files: list[DataFile]) -> Struct:
+        """What the schema's columns mean by what ``files`` declare. It stays so while the query runs: what a string
+        column holds, the string or its JSON, must not change from one row to the next. Before there is data, nobody
+        can tell; it is then the first batch that does."""
+        known = declared(state, files, self._options.request)
+        columns = requested(self._schema, known, self._options.request)
+        if known is not None:
+            self._columns, self._declared = columns, known
+        return columns
+
+    def _known(self, state: Manifest, files: list[DataFile], columns: Struct) -> KnownObject | None:
+        """What is known of the records of a batch. A column that came after the query's is not: what it holds has no
+        place but ``_rescued_data``. Whoever chose columns has left it out with the others."""
+        request = self._options.request
+        if self._whole:
+            return looked_for(columns, columns, request, chosen=False)
+        declared = self._declared
+        if declared is not None:
+            versions = dict.fromkeys(file.version for file in files)
+            newer = merge(declared, columns_of(schema_of(state, version).schema for version in versions))
+            declared = newer if isinstance(newer, Struct) else declared
+        return looked_for(columns, declared, request, chosen=True)
+
+    def _same_or_new(self, state: Manifest, source: _Source, stop: int) -> Bookmark:
+        """The bookmark of an offset, the one returned before where that means the same: Spark compares texts."""
+        if self._returned is None or source.positions.offset(state, self._returned) != stop:
+            self._returned = bookmark_at(state, stop)
+        return self._returned
+
+    def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
+        """The files that hold selected messages with offsets [first, stop)."""
+        versions = self._source.versions if self._source is not None else None
+        files = takewhile(lambda file: file.offset < stop, state.files_from(first)) if first < stop else iter(())
+        return (file for file in files if versions is None or file.version in versions)
+
+    def _tell_of_new(self, state: Manifest, files: list[DataFile], columns: Struct) -> None:
+        """Say once of each version what of it this query does not read."""
+        for version in dict.fromkeys(file.version for file in files):
+            if version in self._told:
+                continue
+            self._told.add(version)
+            missing, other = not_read(columns, columns_of([schema_of(state, version).schema]))
+            what = [
+                f"{text} {', '.join(map(repr, names[:_NAMED]))}"
+                + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+                for text, names in (("new columns", missing), ("wider types of", other))
+                if names
+            ]
+            if what:
+                logger.warning(
+                    "%s/%s: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
+                    "it is started again",
+                    shown(state.tap),
+                    shown(state.stream),
+                    state.versions[version],
+                    version,
+                    shown(", and ".join(what)),
+                )

@@ -1,0 +1,114 @@
+"""A stream's newest state, asked for again and again, at the price of what changed since."""
+
+from __future__ import annotations
+
+from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.errors import ForeignManifest, LostState
+from singerlake.format import layout
+from singerlake.format.state.manifest import check_own, from_json
+from singerlake.format.state.model import Manifest
+from singerlake.lake import LakeStream
+from singerlake.manifests.port import Loaded, ManifestStore
+
+_MOVES = 5
+"""How often a stream may move to another store while one look at it is taken."""
+
+
+class Follower:
+    """Follows one stream, through a migration to another manifest store too. Nothing is listed, and nothing that was
+    read is read again, while nothing is new: a store with a log on the lake is asked for what comes after the last
+    transaction, ``merge`` for one object's ETag before that, and all else for that of ``manifest.json``."""
+
+    def __init__(self, stream: LakeStream) -> None:
+        self._stream = stream
+        self._key = layout.manifest_key(stream.tap, stream.name)
+        self._state: Loaded | None = None
+        self._log: ManifestStore | None = None
+        """The store whose log is followed; None where it is ``manifest.json`` that is."""
+
+    def newest(self) -> Manifest:
+        """The state as it is now. Where there is neither a state nor a file yet, an empty one whose lineage is None.
+
+        Raises ``LostState`` where there are files without a state, and what reading the state raises.
+        """
+        for _ in range(_MOVES):
+            found = self._after(self._state) if self._state is not None else None
+            self._state = found or self._opened()
+            if self._state is not None:
+                return self._state.manifest
+            empty = self._stream.rebuilt(lineage=None)
+            if not empty.files:
+                return empty
+            if self._stream.lake.storage.head(self._key) is None:
+                break
+        raise LostState(
+            "the stream has data files but no state, and what a query has read cannot be told from files alone",
+            hint="run 'singerlake rebuild', then start the query again: it goes on by file and line",
+            tap=self._stream.tap,
+            stream=self._stream.name,
+        )
+
+    def _after(self, base: Loaded) -> Loaded | None:
+        """``base`` or a newer state; None where it has to be looked for anew."""
+        if self._log is None:
+            return self._published(base)
+        if base.manifest.closed is not None:
+            return None if self._stream.kind() != self._log.kind else base
+        if not _may_have_changed(self._log):
+            return base
+        return self._log.catch_up(base)
+
+    def _opened(self) -> Loaded | None:
+        """The state, from wherever it is kept now."""
+        self._log = None
+        for _ in range(_MOVES):
+            kind = self._stream.kind()
+            try:
+                loaded = self._followed(kind)
+            except ForeignManifest:
+                # It may have moved to another store just now; what is foreign to that too is.
+                if self._stream.kind() == kind:
+                    raise
+                continue
+            loaded = loaded or self._published(None)
+            if loaded is None or loaded.manifest.store == kind:
+                return loaded
+        return self._published(None)
+
+    def _followed(self, kind: str | None) -> Loaded | None:
+        """The state by the log of a store that keeps one on the lake."""
+        if kind not in ON_THE_LAKE or kind == DEFAULT_STORE:
+            return None
+        store = self._stream.store(kind)
+        loaded = store.load()
+        if loaded is not None:
+            self._log = store
+        return loaded
+
+    def _published(self, base: Loaded | None) -> Loaded | None:
+        """What ``manifest.json`` holds, read only where it is another one than ``base``. None where there is none, or
+        where it is that of a store with a log by now, which may be ahead of it."""
+        storage = self._stream.lake.storage
+        if base is not None:
+            entry = storage.head(self._key)
+            if entry is not None and entry.etag == base.mark:
+                return base
+        stored = storage.get(self._key)
+        if stored is None:
+            return None
+        manifest = check_own(
+            from_json(stored.body, key=self._key),
+            tap=self._stream.tap,
+            stream=self._stream.name,
+            store=None,
+            key=self._key,
+        )
+        if base is not None and manifest.store != base.manifest.store:
+            return None
+        return Loaded(manifest, stored.etag)
+
+
+def _may_have_changed(store: ManifestStore) -> bool:
+    from singerlake.manifests.merge.store import MergeStore
+
+    return not isinstance(store, MergeStore) or store.changed()

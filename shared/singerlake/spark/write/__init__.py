@@ -1,0 +1,1 @@
+"""Writing a DataFrame into a lake as a stream."""

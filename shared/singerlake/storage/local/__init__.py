@@ -1,0 +1,1 @@
+"""Lakes in a folder of a local disk."""

@@ -1,0 +1,362 @@
+"""Objects as files under one folder of a POSIX file system.
+
+A write is a temporary file in the target's own folder, fsync, rename, fsync of the folder; a crash at any point leaves
+the old object or the new one, whole. Conditions, and every write that could slip between a condition and its effect,
+hold one ``flock`` on ``<root>/.singerlake.flock``, which is never deleted: whoever waited on a deleted file would hold
+a lock that nobody else can see. Symbolic links below the root are refused, so that no key leads out of the lake.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import BinaryIO
+
+from singerlake.clock import Clock, IdSource
+from singerlake.errors import (
+    MissingFile,
+    StorageUnavailable,
+)
+from singerlake.storage.keys import (
+    FLOCK_NAME,
+    TEMPORARY_PREFIX,
+    check_conditions,
+    check_prefix,
+    ends_early,
+    is_hidden,
+)
+from singerlake.storage.local.errors import settle, translate
+from singerlake.storage.local.files import adopt, copy_durably, exclusive, fill_durably, sync_folder, write_durably
+from singerlake.storage.local.places import Places, opened
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
+from singerlake.storage.window import window
+
+ABANDONED_AFTER = timedelta(days=1)
+"""Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
+_COPIED = 1 << 18
+_TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
+"""Nanoseconds: the resolutions that file systems keep modification times in."""
+
+
+class LocalStorage:
+    """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines
+    where the file system carries ``flock`` across them.
+
+    A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
+    time and size; see ``_stamp`` for why it changes at every write.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, clock: Clock, ids: IdSource) -> None:
+        self._root = Path(os.path.abspath(root))
+        self._clock = clock
+        self._ids = ids
+        self._durable: set[Path] = set()
+        self._places = Places(self._root)
+
+    @property
+    def url(self) -> str:
+        return str(self._root)
+
+    @property
+    def near(self) -> bool:
+        return True
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(conditional_put=True, conditional_delete=True)
+
+    def get(self, key: str) -> Stored | None:
+        try:
+            with self._reading(key), opened(self._places.path(key)) as file:
+                status = os.fstat(file.fileno())
+                return Stored(body=file.read(), etag=_etag(status), last_modified=_modified(status))
+        except MissingFile:
+            return None
+
+    def head(self, key: str) -> Entry | None:
+        with self._reading(key):
+            status = _status(self._places.path(key))
+            return _entry(key, status) if status else None
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        check_conditions(if_absent, if_match)
+        with self._writing(key):
+            path = self._places.path(key)
+            with self._temporary(path.parent) as temporary:
+                write_durably(temporary, body)
+                with exclusive(self._root / FLOCK_NAME):
+                    present = _status(path)
+                    if if_absent and present is not None:
+                        return Refused()
+                    if if_match is not None and (present is None or _etag(present) != if_match):
+                        return Refused()
+                    return Written(_etag(self._replace(temporary, path, present)))
+
+    def upload(self, key: str, path: Path) -> Entry:
+        size = path.stat().st_size
+        with self._writing(key):
+            target = self._places.path(key)
+            with self._temporary(target.parent) as temporary:
+                if not adopt(path, temporary):
+                    copy_durably(path, temporary)
+                if temporary.stat().st_size != size:
+                    raise StorageUnavailable("a file changed while it was copied", hint="run again", key=key)
+                with exclusive(self._root / FLOCK_NAME):
+                    status = self._replace(temporary, target, _status(target))
+        return _entry(key, status)
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
+        with self._writing(key):
+            target = self._places.path(key)
+            with self._temporary(target.parent) as temporary:
+                fill_durably(temporary, (data for piece in pieces for data in self._data(piece)))
+                with exclusive(self._root / FLOCK_NAME):
+                    status = self._replace(temporary, target, _status(target))
+        return _entry(key, status)
+
+    def _data(self, piece: bytes | Part) -> Iterator[bytes]:
+        if isinstance(piece, bytes):
+            yield piece
+            return
+        with self._reading(piece.key), opened(self._places.path(piece.key)) as file:
+            file.seek(piece.start)
+            left = piece.size
+            while left:
+                data = file.read(min(left, _COPIED))
+                if not data:
+                    raise ends_early(piece)
+                left -= len(data)
+                yield data
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        with self._reading(key), opened(self._places.path(key)) as file:
+            file.seek(start)
+            return file.read(length)
+
+    def beginning(self, key: str, length: int) -> Beginning:
+        with self._reading(key), opened(self._places.path(key)) as file:
+            return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
+
+    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
+        return self._places.bodies(keys, most)
+
+    def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
+        # Without a context around what is done a million times.
+        try:
+            file = opened(self._places.place(key))
+            if start:
+                file.seek(start)
+        except OSError:
+            with self._reading(key):
+                raise
+        return file if end is None else window(file, end - start)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
+        check_prefix(prefix)
+        folder, slash, _ = prefix.rpartition("/")
+        after = os.fsencode(start_after)
+        for key in self._walk(folder + slash, os.fsencode(prefix), after):
+            try:
+                yield _entry(key, os.stat(f"{self._places.top}/{key}"))
+            except OSError:
+                if (entry := self._listed(key)) is not None:
+                    yield entry
+
+    def list_folder(self, prefix: str) -> Folder:
+        check_prefix(prefix)
+        entries: list[Entry] = []
+        folders: list[str] = []
+        for name in self._scan(prefix):
+            if name.endswith("/"):
+                if self._holds_objects(prefix + name):
+                    folders.append(name)
+            elif (entry := self._listed(prefix + name)) is not None:
+                entries.append(entry)
+        return Folder(entries=tuple(entries), folders=tuple(folders))
+
+    def delete(self, key: str, *, if_match: str | None = None) -> bool:
+        with self._writing(key):
+            path = self._places.path(key)
+            if _status(path) is None:
+                return True
+            with exclusive(self._root / FLOCK_NAME):
+                present = _status(path)
+                if present is None:
+                    return True
+                if if_match is not None and _etag(present) != if_match:
+                    return False
+                path.unlink()
+                settle(path)
+                return True
+
+    def delete_all(self, keys: Sequence[str]) -> None:
+        removed: dict[Path, Path] = {}
+        try:
+            for key in keys:
+                with self._writing(key):
+                    path = self._places.path(key)
+                    if _status(path) is None:
+                        continue
+                    with exclusive(self._root / FLOCK_NAME):
+                        path.unlink(missing_ok=True)
+                    removed[path.parent] = path
+        finally:
+            for path in removed.values():
+                settle(path)
+
+    def _walk(self, folder: str, prefix: bytes, after: bytes) -> Iterator[str]:
+        """Keys of files below a folder, in key order, without visiting folders that hold nothing asked for."""
+        all_wanted = os.fsencode(folder).startswith(prefix) and not after
+        for name in self._scan(folder):
+            if all_wanted and not name.endswith("/"):
+                yield folder + name
+                continue
+            key = os.fsencode(folder + name)
+            if name.endswith("/"):
+                wanted = key.startswith(prefix) or prefix.startswith(key)
+                if wanted and (key > after or after.startswith(key)):
+                    yield from self._walk(folder + name, prefix, after)
+            elif key.startswith(prefix) and key > after:
+                yield folder + name
+
+    def _scan(self, folder: str) -> Sequence[str]:
+        """Names directly in a folder, subfolders ending in ``/``, in the byte order of the keys they lead to. Of a
+        million files, what ``os.scandir`` says of each would take a gigabyte: nothing but their names is kept."""
+        found: list[str] = []
+        with suppress(MissingFile), self._reading(folder):
+            path = self._places.path(folder[:-1]) if folder else self._root
+            with os.scandir(path) as items:
+                for item in items:
+                    if item.is_file(follow_symlinks=False):
+                        if not is_hidden(item.name):
+                            found.append(item.name)
+                        continue
+                    if is_hidden(item.name) or (item.is_symlink() and not os.path.exists(item.path)):
+                        continue
+                    if item.is_symlink():
+                        self._places.path(folder + item.name)
+                    if item.is_dir():
+                        found.append(item.name + "/")
+                    elif item.is_file():
+                        found.append(item.name)
+        found.sort(key=None if all(map(str.isascii, found)) else os.fsencode)
+        return found
+
+    def _listed(self, key: str) -> Entry | None:
+        """The entry of a file found by a scan; None where it is gone by now."""
+        try:
+            return _entry(key, os.stat(f"{self._places.top}/{key}"))
+        except OSError:
+            with suppress(MissingFile), self._reading(key):
+                raise
+            return None
+
+    def _holds_objects(self, folder: str) -> bool:
+        """Whether any object lies below; emptied folders stay on disk, but object storage would not show them."""
+        names = self._scan(folder)
+        return any(not name.endswith("/") for name in names) or any(self._holds_objects(folder + n) for n in names)
+
+    @contextmanager
+    def _temporary(self, folder: Path) -> Iterator[Path]:
+        """A new empty file in a folder that is made, durably, if need be; removed unless it was renamed."""
+        temporary = folder / (TEMPORARY_PREFIX + self._ids())
+        try:
+            self._make_folder(folder)
+            temporary.touch(exist_ok=False)
+        except FileNotFoundError:  # somebody removed the folder since this object last made it
+            self._durable.clear()
+            self._make_folder(folder)
+            temporary.touch(exist_ok=False)
+        try:
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder and see to it that a crash cannot unmake it, whichever process made it, once per folder."""
+        if folder in self._durable:
+            return
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        below_root = [each for each in (folder, *folder.parents) if each.is_relative_to(self._root)]
+        for each in {*below_root, *(made.parent for made in missing)}:
+            sync_folder(each)
+        self._remove_abandoned(folder)
+        self._durable.add(folder)
+
+    def _remove_abandoned(self, folder: Path) -> None:
+        """Remove what killed writers left in a folder; nothing else can, since no listing shows it."""
+        oldest = (self._clock.now() - ABANDONED_AFTER).timestamp()
+        with os.scandir(folder) as items:
+            for item in items:
+                if item.name.startswith(TEMPORARY_PREFIX):
+                    with suppress(FileNotFoundError, PermissionError):
+                        if item.stat(follow_symlinks=False).st_mtime < oldest:
+                            os.unlink(item.path)
+
+    def _replace(self, temporary: Path, path: Path, present: os.stat_result | None) -> os.stat_result:
+        """Give a finished temporary file its name, under the flock. From the rename on, readers may have seen it."""
+        status = self._stamp(temporary, present)
+        os.replace(temporary, path)
+        settle(path)
+        return status
+
+    def _stamp(self, temporary: Path, present: os.stat_result | None) -> os.stat_result:
+        """Set a modification time that makes the ETag new, and return the file's status.
+
+        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
+        milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
+        the millisecond, and it is pushed past that of the file it replaces, whatever the file system's resolution.
+        """
+        status = temporary.stat()
+        taken = present.st_mtime_ns if present else -1
+        wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(self._ids().encode()) % 1_000_000
+        for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
+            os.utime(temporary, ns=(status.st_atime_ns, nanoseconds))
+            status = temporary.stat()
+            if status.st_mtime_ns > taken:
+                break
+        return status
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """Translate the operating system's errors; whatever is not a file at the key is ``MissingFile``."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise MissingFile("no such object", key=key, lake_root=self.url) from error
+        except OSError as error:
+            raise translate(error, key, self.url) from error
+
+    @contextmanager
+    def _writing(self, key: str) -> Iterator[None]:
+        """Translate the operating system's errors of a write, before which nothing has changed."""
+        try:
+            yield
+        except OSError as error:
+            raise translate(error, key, self.url) from error
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """The status of a regular file, None where there is none."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _modified(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime, timezone.utc)
+
+
+def _entry(key: str, status: os.stat_result) -> Entry:
+    return Entry(key, status.st_size, _modified(status), _etag(status))

@@ -1,0 +1,108 @@
+"""How S3 is reached: credentials and clients. boto3 is imported when the first client is made, not before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from singerlake.errors import AccessDenied, SettingError
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3.role import in_role
+from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.s3.waiting import wait_in
+
+_FALLBACK_REGION = "us-east-1"
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Neither retries by itself: botocore's silent retry of a conditional PUT whose reply was lost would show as a
+    refusal by one's own write. ``single`` stays so; ``patient`` is for what is harmless to repeat, and waits."""
+
+    patient: Any
+    single: Any
+
+
+def connect(settings: S3Settings, patience: Patience) -> Clients:
+    """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
+    clients = in_session(
+        settings,
+        lambda session: Clients(patient=_client(session, settings), single=_client(session, settings)),
+        patience,
+    )
+    wait_in(clients.patient, patience)
+    return clients
+
+
+def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
+    """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
+    AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDenied`` and
+    ``SettingError``."""
+    import boto3
+    import botocore.exceptions
+
+    _keep_tokens_out_of_logs()
+    try:
+        return make(boto3.Session(botocore_session=_session(settings, patience)))
+    except botocore.exceptions.ProfileNotFound as error:
+        raise AccessDenied(
+            "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
+        ) from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise SettingError(
+            "no client of AWS can be made from these settings",
+            hint="check the aws_ ones and the endpoint",
+            reason=str(error),
+        ) from error
+
+
+def _keep_tokens_out_of_logs() -> None:
+    """Hold botocore's log to INFO unless its own level is set: at DEBUG it shows session tokens, and what assuming a
+    role answered. A plugin's DEBUG is set by people who then pass its log on."""
+    botocore = logging.getLogger("botocore")
+    if botocore.level == logging.NOTSET:
+        botocore.setLevel(logging.INFO)
+
+
+def _client(session: Any, settings: S3Settings) -> Any:
+    from botocore.config import Config
+
+    path_style = bool(settings.endpoint_url) if settings.path_style is None else settings.path_style
+    style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
+    options: dict[str, Any] = {
+        "retries": {"total_max_attempts": 1, "mode": "standard"},
+        "s3": {"addressing_style": style},
+        "connect_timeout": 10,
+        "read_timeout": 60,
+        "max_pool_connections": 32,
+        "tcp_keepalive": True,
+    }
+    if settings.endpoint_url:  # most stores other than AWS refuse the checksum trailers that botocore adds by default
+        options["request_checksum_calculation"] = "when_required"
+        options["response_checksum_validation"] = "when_required"
+    region = region_for(settings, session, settings.endpoint_url)
+    return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+
+
+def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
+    """The region to sign for: servers other than AWS take any."""
+    return settings.region or session.region_name or (_FALLBACK_REGION if endpoint_url else None)
+
+
+def _session(settings: S3Settings, patience: Patience) -> Any:
+    """A botocore session that finds its credentials as the settings say."""
+    import botocore.session
+
+    session = botocore.session.Session(profile=settings.profile)
+    if settings.access_key_id:
+        session.set_credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
+    if settings.region:
+        session.set_config_variable("region", settings.region)
+    if not settings.role_arn:
+        return session
+    region = settings.region or session.get_config_variable("region") or _FALLBACK_REGION
+    return in_role(session, settings, region, patience)

@@ -1,0 +1,148 @@
+"""An object of S3 made of parts of others: copied by the server where its sizes allow, fetched and sent where not.
+
+A part of a multipart upload has at least 5 MiB, but for the last; one that is copied has at most 5 GiB
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.errors import SingerlakeError
+from singerlake.storage.keys import ends_early
+from singerlake.storage.port import Part
+from singerlake.storage.s3.errors import is_lost_upload, may_pass
+
+LEAST = 5 << 20
+SENT = 16 << 20
+"""Bytes from which what was fetched is sent as a part: few requests, little memory."""
+LONGEST = 5 << 30
+_FETCHES = 8
+
+Together = list[bytes | Part]
+"""What is fetched and sent as one part."""
+
+
+def arranged(
+    pieces: Sequence[bytes | Part], *, least: int = LEAST, sent: int = SENT, longest: int = LONGEST, copy: bool = True
+) -> Iterator[Part | Together]:
+    """The parts of a multipart upload that gives ``pieces``: a ``Part`` is copied by the server, what is ``Together``
+    is sent. All but the last are of a legal size; no more is sent than that takes, where ``copy`` is allowed."""
+    together: Together = []
+    size = 0
+    for piece in pieces:
+        start, end = (0, len(piece)) if isinstance(piece, bytes) else (piece.start, piece.end)
+        while start < end:
+            short = least - size if 0 < size < least else 0
+            if copy and isinstance(piece, Part) and end - start - short >= least:
+                if short:
+                    together.append(Part(piece.key, start, start + short))
+                if together:
+                    yield together
+                start += short
+                # What would be left over has to be a legal part, too.
+                taken = end - start if end - start <= longest else min(longest, end - start - least)
+                yield Part(piece.key, start, start + taken)
+                together, size = [], 0
+            else:
+                taken = min(end - start, max(sent - size, 1))
+                stop = start + taken
+                together.append(piece[start:stop] if isinstance(piece, bytes) else Part(piece.key, start, stop))
+                size += taken
+                if size >= sent:
+                    yield together
+                    together, size = [], 0
+            start += taken
+    if together:
+        yield together
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composes objects in one bucket. ``read_range`` takes keys below ``prefix``, and ``translate`` gives the error for
+    one of botocore's that concerns such a key. ``encryption`` are arguments of each new object."""
+
+    client: Any
+    bucket: str
+    prefix: str
+    encryption: dict[str, str]
+    read_range: Callable[[str, int, int], bytes]
+    translate: Callable[[str], Callable[[Exception], SingerlakeError]]
+
+    def compose(self, full: str, pieces: Sequence[bytes | Part]) -> None:
+        """Make the object ``full``. Raises botocore's errors about it, and this package's about the sources."""
+        try:
+            self._compose(full, list(arranged(pieces)))
+        except _NotCopied:
+            self._compose(full, list(arranged(pieces, copy=False)))
+
+    def _compose(self, full: str, parts: Sequence[Part | Together]) -> None:
+        with ThreadPoolExecutor(_FETCHES, thread_name_prefix="singerlake-fetch") as pool:
+            if len(parts) < 2 and not isinstance(parts[0] if parts else [], Part):
+                body = self._fetched(parts[0], pool) if parts else b""  # type: ignore[arg-type]  # not a Part
+                self.client.put_object(Bucket=self.bucket, Key=full, Body=body, **self.encryption)
+                return
+            made = self.client.create_multipart_upload(Bucket=self.bucket, Key=full, **self.encryption)
+            upload = {"Bucket": self.bucket, "Key": full, "UploadId": made["UploadId"]}
+            try:
+                done = [
+                    {"PartNumber": number, "ETag": self._put(part, {**upload, "PartNumber": number}, pool)}
+                    for number, part in enumerate(parts, 1)
+                ]
+                self.client.complete_multipart_upload(**upload, MultipartUpload={"Parts": done})
+            except BaseException as error:
+                # One that is not there any more has ended, perhaps by a try whose reply was lost.
+                if not is_lost_upload(error):
+                    with suppress(Exception):
+                        self.client.abort_multipart_upload(**upload)
+                raise
+
+    def _put(self, part: Part | Together, where: dict[str, Any], pool: ThreadPoolExecutor) -> str:
+        """Add one part; gives its ETag."""
+        if isinstance(part, Part):
+            return self._copied(part, where)
+        etag: str = self.client.upload_part(**where, Body=self._fetched(part, pool))["ETag"]
+        return etag
+
+    def _copied(self, part: Part, where: dict[str, Any]) -> str:
+        source = {"Bucket": self.bucket, "Key": self.prefix + part.key}
+        try:
+            reply = self.client.upload_part_copy(
+                **where, CopySource=source, CopySourceRange=f"bytes={part.start}-{part.end - 1}"
+            )
+        except Exception as error:
+            if is_lost_upload(error) or may_pass(error):
+                raise
+            self._check_source(part, error)
+            # Some stores know no copies, and Ceph 16 looks for a source whose key has a % under another name.
+            raise _NotCopied from error
+        etag: str = reply["CopyPartResult"]["ETag"]
+        return etag
+
+    def _check_source(self, part: Part, refused: Exception) -> None:
+        """See whether a part is there that could not be copied: stores have several codes for one that is not."""
+        try:
+            there = self.client.head_object(Bucket=self.bucket, Key=self.prefix + part.key)
+        except Exception as error:
+            raise self.translate(part.key)(error) from refused
+        if there["ContentLength"] < part.end:
+            raise ends_early(part) from refused
+
+    def _fetched(self, together: Together, pool: ThreadPoolExecutor) -> bytes:
+        return b"".join(pool.map(self._bytes, together))
+
+    def _bytes(self, piece: bytes | Part) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        data = self.read_range(piece.key, piece.start, piece.size)
+        if len(data) != piece.size:
+            raise ends_early(piece)
+        return data
+
+
+class _NotCopied(Exception):
+    """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""

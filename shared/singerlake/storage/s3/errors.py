@@ -1,0 +1,286 @@
+"""What an S3 answer means: for a write that may be tried again, and for the person who reads the error.
+
+Codes decide, statuses only where a reply carries no code of S3: one status stands for too many things. The codes are
+those of https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and of the stores that speak S3.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import (
+    AccessDenied,
+    ConditionNotSupported,
+    MissingFile,
+    NameTooLong,
+    NoSuchBucket,
+    SettingError,
+    SingerlakeError,
+    StorageFull,
+    StorageUnavailable,
+)
+from singerlake.storage.patience import DOWN, GivenUp, Trouble
+
+if TYPE_CHECKING:
+    from singerlake.storage.s3.settings import S3Settings
+
+
+class Meaning(Enum):
+    """What a failed request tells about its effect."""
+
+    REFUSED = "the condition did not hold"
+    CONFLICT = "another request was under way; nothing happened, try again"
+    BUSY = "nothing happened, try again later"
+    UNKNOWN = "it may or may not have happened"
+    FATAL = "nothing happened, and trying again is no use"
+
+
+_MEANINGS = {
+    "PreconditionFailed": Meaning.REFUSED,
+    "412": Meaning.REFUSED,
+    "NoSuchKey": Meaning.REFUSED,
+    "ConditionalRequestConflict": Meaning.CONFLICT,
+    "OperationAborted": Meaning.CONFLICT,
+    "Conflict": Meaning.CONFLICT,
+    "409": Meaning.CONFLICT,
+    "SlowDown": Meaning.BUSY,
+    "SlowDownRead": Meaning.BUSY,
+    "SlowDownWrite": Meaning.BUSY,
+    "RequestTimeout": Meaning.BUSY,
+    "Throttling": Meaning.BUSY,
+    "ThrottlingException": Meaning.BUSY,
+    "RequestLimitExceeded": Meaning.BUSY,
+    "TooManyRequests": Meaning.BUSY,
+    "429": Meaning.BUSY,
+    # An earlier try whose reply was lost may have ended it.
+    "NoSuchUpload": Meaning.UNKNOWN,
+}
+_GIVEN_UP = "singerlake_given_up"
+_WRONG_HOST = "check s3_endpoint_url, aws_region and lake_root"
+_WRONG_PORT = "check host and port of s3_endpoint_url, that the server runs, and the network"
+_CREDENTIALS = "set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment"
+_PERMISSIONS = "grant s3:GetObject, s3:PutObject and s3:ListBucket, for maintenance s3:DeleteObject"
+_CLOCK = "set the clock of this machine"
+_KMS = "check s3_kms_key_id and that the credentials may use that key"
+_EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
+    "AccessDenied": (AccessDenied, "storage denied access", _PERMISSIONS),
+    "Forbidden": (AccessDenied, "storage denied access", _PERMISSIONS),
+    "403": (AccessDenied, "storage denied access", _PERMISSIONS),
+    "InvalidAccessKeyId": (AccessDenied, "storage does not know the access key", "check aws_access_key_id"),
+    "InvalidClientTokenId": (AccessDenied, "AWS does not know the access key", "check aws_access_key_id"),
+    "SignatureDoesNotMatch": (AccessDenied, "the secret is not that of the access key", "check aws_secret_access_key"),
+    "ExpiredToken": (AccessDenied, "the session token has expired", "renew aws_session_token"),
+    "ExpiredTokenException": (AccessDenied, "the session token has expired", "renew aws_session_token"),
+    "TokenRefreshRequired": (AccessDenied, "the session token has expired", "renew aws_session_token"),
+    "InvalidToken": (AccessDenied, "the session token is not valid", "check aws_session_token"),
+    "RequestTimeTooSkewed": (AccessDenied, "this machine's clock is too far from that of storage", _CLOCK),
+    "NoSuchBucket": (NoSuchBucket, "the bucket does not exist", "check lake_root, aws_region and s3_endpoint_url"),
+    "NoSuchKey": (MissingFile, "no such object", ""),
+    "404": (MissingFile, "no such object", ""),
+    "NoSuchUpload": (
+        StorageUnavailable,
+        "storage gave up an upload in parts",
+        "run again; look for a rule of the bucket that ends uploads too soon",
+    ),
+    "KeyTooLongError": (NameTooLong, "a name is too long for S3", "shorten the tap id, the stream name or lake_root"),
+    "InvalidBucketName": (SettingError, "that is no bucket name", "check lake_root"),
+    "PermanentRedirect": (SettingError, "the bucket is in another region", "set aws_region"),
+    "301": (SettingError, "the bucket is in another region", "set aws_region"),
+    "AuthorizationHeaderMalformed": (SettingError, "the bucket is in another region", "set aws_region"),
+    "NotImplemented": (ConditionNotSupported, "storage does not know this request", "use a store without conditions"),
+    "501": (ConditionNotSupported, "storage does not know this request", "use a store without conditions"),
+    "QuotaExceeded": (StorageFull, "the bucket's quota is used up", "raise it or free space"),
+    "XMinioStorageFull": (StorageFull, "no space is left on storage", "free space"),
+    "InsufficientCapacity": (StorageFull, "no space is left on storage", "free space"),
+    "507": (StorageFull, "no space is left on storage", "free space"),
+}
+
+
+def meaning(error: Exception) -> Meaning:
+    """What a failed write tells about its effect. Only errors of botocore have a meaning; others are raised again."""
+    from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, boto.ClientError):
+        code, status = _code(error), _status(error)
+        if code in _MEANINGS:
+            return _MEANINGS[code]
+        if code in _EXPLAINED or code.startswith("KMS."):
+            return Meaning.FATAL
+        return {409: Meaning.CONFLICT, 412: Meaning.REFUSED, 429: Meaning.BUSY, 501: Meaning.FATAL}.get(
+            status, Meaning.UNKNOWN if status >= 500 else Meaning.FATAL
+        )
+    if isinstance(error, (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)):
+        return Meaning.BUSY
+    if isinstance(error, boto.SSLError) and _never_connected(error):
+        return Meaning.FATAL
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        return Meaning.UNKNOWN
+    if isinstance(error, (boto.BotoCoreError, ResponseParserError)):
+        return Meaning.FATAL
+    raise error
+
+
+def is_absent(error: Exception) -> bool:
+    """Whether a read failed because there is no such object."""
+    from botocore.exceptions import ClientError
+
+    return isinstance(error, ClientError) and _code(error) in ("NoSuchKey", "404")
+
+
+def is_past_end(error: Exception) -> bool:
+    """Whether a ranged read failed because the range begins at the object's end or later."""
+    from botocore.exceptions import ClientError
+
+    return isinstance(error, ClientError) and _code(error) in ("InvalidRange", "416")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
+    return meaning(error) in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
+
+
+def is_lost_upload(error: BaseException) -> bool:
+    """Whether storage does not know an upload in parts, which is over then, whole or not."""
+    from botocore.exceptions import ClientError
+
+    return isinstance(error, ClientError) and _code(error) == "NoSuchUpload"
+
+
+def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -> Trouble:
+    """What a request that may be sent again waits for."""
+    from botocore import exceptions as boto
+
+    if judge(error) is Meaning.CONFLICT:
+        return Trouble.CONFLICT
+    if not isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        return Trouble.BUSY
+    names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
+    return Trouble.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else Trouble.SILENT
+
+
+def give_up(error: Exception, how: GivenUp | None) -> None:
+    """Have ``translate`` tell how the wait ended, of this error or of the one that botocore makes of its response."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        response[_GIVEN_UP] = how
+    else:
+        setattr(error, _GIVEN_UP, how)
+
+
+def given_up(error: Exception) -> GivenUp | None:
+    """How the wait ended, where there was one."""
+    response = getattr(error, "response", None)
+    how: GivenUp | None = response.get(_GIVEN_UP) if isinstance(response, dict) else getattr(error, _GIVEN_UP, None)
+    return how
+
+
+def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str, **context: object) -> SingerlakeError:
+    """The error for one of botocore's that says that no answer came. ``what`` is what did not answer, the others are
+    next steps where it never did."""
+    how = given_up(error)
+    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
+    context = {**context, "error": type(error).__name__, **({"reason": reasons[-1]} if reasons else {})}
+    if how is None:
+        return StorageUnavailable(f"{what} cannot be reached", hint=wrong_port, **context)
+    context["waited_seconds"] = round(how.seconds, 1)
+    if how.answered:
+        return StorageUnavailable(f"{what} answered before and does not any more", hint=DOWN, **context)
+    if how.trouble is Trouble.NO_SUCH_HOST:
+        return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
+    return StorageUnavailable(f"{what} never answered since this process began", hint=wrong_port, **context)
+
+
+def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
+    """This package's error for one of botocore's, with the store's own words but without secrets. What is not
+    botocore's is raised as it is."""
+    from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, ResponseParserError):
+        return not_s3(**context)
+    if not isinstance(error, (boto.ClientError, boto.BotoCoreError)):
+        raise error
+    if isinstance(error, boto.ClientError):
+        code = _code(error)
+        context |= {"code": code or f"HTTP {_status(error)}"}
+        reason = _without(str(_details(error).get("Message") or ""), settings)
+        if reason:
+            context["reason"] = reason
+        if code.startswith("KMS."):
+            return AccessDenied("storage cannot use the encryption key", hint=_KMS, **context)
+        if _explained(error) in _EXPLAINED:
+            kind, message, hint = _EXPLAINED[_explained(error)]
+            return kind(message, hint=hint, **context)
+        if meaning(error) is Meaning.FATAL:
+            return SettingError("storage refused a request", hint="look at code and reason", **context)
+        how = given_up(error)
+        waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
+        return StorageUnavailable("storage could not answer", hint="run again later", **context, **waited)
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        return without_answer(error, "storage", _WRONG_HOST, _WRONG_PORT, **context)
+    context = {**context, "error": type(error).__name__}
+    if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
+        return AccessDenied("there are no complete credentials", hint=_CREDENTIALS, **context)
+    if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
+        return AccessDenied("credentials could not be had", hint="sign in again, or check aws_profile", **context)
+    context["reason"] = _without(str(error), settings)
+    return SettingError("no request can be made of these settings", hint="check lake_root and the aws_ ones", **context)
+
+
+def is_denied(error: Exception) -> bool:
+    """Whether a server refused the credentials, or what they may do."""
+    return _EXPLAINED.get(_explained(error), (None,))[0] is AccessDenied
+
+
+def not_s3(**context: object) -> SettingError:
+    """What answers a request with what S3 never says."""
+    return SettingError("what answers is not S3", hint="check s3_endpoint_url, and proxies on the way", **context)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from, as far as that is kept: botocore keeps urllib3's error among its arguments."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        inside = getattr(each, "kwargs", {}).get("error")
+        left += [each.__context__, each.__cause__, inside if isinstance(inside, BaseException) else None]
+
+
+def _details(error: Any) -> dict[str, Any]:
+    details: dict[str, Any] = error.response.get("Error", {})
+    return details
+
+
+def _code(error: Any) -> str:
+    return str(_details(error).get("Code") or "")
+
+
+def _explained(error: Any) -> str:
+    """The code to look an error up by. Without one, two statuses mean one thing alone."""
+    status = _status(error)
+    return _code(error) or (str(status) if status in (403, 501) else "")
+
+
+def _status(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _never_connected(error: Exception) -> bool:
+    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all."""
+    text = str(error).upper()
+    return "CERTIFICATE" in text or "WRONG_VERSION_NUMBER" in text
+
+
+def _without(text: str, settings: S3Settings) -> str:
+    for secret in settings.secrets():
+        text = text.replace(secret, "***")
+    return text

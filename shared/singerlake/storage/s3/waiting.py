@@ -1,0 +1,40 @@
+"""Waiting in botocore's place, for requests that may be repeated whatever became of them.
+
+botocore's own retries give up on a connection that is refused after a second, and share a quota that a storm uses up
+(https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html); they are off. Its event ``needs-retry``
+asks after each answer for the seconds after which the request is sent again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3.errors import give_up, may_pass, trouble
+
+_CONTEXT = "singerlake_wait"
+
+
+def wait_in(client: Any, patience: Patience) -> None:
+    """Have a client whose own retries are off send each request until it succeeds or ``patience`` ends."""
+
+    def again(
+        response: tuple[Any, dict[str, Any]] | None,
+        caught_exception: Exception | None,
+        operation: Any,
+        request_dict: dict[str, Any],
+        **_: object,
+    ) -> int | None:
+        failure = caught_exception
+        if response is not None and response[0].status_code >= 300:
+            failure = client.exceptions.ClientError(response[1], operation.name)
+        if failure is None or not may_pass(failure):
+            patience.answered()
+            return None
+        wait = request_dict["context"].setdefault(_CONTEXT, patience.begin())
+        if wait.again(trouble(failure)):
+            return 0
+        give_up(failure, wait.given_up)
+        return None
+
+    client.meta.events.register_last("needs-retry", again)

@@ -1,0 +1,112 @@
+"""Data files while they grow: lines become gzip members on one other thread, in order, and members a spool."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from singerlake.format.lines.times import Span, joined, span
+from singerlake.singer_file import FileHeader, Spool, compress_member, spool_error
+from target_singerlake.input.schema import Schema
+
+IN_FLIGHT_BYTES = 24 << 20
+"""Raw bytes that may wait for the compressing thread, beside what streams buffer."""
+
+
+@dataclass
+class GrowingFile:
+    """A file of one stream and schema. The reading thread adds to the counts, the compressing thread to the spool;
+    ``ready`` is done when all that was handed over is in the spool. ``epochs`` are those of ``HeldStates`` that it
+    holds back."""
+
+    schema: Schema
+    header: FileHeader
+    path: Path
+    epochs: list[int]
+    opened: float
+    first_received: datetime
+    last_received: datetime
+    level: int
+    messages: int = 0
+    records: int = 0
+    raw_bytes: int = 0
+    spool: Spool | None = None
+    spooled_raw_bytes: int = 0
+    extracted: Span | None = None
+    ready: Future[None] = field(default_factory=Future)
+
+    @property
+    def first(self) -> datetime:
+        """The earliest time that one of its records was extracted, or else its first message received."""
+        return self.extracted[0] if self.extracted else min(self.first_received, self.last_received)
+
+    @property
+    def last(self) -> datetime:
+        """The latest time that one of its records was extracted, or else its last message received."""
+        # Where the clock was set back meanwhile, the last message came before the first one.
+        return self.extracted[1] if self.extracted else max(self.first_received, self.last_received)
+
+    def note_times(self, times: list[Any]) -> None:
+        """The ``time_extracted`` of more of its records."""
+        self.extracted = joined(self.extracted, span(times))
+
+    def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
+        """Compress lines and append them to the spool. Raises ``StorageFull``, ``AccessDenied`` and
+        ``StorageUnavailable``."""
+        raw = b"".join(parts)
+        parts.clear()
+        member = compress_member(raw, self.level)
+        try:
+            if self.spool is None:
+                self.spool = Spool(self.path, self.schema.line, self.header, level=self.level)
+            self.spool.append(member, raw_bytes=len(raw), messages=messages, records=records)
+        except OSError as error:
+            raise spool_error(error, self.path) from error
+        self.spooled_raw_bytes += len(raw)
+
+
+class Compressor:
+    """One thread that does what it is given in order, and how much it may be behind."""
+
+    def __init__(self, limit: int = IN_FLIGHT_BYTES) -> None:
+        self._limit = limit
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="compress")
+        self._changed = threading.Condition()
+        self._in_flight = 0
+        self._error: BaseException | None = None
+
+    def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
+        """Do ``work`` after all that came before, which holds ``size`` bytes until then. Waits while too much is
+        under way; raises what earlier work raised."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or not self._in_flight or self._in_flight + size <= self._limit)
+            self.check()
+            self._in_flight += size
+        return self._executor.submit(self._do, size, work)
+
+    def check(self) -> None:
+        """Raises what earlier work raised."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """End the thread; work not yet begun is dropped."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _do(self, size: int, work: Callable[[], None]) -> None:
+        try:
+            # After an error a file lacks a member, so that nothing may pass for done any more.
+            self.check()
+            work()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            with self._changed:
+                self._in_flight -= size
+                self._changed.notify()

@@ -1,0 +1,100 @@
+"""What a person and Meltano are told while a run goes on, and at its end."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from singer_sdk.metrics import Counter, record_counter
+
+from target_singerlake.files.publishing import Committed
+
+EVERY_SECONDS = 25.0
+"""Between two lines of progress; the promise is thirty at most, and a long block may come between."""
+
+
+@dataclass
+class _Tally:
+    counter: Counter
+    records: int = 0
+    counted: int = 0
+    files: int = 0
+    committed: int = 0
+    bytes: int = 0
+    versions: dict[str, None] = field(default_factory=dict)
+
+
+class Progress:
+    """Counts per stream; singer-sdk's record counters run along."""
+
+    def __init__(self, logger: logging.Logger, monotonic: float) -> None:
+        self._logger = logger
+        self._tallies: dict[str, _Tally] = {}
+        self._began = monotonic
+        self._said = monotonic
+        self._raw_bytes = 0
+        self._files = 0
+
+    def seen(self, stream: str) -> None:
+        """A stream's SCHEMA came."""
+        if stream not in self._tallies:
+            self._tallies[stream] = _Tally(record_counter(stream))
+
+    def read(self, raw_bytes: int) -> None:
+        """So many bytes of input were taken in."""
+        self._raw_bytes += raw_bytes
+
+    def records(self, stream: str, count: int) -> None:
+        """Records of a stream were taken in."""
+        self._tallies[stream].records += count
+
+    def committed(self, committed: Committed) -> None:
+        """A file is in the lake."""
+        tally = self._tallies[committed.growing.schema.stream]
+        tally.files += 1
+        tally.committed += committed.file.records
+        tally.bytes += committed.file.bytes
+        tally.versions[committed.manifest.versions.get(committed.file.version, committed.file.version)] = None
+        self._files += 1
+
+    def next_line(self) -> float:
+        """When, on the monotonic clock, the next line of progress is due."""
+        return self._said + EVERY_SECONDS
+
+    def tick(self, monotonic: float) -> None:
+        """Say how far it is, if it is time."""
+        if monotonic < self.next_line():
+            return
+        self._said = monotonic
+        self._count()
+        self._logger.info(
+            "%d records read (%.1f MB, %d s), %d files committed",
+            sum(tally.records for tally in self._tallies.values()),
+            self._raw_bytes / 1e6,
+            monotonic - self._began,
+            self._files,
+        )
+
+    def summary(self) -> None:
+        """One line per stream, and the last values of singer-sdk's counters."""
+        self._count()
+        for stream, tally in self._tallies.items():
+            tally.counter.exit()
+            self._logger.info(
+                "Stream %r: %d records in %d files, %d bytes, versions %s%s",
+                stream,
+                tally.committed,
+                tally.files,
+                tally.bytes,
+                ", ".join(tally.versions) or "none",
+                f"; {tally.records - tally.committed} records read and not committed"
+                if tally.records != tally.committed
+                else "",
+            )
+
+    def _count(self) -> None:
+        """Pass on to singer-sdk's counters what was read since the last time; they look at the clock at every call."""
+        for tally in self._tallies.values():
+            if tally.records > tally.counted:
+                tally.counter.increment(tally.records - tally.counted)
+                tally.counted = tally.records

@@ -1,0 +1,360 @@
+"""Finished files on their way into the lake: files of different streams at once, of one stream in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from singer_sdk.metrics import Metric, Tag, Timer
+
+from singerlake.clock import Clock, timestamp
+from singerlake.errors import BrokenFile, SingerlakeError
+from singerlake.format.layout import file_path
+from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
+from singerlake.format.state.selection import newest_version
+from singerlake.lake import Lake
+from singerlake.manifests.writer import Receipt, StreamWriter, Upload
+from target_singerlake.files.growing import GrowingFile
+from target_singerlake.input.schema import Schema
+from target_singerlake.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+WORKERS = 8
+"""Files that are uploaded and committed at once."""
+PENDING_FILES = 32
+"""Finished files that may wait for it, while more input is read."""
+FILES_AT_ONCE = 16
+"""Files of one stream that one transaction may carry."""
+SETTLE_EVERY = 0.5
+"""Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A file that is in the lake, and its stream's state with it."""
+
+    growing: GrowingFile
+    file: NewFile
+    manifest: Manifest
+
+    @property
+    def epochs(self) -> Sequence[int]:
+        """When its messages came, in STATE messages."""
+        return self.growing.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
+
+    stream: str
+    epochs: Sequence[int]
+    manifest: Manifest | None
+
+
+@dataclass
+class _Channel:
+    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
+    next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
+    was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
+
+    name: str
+    writer: StreamWriter | None = None
+    last: Future[None] | None = None
+    ready: deque[GrowingFile] = field(default_factory=deque)
+    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
+    settling: Future[None] | None = None
+    look_again: float = 0.0
+    announced: dict[str, SchemaVersion] = field(default_factory=dict)
+    announced_at: int = 0
+    recorded: str = ""
+
+
+class Publisher:
+    """Uploads and commits, on its own threads. ``wake`` is called from them whenever there is something to take."""
+
+    def __init__(
+        self, lake: Lake, settings: Settings, *, run_id: str, writer_id: str, clock: Clock, wake: Callable[[], None]
+    ) -> None:
+        self._lake = lake
+        self._settings = settings
+        self._run_id = run_id
+        self._writer_id = writer_id
+        self._clock = clock
+        self._wake = wake
+        self._started = timestamp(clock.now())
+        self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
+        self._channels: dict[str, _Channel] = {}
+        self._outcomes: SimpleQueue[Committed | Kept | BaseException] = SimpleQueue()
+        self._announcing = threading.Lock()
+        self._noting = threading.Lock()
+        self._looking = threading.Lock()
+        self._known: frozenset[str] | None = None
+        self._keeping = 0
+        self._to_announce: dict[str, Manifest] = {}
+        self._other: list[Future[None]] = []
+        self.pending = 0
+        self._stored = 0
+        self.status = "running"
+
+    def open(self, stream: str) -> None:
+        """Look at a stream's state, in the background, so that what is wrong with it is known early."""
+        self._submit(stream, self._open)
+
+    @property
+    def backlog(self) -> int:
+        """Files that are still to be uploaded and stored; those that only wait for their place take no room."""
+        return self.pending - self._stored
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything of which ``outcomes`` has not told."""
+        return self.pending > 0 or self._keeping > 0
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether files are stored whose place in the log is not settled yet."""
+        return self._stored > 0
+
+    def publish(self, growing: GrowingFile) -> None:
+        """Commit a closed file, in the background."""
+        self.pending += 1
+        channel = self._channel(growing.schema.stream)
+        channel.ready.append(growing)
+        self._submit(channel.name, self._publish)
+
+    def keep(self, schema: Schema, epoch: int) -> None:
+        """Have a stream known by its SCHEMA alone, in the background."""
+        self._keeping += 1
+        self._submit(schema.stream, partial(self._keep, schema=schema, epoch=epoch))
+
+    def outcomes(self, patience: float = 0.0) -> list[Committed | Kept]:
+        """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
+        ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
+        found: list[Committed | Kept] = []
+        self._settle_some()
+        while True:
+            try:
+                wait = patience > 0 and self.busy and not found
+                outcome = self._outcomes.get(block=wait, timeout=patience if wait else None)
+            except Empty:
+                break
+            if isinstance(outcome, BaseException):
+                if found:
+                    self._outcomes.put(outcome)
+                    break
+                raise outcome
+            found.append(outcome)
+            if isinstance(outcome, Kept):
+                self._keeping -= 1
+                if outcome.manifest is not None:
+                    self._note(outcome.stream, outcome.manifest)
+            else:
+                self.pending -= 1
+                self._note(outcome.growing.schema.stream, outcome.manifest)
+        return found
+
+    def settle(self) -> None:
+        """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
+        Raises what the lake raises."""
+        for channel in self._channels.values():
+            if channel.recorded:
+                self._other.append(self._submit(channel.name, self._finish))
+        for other in self._other:
+            other.result()
+        self._other = []
+        if self._to_announce:
+            self._announce()
+
+    def say_failed(self) -> None:
+        """After ``close``: have each stream's log say that the run failed, as far as the lake still answers."""
+        self.status = "failed"
+        for channel in self._channels.values():
+            if channel.writer is not None and channel.recorded not in ("", self.status):
+                try:
+                    channel.writer.record(self._run())
+                except SingerlakeError as error:
+                    logger.debug("could not record how the run ended: %s", error)
+                    return
+
+    def close(self) -> None:
+        """End the threads: what is being committed is, what waits for it is dropped."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _submit(self, stream: str, work: Callable[[_Channel], object]) -> Future[None]:
+        channel = self._channel(stream)
+        channel.last = self._executor.submit(self._do, channel, channel.last, work)
+        return channel.last
+
+    def _channel(self, stream: str) -> _Channel:
+        return self._channels.setdefault(stream, _Channel(stream))
+
+    def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], object]) -> None:
+        if before is not None:
+            # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
+            before.result()
+        try:
+            work(channel)
+        except BaseException as error:
+            self._outcomes.put(error)
+            raise
+        finally:
+            self._wake()
+
+    def _open(self, channel: _Channel) -> StreamWriter:
+        writer = self._writer(channel)
+        writer.open()
+        return writer
+
+    def _writer(self, channel: _Channel) -> StreamWriter:
+        if channel.writer is None:
+            channel.writer = self._lake.stream(self._settings.tap_id, channel.name).writer(
+                writer_id=self._writer_id, store=self._settings.manifest_store, lock=self._settings.lock
+            )
+        return channel.writer
+
+    def _keep(self, channel: _Channel, *, schema: Schema, epoch: int) -> None:
+        manifest = None
+        if channel.name not in self._known_streams():
+            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
+        self._outcomes.put(Kept(channel.name, (epoch,), manifest))
+
+    def _known_streams(self) -> frozenset[str]:
+        """Streams that had a version when this run first asked: of the others each is looked at."""
+        with self._looking:
+            if self._known is None:
+                self._known = self._lake.catalogued(self._settings.tap_id)
+            return self._known
+
+    def _publish(self, channel: _Channel) -> None:
+        """Commit the channel's next file, and with it in one transaction those behind it that are compressed too."""
+        group = self._next_group(channel)
+        if not group:
+            return
+        writer = self._open(channel)
+        with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
+            run = self._run()
+            receipt = writer.submit([_upload(writer, channel.name, growing) for growing in group], run)
+            channel.recorded = run.status
+        for growing in group:
+            if growing.spool is not None:
+                growing.spool.path.unlink(missing_ok=True)
+        if receipt.manifest is None:
+            with self._noting:
+                self._stored += len(group)
+        channel.unsettled.append((receipt, group))
+        self._hand_out(channel)
+
+    def _next_group(self, channel: _Channel) -> list[GrowingFile]:
+        """The first waiting file, once it is whole, and those of the same schema after it that are whole already."""
+        if not channel.ready:
+            return []
+        first = channel.ready.popleft()
+        first.ready.result()
+        group = [first]
+        while channel.ready and len(group) < FILES_AT_ONCE:
+            following = channel.ready[0]
+            if following.schema.content != first.schema.content or not following.ready.done():
+                break
+            following.ready.result()
+            group.append(channel.ready.popleft())
+        return group
+
+    def _settle_some(self) -> None:
+        """Have the places of stored commits looked for, of each stream at most once at a time."""
+        for channel in list(self._channels.values()):
+            idle = channel.settling is None or channel.settling.done()
+            if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
+                channel.look_again = self._clock.monotonic() + SETTLE_EVERY
+                channel.settling = self._submit(channel.name, self._settle)
+
+    def _settle(self, channel: _Channel) -> None:
+        self._open(channel).advance()
+        self._hand_out(channel)
+
+    def _hand_out(self, channel: _Channel) -> None:
+        """Give out the files of settled commits, in their order."""
+        while channel.unsettled and (manifest := channel.unsettled[0][0].manifest) is not None:
+            receipt, group = channel.unsettled.popleft()
+            if receipt.pending is not None:
+                with self._noting:
+                    self._stored -= len(group)
+            for growing, file in zip(group, receipt.files, strict=True):
+                self._outcomes.put(Committed(growing, file, manifest))
+
+    def _finish(self, channel: _Channel) -> None:
+        """A run's end in one stream: how it ended is in the log, and every commit is settled and published."""
+        writer = self._open(channel)
+        if channel.recorded != self.status:
+            run = self._run()
+            writer.record(run)
+            channel.recorded = run.status
+        writer.finish()
+        self._hand_out(channel)
+        manifest = writer.open()
+        if _is_behind(channel, manifest):
+            with self._noting:
+                self._to_announce[channel.name] = manifest
+
+    def _run(self) -> Run:
+        return Run(
+            id=self._run_id,
+            writer=self._writer_id,
+            started=self._started,
+            updated=timestamp(self._clock.now()),
+            status=self.status,
+        )
+
+    def _note(self, stream: str, manifest: Manifest) -> None:
+        """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes
+        back is told at the run's end: a tap may go to and fro between two of them with every file."""
+        channel = self._channels[stream]
+        version = newest_version(manifest)
+        if version is None or channel.announced.get(version) == manifest.schemas[version]:
+            return
+        channel.announced.pop(version, None)
+        channel.announced[version] = manifest.schemas[version]
+        channel.announced_at = manifest.next_offset
+        with self._noting:
+            waiting = bool(self._to_announce)
+            self._to_announce[channel.name] = manifest
+        if not waiting:
+            self._other.append(self._executor.submit(self._announce))
+
+    def _announce(self) -> None:
+        with self._announcing:
+            with self._noting:
+                manifests, self._to_announce = list(self._to_announce.values()), {}
+            self._lake.announce(*manifests)
+
+
+def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
+    """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
+    was told, by this run or by others."""
+    said = next(reversed(channel.announced), None)
+    if said is not None and channel.announced[said] != manifest.schemas.get(said):
+        return True
+    return any(file.version != said for file in manifest.files_from(channel.announced_at))
+
+
+def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
+    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFile``."""
+    spool, content = growing.spool, growing.schema.content
+    if spool is None or spool.messages != growing.messages:
+        raise BrokenFile(
+            "a file in the spool does not hold all that was read for it",
+            hint="nothing of it was committed; run again, and report this",
+            stream=stream,
+            id=growing.header.id,
+        )
+    version = writer.version_of(content.schema)
+    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
+    file = spool.describe(path=path, version=version, first=timestamp(growing.first), last=timestamp(growing.last))
+    return Upload(spool.path, file, content)

@@ -1,0 +1,254 @@
+"""Streams while they are read: lines wait in memory until they make a member, members make files, files are closed
+by count, size or age. No thread, no clock and no storage of its own: the caller gives it time and takes its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from singerlake.clock import IdSource, timestamp
+from singerlake.singer_file import MEMBER_BYTES, FileHeader
+from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.input.schema import Schema
+from target_singerlake.settings import Settings
+from target_singerlake.state import HeldStates
+
+_TIMES = 256
+"""Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
+_KEEP = 3 / 4
+"""The part of max_memory_bytes that stays buffered when the largest buffers are compressed to make room."""
+
+
+@dataclass
+class Stream:
+    """One stream: its current schema, the lines that wait, and the file they go into."""
+
+    name: str
+    schema: Schema
+    parts: list[bytes] = field(default_factory=list)
+    times: list[Any] = field(default_factory=list)
+    size: int = 0
+    messages: int = 0
+    records: int = 0
+    file: GrowingFile | None = None
+
+
+class Streams:
+    """All streams of a run. ``close`` gets every finished file, in the order of its stream's messages, with the
+    work that is still to be done on it noted in ``GrowingFile.ready``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        run_id: str,
+        folder: Path,
+        ids: IdSource,
+        compressor: Compressor,
+        states: HeldStates,
+        opened: Callable[[str], None],
+        closed: Callable[[GrowingFile], None],
+    ) -> None:
+        self._settings = settings
+        self._run_id = run_id
+        self._folder = folder
+        self._ids = ids
+        self._compressor = compressor
+        self._states = states
+        self._opened = opened
+        self._closed = closed
+        self._sequence = 0
+        self._buffered = 0
+        self._streams: dict[str, Stream] = {}
+        self._open: dict[str, Stream] = {}
+        self._bare: dict[str, Schema] = {}
+        self._member_bytes = min(MEMBER_BYTES, settings.max_memory_bytes, settings.max_file_bytes or MEMBER_BYTES)
+
+    def use_schema(self, schema: Schema) -> bool:
+        """Make ``schema`` its stream's; where it says something new, the stream's file is closed first, and the
+        answer is True."""
+        stream = self._streams.get(schema.stream)
+        if stream is None:
+            self._streams[schema.stream] = Stream(schema.stream, schema)
+            self._bare[schema.stream] = schema
+            return True
+        if stream.schema.identity == schema.identity:
+            return False
+        self.close_file(stream)
+        stream.schema = schema
+        if schema.stream in self._bare:
+            self._bare[schema.stream] = schema
+        return True
+
+    def take_bare(self) -> list[Schema]:
+        """The schemas of streams without a message so far, but for those that were given before."""
+        bare, self._bare = list(self._bare.values()), {}
+        return bare
+
+    def schema(self, name: str) -> Schema | None:
+        """The schema a stream has now; None before its first."""
+        stream = self._streams.get(name)
+        return stream.schema if stream else None
+
+    def add(
+        self,
+        name: str,
+        data: bytes,
+        messages: int,
+        records: int,
+        times: list[Any],
+        now: datetime,
+        monotonic: float,
+        held: int | None = None,
+    ) -> None:
+        """Whole lines of one stream whose schema is known: RECORDs only, with their ``time_extracted``, or one message
+        that is none; ``held`` is the epoch since when that waited."""
+        stream = self._streams[name]
+        limit = self._settings.max_file_records
+        while limit and records:
+            room = limit - (stream.file.records if stream.file else 0)
+            if records < room:
+                break
+            head = _lines(data, room)
+            self._add(stream, data[:head], room, room, times[:room], now, monotonic)
+            self.close_file(stream)
+            data, messages, records, times = data[head:], messages - room, records - room, times[room:]
+        if data:
+            self._add(stream, data, messages, records, times, now, monotonic, held)
+
+    def _add(
+        self,
+        stream: Stream,
+        data: bytes,
+        messages: int,
+        records: int,
+        times: list[Any],
+        now: datetime,
+        monotonic: float,
+        held: int | None = None,
+    ) -> None:
+        file = stream.file
+        if file is None:
+            file = self._open_file(stream, now, monotonic)
+        if held is not None:
+            file.epochs.append(self._states.opened_with(held))
+        file.messages += messages
+        file.records += records
+        file.last_received = now
+        stream.parts.append(data)
+        stream.messages += messages
+        stream.records += records
+        stream.times += times
+        if len(stream.times) >= _TIMES:
+            _note_times(stream, file)
+        size = len(data)
+        stream.size += size
+        self._buffered += size
+        if stream.size >= self._member_bytes:
+            self._close_member(stream)
+            if self._is_full(file):
+                self.close_file(stream)
+
+    def keep_within_memory(self) -> None:
+        """Turn the largest buffers into short members while too much waits."""
+        limit = self._settings.max_memory_bytes
+        if self._buffered <= limit:
+            return
+        for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
+            if self._buffered <= limit * _KEEP:
+                return
+            self._close_member(stream)
+
+    def oldest(self) -> float | None:
+        """When, on the monotonic clock, the oldest open file got its first message; None where none is open."""
+        first = next(iter(self._open.values()), None)
+        return first.file.opened if first is not None and first.file is not None else None
+
+    def close_older(self, moment: float) -> None:
+        """Close the files that got their first message at ``moment`` or before."""
+        for stream in list(self._open.values()):
+            if stream.file is None or stream.file.opened > moment:
+                return
+            self.close_file(stream)
+
+    def close_all(self) -> None:
+        """Close every open file."""
+        for stream in list(self._open.values()):
+            self.close_file(stream)
+
+    def close_file(self, stream: Stream) -> None:
+        """Close a stream's file, where one is open."""
+        file = stream.file
+        if file is None:
+            return
+        if stream.size:
+            self._close_member(stream)
+        stream.file = None
+        del self._open[stream.name]
+        self._closed(file)
+
+    def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
+        self._sequence += 1
+        header = FileHeader(id=self._ids(), created=timestamp(now), run=self._run_id, seq=self._sequence)
+        stream.file = GrowingFile(
+            schema=stream.schema,
+            header=header,
+            path=self._folder / header.id,
+            epochs=[self._states.opened()],
+            opened=monotonic,
+            first_received=now,
+            last_received=now,
+            level=self._settings.compression_level,
+        )
+        self._open[stream.name] = stream
+        self._bare.pop(stream.name, None)
+        self._opened(stream.name)
+        return stream.file
+
+    def _close_member(self, stream: Stream) -> None:
+        file = stream.file
+        if file is None or not stream.size:
+            return
+        _note_times(stream, file)
+        parts, messages, records, size = stream.parts, stream.messages, stream.records, stream.size
+        stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
+        self._buffered -= size
+        file.raw_bytes += size
+        file.ready = self._compressor.submit(size, lambda: file.add_member(parts, messages, records))
+
+    def _is_full(self, file: GrowingFile) -> bool:
+        """Whether a file's compressed bytes reach the limit. What is still being compressed is estimated by what was;
+        only near the limit is it waited for."""
+        limit = self._settings.max_file_bytes
+        if not limit:
+            return False
+        if file.spool is not None and file.spooled_raw_bytes:
+            expected = file.spool.bytes * file.raw_bytes / file.spooled_raw_bytes
+        else:
+            expected = float(file.raw_bytes)
+        if expected < limit:
+            return False
+        _await(file.ready)
+        self._compressor.check()
+        return file.spool is not None and file.spool.bytes >= limit
+
+
+def _note_times(stream: Stream, file: GrowingFile) -> None:
+    file.note_times(stream.times)
+    stream.times.clear()
+
+
+def _await(done: Future[None]) -> None:
+    done.exception()
+
+
+def _lines(data: bytes, number: int) -> int:
+    """Where the first ``number`` lines of ``data`` end."""
+    end = 0
+    for _ in range(number):
+        end = data.index(b"\n", end) + 1
+    return end

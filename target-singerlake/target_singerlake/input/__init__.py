@@ -1,0 +1,1 @@
+"""What comes in: lines, messages, schemas, BATCH files."""

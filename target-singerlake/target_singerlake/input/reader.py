@@ -1,0 +1,169 @@
+"""Reading the input: blocks of whole lines as soon as they are there, and a pause when it is time or a signal came."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Any, BinaryIO
+
+from singer_sdk.singerlib.encoding import GenericSingerReader
+
+from singerlake.errors import SettingError
+from target_singerlake.input.decode import parse
+
+READ_BYTES = 256 << 10
+"""Bytes asked for at once: small enough that a block stays in the processor's cache while it is decoded."""
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031
+
+
+class Waker:
+    """A pipe that ends a wait for input, from a signal or from another thread. A context manager: while it is open,
+    a signal that Python handles also writes to it."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._before: int | None = None
+        self._closing = threading.Lock()
+
+    def __enter__(self) -> Waker:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.set_wakeup_fd(self._before)
+        with self._closing:
+            os.close(self._read)
+            os.close(self._write)
+            self._read = self._write = -1
+
+    def wake(self) -> None:
+        """End the wait that is on, or the next one. Safe from any thread, and after the end."""
+        # Under the lock, since the descriptor of a closed pipe may be another file's by now.
+        with self._closing, suppress(BlockingIOError):
+            if self._write >= 0:
+                os.write(self._write, b"\0")
+
+    def fileno(self) -> int:
+        """What to poll."""
+        return self._read
+
+    def clear(self) -> None:
+        """Forget past calls."""
+        with suppress(BlockingIOError):
+            os.read(self._read, _PIPE_BYTES)
+
+
+class Input:
+    """Blocks of whole lines from a Singer tap's output. ``rest`` is what came after the last newline, at the end."""
+
+    def __init__(self, source: IO[Any] | None, waker: Waker) -> None:
+        self._source = binary(source)
+        self._waker = waker
+        self._poll = self._poller()
+        self.rest = b""
+
+    def blocks(self, patience: Callable[[], float]) -> Iterator[bytes]:
+        """Blocks, each ending on a newline, until the input ends. An empty one is given whenever ``patience()``
+        seconds passed without input, or someone called."""
+        pieces: list[bytes] = []
+        while True:
+            if self._poll is not None and not self._ready(self._poll, patience()):
+                yield b""
+                continue
+            data = self._source.read1(READ_BYTES)  # type: ignore[attr-defined]
+            if not data:
+                break
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                pieces.append(data)
+                continue
+            whole = data if cut == len(data) else data[:cut]
+            yield b"".join((*pieces, whole)) if pieces else whole
+            pieces = [data[cut:]] if cut < len(data) else []
+        self.rest = b"".join(pieces)
+
+    def _ready(self, poll: select.poll, seconds: float) -> bool:
+        events = dict(poll.poll(max(0.0, seconds) * 1000))
+        if self._waker.fileno() in events:
+            self._waker.clear()
+            return False
+        return bool(events)
+
+    def _poller(self) -> select.poll | None:
+        """A poll on the input and the waker; None for an input that never keeps one waiting: memory, and files."""
+        try:
+            descriptor = self._source.fileno()
+        except (OSError, AttributeError, io.UnsupportedOperation):
+            return None
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        _enlarge(descriptor)
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN | select.POLLHUP | select.POLLERR)
+        poll.register(self._waker.fileno(), select.POLLIN)
+        return poll
+
+
+def _enlarge(descriptor: int) -> None:
+    """A larger pipe, where it is one: fewer, larger reads, and a tap that waits less."""
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def binary(source: IO[Any] | None) -> BinaryIO:
+    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded.
+
+    Raises ``SettingError`` where the process was started with its standard input closed.
+    """
+    found: Any = source if source is not None else sys.stdin
+    if found is None:
+        raise SettingError("standard input is closed", hint="pipe a tap's output into the target, or use --input")
+    below = getattr(found, "buffer", None)
+    if below is not None:
+        found = below
+    if isinstance(found, io.TextIOBase):
+        return io.BytesIO(found.read().encode("utf-8", "surrogatepass"))
+    if not hasattr(found, "read1"):
+        found = io.BufferedReader(found)
+    return found  # type: ignore[no-any-return]
+
+
+class MessageReader(GenericSingerReader[bytes]):
+    """What singer-sdk asks for its input: hands it, whole, to the target's own ``consume``."""
+
+    def __init__(self, consume: Callable[[IO[Any] | None], dict[str, int]]) -> None:
+        super().__init__()
+        self._consume = consume
+
+    def process_lines(self, file_input: IO[Any] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
+        """The counts of messages by type."""
+        from collections import Counter
+
+        return Counter(self._consume(file_input))
+
+    @property
+    def default_input(self) -> IO[bytes]:
+        """Standard input."""
+        return sys.stdin.buffer
+
+    def deserialize_json(self, line: bytes) -> dict[str, Any]:
+        """One line as JSON, numbers exact."""
+        found: dict[str, Any] = parse(line, 0)
+        return found

@@ -1,0 +1,67 @@
+"""SCHEMA messages: what they must hold, and whether two of them say the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.errors import InvalidSchema
+from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
+from singerlake.format.state.model import StreamSchema
+from target_singerlake.errors import unreadable
+from target_singerlake.input.decode import envelope
+from target_singerlake.input.exact import encode
+
+_MARK = b'"SCHEMA"'
+_SETS = ("key_properties", "bookmark_properties")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A SCHEMA message: ``line`` as it goes into files, ``identity`` equal for messages that differ only in order."""
+
+    stream: str
+    line: bytes
+    content: StreamSchema
+    identity: bytes
+
+
+def schema_of(line: bytes, number: int) -> Schema:
+    """The SCHEMA message on a line. Raises ``UnreadableLine``, ``InvalidSchema``."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise unreadable("a SCHEMA message is not JSON", line, number) from error
+    _, stream = envelope(message, line, number)
+    return schema_from(message, line, stream, number)
+
+
+def schema_from(message: dict[str, Any], line: bytes, stream: str, number: int) -> Schema:
+    """The same for a message that is parsed. Raises ``InvalidSchema``."""
+    where = {"line": number, "stream": stream}
+    schema = message.get("schema")
+    if not isinstance(schema, dict):
+        raise InvalidSchema("a SCHEMA message has no object as its schema", hint="correct the tap", **where)
+    if not isinstance(schema.get("properties"), dict):
+        raise InvalidSchema("a schema has no properties", hint="Singer streams are objects; correct the tap", **where)
+    if is_too_deep(schema):
+        raise InvalidSchema(f"a schema is nested more than {DEEPEST} levels", hint="correct the tap", **where)
+    names = {field: _names(message.get(field), field, where) for field in _SETS}
+    rest = {name: value for name, value in message.items() if name not in ("schema", *_SETS)}
+    rest |= {field: sorted(set(values)) for field, values in names.items()}
+    identity = canonical_schema(schema) + b"\n" + json.dumps(rest, sort_keys=True).encode()
+    if _MARK not in line:
+        # Readers find a file's SCHEMA line by this word; a tap may have spelt it with escapes.
+        line = encode(message) + b"\n"
+    return Schema(stream, line, StreamSchema(schema=schema, **names), identity)
+
+
+def _names(value: Any, field: str, where: dict[str, Any]) -> tuple[str, ...]:
+    """A list of property names; a single one may stand alone, as singer-sdk has it too."""
+    if value is None:
+        return ()
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidSchema(f"{field} of a SCHEMA message is not a list of names", hint="correct the tap", **where)
+    return tuple(names)
