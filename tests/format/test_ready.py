@@ -14,8 +14,8 @@ from singerlake.format.ready import READY, ready
 NEVER_DECODED = {
     "singerlake.maintenance.scan.scan.Scanned",
     "singerlake.storage.port.Entry",
-    "target_singerlake.input.decode.Records",
-    "target_singerlake.input.decode.Message",
+    "target_singerlake.input.messages.Records",
+    "target_singerlake.input.messages.Message",
 }
 ALL_OF_THEM = """
 import importlib, pkgutil
