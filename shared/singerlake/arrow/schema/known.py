@@ -14,6 +14,7 @@ import msgspec
 
 from singerlake.arrow.schema.columns import Array, Column, Struct
 from singerlake.arrow.values.values import Lost, text_of
+from singerlake.format.ready import ready
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -118,3 +119,6 @@ def undeclared_in(value: Any, known: Known, keys: tuple[str | int, ...] = ()) ->
     elif isinstance(known, KnownArray) and isinstance(value, list):
         for place, item in enumerate(value):
             yield from undeclared_in(item, known.element, (*keys, place))
+
+
+ready(_Message)
