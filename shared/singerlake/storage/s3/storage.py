@@ -84,7 +84,6 @@ class S3Storage:
 
     def get(self, key: str) -> Stored | None:
         full = self._prefix + check_key(key)
-
         try:
             reply, body = self._fetch(Key=full)
         except Exception as error:
@@ -96,7 +95,6 @@ class S3Storage:
 
     def head(self, key: str) -> Entry | None:
         full = self._prefix + check_key(key)
-
         try:
             reply = self._clients.patient.head_object(Bucket=self._bucket, Key=full)
         except Exception as error:
@@ -163,7 +161,6 @@ class S3Storage:
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         full = self._prefix + check_key(key)
-
         if length <= 0:
             if self.head(key) is None:
                 raise MissingFile("no such object", key=key, lake_root=self.url)
@@ -178,7 +175,6 @@ class S3Storage:
 
     def beginning(self, key: str, length: int) -> Beginning:
         full = self._prefix + check_key(key)
-
         try:
             reply, body = self._fetch(Key=full, Range=f"bytes=0-{max(length, 1) - 1}")
         except Exception as error:
