@@ -24,6 +24,7 @@ from singerlake.manifests.port import Loaded, Pending
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow
 from singerlake.spark.stream.reader import SingerlakeStreamReader
+from singerlake.spark.stream.refused import RefusedStream
 from tests.lakes import build_stream
 
 TAP, STREAM = "tap-a", "orders!"
@@ -103,12 +104,13 @@ def options(lake: Lake, **more: Any) -> dict[str, str]:
 
 
 def reader(lake: Lake, schema: str | None = None, **more: Any) -> SingerlakeStreamReader:
-    """The reader of a query that starts now, from a source that travelled as it does in Spark."""
+    """The reader of a query that starts now, from a source that travelled as it does in Spark. Of wrong options,
+    the one that says so when it is asked."""
     source = SingerlakeDataSource(options(lake, **more))
     found = struct(schema) if schema else source.schema()
     made = pickle.loads(pickle.dumps(source)).streamReader(found)
-    assert isinstance(made, SingerlakeStreamReader)
-    return made
+    assert isinstance(made, SingerlakeStreamReader | RefusedStream)
+    return made  # type: ignore[return-value]  # alike to whoever asks
 
 
 def struct(ddl: str) -> StructType:

@@ -84,7 +84,7 @@ def fatal(*arguments, **keywords):
     return result
 
 setattr(owner, method, fatal)
-from target_singerlake import publishing
+from target_singerlake.files import publishing
 from target_singerlake.target import TargetSingerlake
 publishing.FILES_AT_ONCE = 1
 TargetSingerlake(config=config).listen()

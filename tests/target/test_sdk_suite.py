@@ -17,6 +17,7 @@ from tests.target.support import TAP, kept
 
 ALIAS = "mapped-"
 MAPS = {"*": {"__alias__": f"'{ALIAS}' + __stream_name__", "_by": "'a map'"}}
+SCHEMA_REFUSED = {"invalid_schema", "record_before_schema"}
 REFUSED = {"invalid_schema", "record_before_schema", "record_missing_key_property"}
 
 
@@ -39,6 +40,8 @@ class InALakeOfItsOwn:
         sent: dict[str, list[bytes]] = {}
         for line in lines:
             message = json.loads(line)
+            if message["type"] == "SCHEMA" and self.name not in SCHEMA_REFUSED:
+                sent.setdefault(message["stream"], [])
             if message["type"] == "RECORD" and self.name not in REFUSED:
                 sent.setdefault(message["stream"], []).append(line)
         lake = Lake.open(self.root)

@@ -24,10 +24,11 @@ MESSAGES = [
 LOOK = """
 import sys
 from pathlib import Path
-from singerlake.arrow import _plain
-from singerlake.format import _fingerprint, _lines, _whole
+from singerlake.arrow.decode import _plain
+from singerlake.format import _fingerprint
+from singerlake.format.lines import _lines, _whole
 from singerlake.lake import Lake
-from singerlake.storage import _bodies
+from singerlake.storage.local import _bodies
 for module in (_plain, _fingerprint, _lines, _whole, _bodies):
     assert Path(module.__file__).is_relative_to(sys.prefix), module
 assert _fingerprint.fingerprint64(b"abc") == 0x24A5B3A074E7F369
