@@ -21,11 +21,20 @@ from rich.table import Table
 
 from bench.measure import Row
 
-GROUPS = ("start", "ingest", "replay", "stores", "maintenance", "spark", "site")
+GROUPS = {
+    "start": "bench.plugins.start",
+    "ingest": "bench.plugins.ingest",
+    "replay": "bench.plugins.replay",
+    "stores": "bench.commits.stores",
+    "maintenance": "bench.upkeep.maintenance",
+    "spark": "bench.readers.spark",
+    "site": "bench.readers.site",
+}
+"""The module of each group; its ``rows`` measures."""
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice(GROUPS), help="Measure this group; may be repeated.")
+@click.option("--only", multiple=True, type=click.Choice(list(GROUPS)), help="Measure this group; may be repeated.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows here too.")
 @click.option(
     "--cache",
@@ -68,7 +77,7 @@ def table(rows: Iterable[Row]) -> Table:
 
 
 def _rows(group: str, cache: Path) -> Iterable[Row]:
-    return importlib.import_module(f"bench.{group}").rows(cache)  # type: ignore[no-any-return]
+    return importlib.import_module(GROUPS[group]).rows(cache)  # type: ignore[no-any-return]
 
 
 def _figure(row: Row) -> str:

@@ -21,7 +21,7 @@ from singerlake.manifests.port import Loaded
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from tests.cli.conftest import Run
 from tests.docs.readme import commands, stable
-from tests.format.test_fold import add, new_file
+from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 
 TEXT = (Path(__file__).parents[2] / "shared/docs/cli.md").read_text()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
+from tests.cli.commands.test_vacuum import path_of, small_files
 from tests.cli.conftest import Run
-from tests.cli.test_vacuum import path_of, small_files
 
 COLOUR = "\x1b[3"
 WORKING = [("verify",), ("rebuild",), ("vacuum",), ("gc",), ("store", "trim"), ("store", "migrate", "--to", "log")]

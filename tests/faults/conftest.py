@@ -14,12 +14,12 @@ from singerlake.manifests.dynamodb.tables import create_table
 from singerlake.manifests.postgres.schema import create_schema
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Capabilities
-from tests.faults.crew import Crew
-from tests.faults.haste import Haste
-from tests.faults.network import Network
-from tests.faults.places import KINDS, Kind, Place
+from tests.faults.support.crew import Crew
+from tests.faults.support.haste import Haste
+from tests.faults.support.network import Network
+from tests.faults.support.places import KINDS, Kind, Place
 from tests.servers.dynamodb import DynamoServer
-from tests.servers.fault_proxy import FaultProxy, http_fault_proxy, postgres_fault_proxy
+from tests.servers.fault_proxy.proxy import FaultProxy, http_fault_proxy, postgres_fault_proxy
 from tests.servers.s3 import S3Server
 from tools.postgres import Server
 

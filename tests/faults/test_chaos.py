@@ -9,10 +9,10 @@ import random
 import pytest
 
 from singerlake.adapters import MANIFEST_STORES
-from tests.faults.crew import Crew, Worker
-from tests.faults.network import Network
-from tests.faults.places import KINDS, Kind, Place
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew, Worker
+from tests.faults.support.network import Network
+from tests.faults.support.places import KINDS, Kind, Place
+from tests.faults.support.worker import Point
 
 ANYWHERE = {"kill": r"^(storage|store|dynamodb|postgres|worker)\.", "stop": r"^(storage|store|dynamodb|worker)\."}
 """Not in the middle of a transaction of PostgreSQL, which others then wait for."""

@@ -8,12 +8,12 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.format.state.model import Retired
-from tests.faults.crew import Crew, Worker
-from tests.faults.network import Network
-from tests.faults.places import Kind, of_kinds
+from tests.faults.support.crew import Crew, Worker
+from tests.faults.support.network import Network
+from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.worker import Point
 from tests.faults.test_network import MINE, STORMS
 from tests.faults.test_vacuum import ANY, EFFECT, filled, messages
-from tests.faults.worker import Point
 
 
 def data_files(crew: Crew) -> set[str]:

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.format import layout
-from tests.faults.crew import Crew
-from tests.faults.places import Kind, of_kinds
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew
+from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.worker import Point
 
 Damage = Callable[[bytes], bytes]
 DAMAGES: dict[str, Damage] = {

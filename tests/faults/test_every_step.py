@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.faults.crew import Crew
-from tests.faults.files import LARGE
-from tests.faults.places import of_kinds
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew
+from tests.faults.support.files import LARGE
+from tests.faults.support.places import of_kinds
+from tests.faults.support.worker import Point
 
 EFFECT = r"^storage\.(put|upload|delete) |^dynamodb\.(?!Get|Query)|^postgres\.\s*(INSERT|UPDATE|COMMIT)"
 ANY = r"^storage\."

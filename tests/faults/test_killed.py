@@ -7,10 +7,10 @@ import pytest
 from singerlake.format import layout
 from singerlake.lock import LockSettings
 from singerlake.storage.keys import TEMPORARY_PREFIX
-from tests.faults.crew import Crew
-from tests.faults.files import data_files
-from tests.faults.places import Kind, of_kinds
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew
+from tests.faults.support.files import data_files
+from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.worker import Point
 
 MOMENTS = {
     "1-before-the-upload": (Point(r"^storage\.upload ", "kill", nth=2), (1, 1)),

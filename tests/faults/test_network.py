@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from singerlake.format import layout
-from tests.faults.files import data_files
-from tests.faults.network import Network
-from tests.faults.places import Kind, of_kinds
-from tests.servers.fault_proxy import wait_until
+from tests.faults.support.files import data_files
+from tests.faults.support.network import Network
+from tests.faults.support.places import Kind, of_kinds
+from tests.servers.fault_proxy.proxy import wait_until
 from tests.servers.s3 import S3Server
 
 UPLOAD = r"^PUT .*\.singer\.gz$"

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from singerlake.format import layout
-from tests.faults.crew import Crew
-from tests.faults.network import Network
-from tests.faults.places import Kind, of_kinds
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew
+from tests.faults.support.network import Network
+from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.worker import Point
 from tests.servers.s3 import S3Server
 
 

@@ -7,10 +7,10 @@ import shutil
 import msgspec
 import pytest
 
-from tests.faults.crew import Crew
-from tests.faults.files import prepare
-from tests.faults.places import of_kinds
-from tests.faults.worker import Job, Point, Prepared
+from tests.faults.support.crew import Crew
+from tests.faults.support.files import prepare
+from tests.faults.support.places import of_kinds
+from tests.faults.support.worker import Job, Point, Prepared
 
 
 @pytest.mark.parametrize("writers", [2, 8])

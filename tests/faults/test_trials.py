@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.faults.conftest import through
-from tests.faults.network import Network
-from tests.faults.trial import ALONE, AT_ONCE, FILES, WRITERS, Road, Trouble, run
-from tests.servers.fault_proxy import FaultProxy
+from tests.faults.support.network import Network
+from tests.faults.support.trial import ALONE, AT_ONCE, FILES, WRITERS, Road, Trouble, run
+from tests.servers.fault_proxy.proxy import FaultProxy
 
 TROUBLES = ALONE if FILES else AT_ONCE
 

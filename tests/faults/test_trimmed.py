@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.crew import Crew
-from tests.faults.places import Kind, of_kinds
-from tests.faults.worker import Point
+from tests.faults.support.crew import Crew
+from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.worker import Point
 
 pytestmark = of_kinds(lambda kind: bool(kind.tail))
 

@@ -11,11 +11,11 @@ import pytest
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.vacuum.plan import Plan
 from singerlake.maintenance.verify.verify import verify_stream
-from tests.faults.crew import Crew
-from tests.faults.network import Network
-from tests.faults.places import TAP, Kind, of_kinds
+from tests.faults.support.crew import Crew
+from tests.faults.support.network import Network
+from tests.faults.support.places import TAP, Kind, of_kinds
+from tests.faults.support.worker import THREE_FILES, Point
 from tests.faults.test_network import MINE, STORMS
-from tests.faults.worker import THREE_FILES, Point
 
 EFFECT = r"^storage\.(put|upload|compose|delete) |^dynamodb\.(?!Get|Query)|^postgres\.\s*(INSERT|UPDATE|COMMIT)"
 ANY = r"^storage\.|^store\.|^dynamodb\.|^postgres\."

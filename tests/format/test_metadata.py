@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
 from singerlake.format import catalogue, root
 from singerlake.format.state import manifest
-from tests.format.test_fold import add, born, done, new_file
+from tests.format.state.test_fold import add, born, done, new_file
 
 KEY = "raw/t/s/manifest.json"
 PARSERS: dict[str, Callable[..., object]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.format.state import selection
 from singerlake.lake import Lake
-from tests.format.test_fold import check_log
+from tests.format.state.test_fold import check_log
 
 HERE = Path(__file__).parent
 LAKE = HERE / "format1" / "lake"

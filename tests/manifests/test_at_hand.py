@@ -21,8 +21,8 @@ from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock, counting_ids
-from tests.format.test_fold import add, new_file
-from tests.format.test_pieces import listed, state
+from tests.format.state.test_fold import add, new_file
+from tests.format.state.test_pieces import listed, state
 
 KEY = layout.manifest_key("t", "s")
 

@@ -17,7 +17,7 @@ from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Refused, Written
 from tests.fakes import FakeClock, counting_ids
-from tests.format.test_fold import add, new_file
+from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import ON_THE_LAKE, Place
 
 KEY = layout.manifest_key("t", "s")

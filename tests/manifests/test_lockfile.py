@@ -6,7 +6,7 @@ import pytest
 
 from singerlake.errors import CorruptObject, UnsupportedFormat
 from singerlake.format import layout
-from tests.format.test_fold import add, new_file
+from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import Place
 
 KEY = layout.manifest_key("t", "s")

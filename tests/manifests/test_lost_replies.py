@@ -9,7 +9,7 @@ import pytest
 from singerlake.errors import UnknownOutcome
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage, Step
-from tests.format.test_fold import add, new_file
+from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import ON_THE_LAKE, Place
 
 

@@ -12,7 +12,7 @@ from singerlake.manifests import publish
 from singerlake.manifests.publish import publish_manifest
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
-from tests.format.test_fold import add, born, done, new_file
+from tests.format.state.test_fold import add, born, done, new_file
 
 KEY = "raw/t/s/manifest.json"
 

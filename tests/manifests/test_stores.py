@@ -25,7 +25,7 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Outdated, Pending
-from tests.format.test_fold import add, check_log, new_file
+from tests.format.state.test_fold import add, check_log, new_file
 from tests.manifests.stores import KINDS, Place, make_place
 
 KEY = layout.manifest_key("t", "s")

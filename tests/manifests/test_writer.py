@@ -29,7 +29,7 @@ from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START, FakeClock, counting_ids
-from tests.format.test_fold import check_log
+from tests.format.state.test_fold import check_log
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.model.explorer import Explored, Model, explore
 from tests.model.lockfile_store import Lockfile
-from tests.model.log_store import LogStore
-from tests.model.settle import Settle
-from tests.model.settle_times import SettleTimes
+from tests.model.log.store import LogStore
+from tests.model.settle.records import Settle
+from tests.model.settle.times import SettleTimes
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.manifests.merge.settings import MergeSettings
 from tests.model.cases import FAULTY, KEPT, Case, explored, row
-from tests.model.settle_times import SettleTimes
+from tests.model.settle.times import SettleTimes
 
 DOCUMENT = Path(__file__).parents[2] / "shared" / "docs" / "model.md"
 

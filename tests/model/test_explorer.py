@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.model.explorer import Model, TooLarge, explore
-from tests.model.log_store import LogStore
-from tests.model.settle import Settle
+from tests.model.log.store import LogStore
+from tests.model.settle.records import Settle
 
 Point = tuple[int, int]
 

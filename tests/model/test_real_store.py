@@ -12,7 +12,7 @@ from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
-from tests.format.test_fold import add, new_file
+from tests.format.state.test_fold import add, new_file
 
 
 class Stream:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from tests.servers.fault_proxy import ALWAYS, FaultProxy, http_fault_proxy, wait_until
+from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy, wait_until
 from tools.nginx import get
 
 _ATTEMPTS = 3

@@ -12,11 +12,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from time import monotonic
 
-from tests.simulation.faulty import FAULTY
-from tests.simulation.kinds import Kind
+from tests.simulation.faulty.all import FAULTY
 from tests.simulation.run import Verdict, simulate
 from tests.simulation.shrink import shrunk
-from tests.simulation.stores import STORES
+from tests.simulation.stores.all import STORES
+from tests.simulation.stores.kinds import Kind
 
 CHUNK = 50
 """Seeds that a worker process takes at once."""

@@ -22,13 +22,13 @@ from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from singerlake.storage.port import Entry, Part, Storage
-from tests.simulation.files import STREAM, TAP, written_file
-from tests.simulation.scheduler import Process
-from tests.simulation.watched import WatchedStore
-from tests.simulation.world import LOCK, TRANSIENT, Job, World
+from tests.simulation.watches.watched import WatchedStore
+from tests.simulation.world.files import STREAM, TAP, written_file
+from tests.simulation.world.scheduler import Process
+from tests.simulation.world.world import LOCK, TRANSIENT, Job, World
 
 if TYPE_CHECKING:
-    from tests.simulation.kinds import Kind
+    from tests.simulation.stores.kinds import Kind
 
 Answer = TypeVar("Answer")
 

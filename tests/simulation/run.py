@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from unittest import mock
 
 import singerlake.lock
-from tests.simulation.choices import identities, scripted, seeded
-from tests.simulation.faults import profile
 from tests.simulation.jobs import Actor, CollectorJob, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
-from tests.simulation.kinds import MERGE, Kind
-from tests.simulation.scheduler import Process, Violated
-from tests.simulation.threads import SimulatedThreading
-from tests.simulation.watch_merge import MergeWatch
-from tests.simulation.watched import WatchedStore
-from tests.simulation.world import World
+from tests.simulation.stores.kinds import MERGE, Kind
+from tests.simulation.watches.merge import MergeWatch
+from tests.simulation.watches.watched import WatchedStore
+from tests.simulation.world.choices import identities, scripted, seeded
+from tests.simulation.world.faults import profile
+from tests.simulation.world.scheduler import Process, Violated
+from tests.simulation.world.threads import SimulatedThreading
+from tests.simulation.world.world import World
 
 CALM_AFTER = 400
 """Steps after which nothing more goes wrong."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.simulation.kinds import Kind
 from tests.simulation.run import Verdict, simulate
+from tests.simulation.stores.kinds import Kind
 
 ATTEMPTS = 4000
 

@@ -35,11 +35,11 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from tests.simulation.choices import identities, scripted
-from tests.simulation.faults import profile
-from tests.simulation.files import SCHEMA, STREAM, TAP, VERSION, vacuumed_file, written_file
-from tests.simulation.kinds import KINDS, Kind
-from tests.simulation.world import World
+from tests.simulation.stores.kinds import KINDS, Kind
+from tests.simulation.world.choices import identities, scripted
+from tests.simulation.world.faults import profile
+from tests.simulation.world.files import SCHEMA, STREAM, TAP, VERSION, vacuumed_file, written_file
+from tests.simulation.world.world import World
 
 SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 

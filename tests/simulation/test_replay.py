@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulation import __main__ as command
-from tests.simulation.faulty import FAULTY
+from tests.simulation.faulty.all import FAULTY
 from tests.simulation.run import simulate
-from tests.simulation.stores import STORES
+from tests.simulation.stores.all import STORES
 
 ROOT = Path(__file__).resolve().parents[2]
 

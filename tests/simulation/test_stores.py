@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.__main__ import replay
 from tests.simulation.run import simulate
-from tests.simulation.stores import STORES
+from tests.simulation.stores.all import STORES
 
 SEEDS = 300
 BATCH = 30

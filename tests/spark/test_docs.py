@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.lake import Lake
 from tests.lakes import activate_version_line, build_stream, record_line
-from tests.spark.streaming import needs_limits
+from tests.spark.stream.streaming import needs_limits
 
 DOCS = Path(__file__).parents[2] / "shared/docs"
 V1 = {"properties": {"id": {"type": "integer"}, "user_id": {"type": "integer"}}}

@@ -1,0 +1,191 @@
+"""``singerlake status``: the last runs of each stream."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from singerlake.clock import SystemClock, random_id, timestamp
+from singerlake.format import layout
+from singerlake.format.state.model import Run as TargetRun
+from singerlake.format.state.transactions import Transaction
+from singerlake.lake import Lake
+from singerlake.lock import Lock, LockSettings
+from singerlake.manifests.port import Loaded
+from tests.cli.conftest import Run
+from tests.format.state.test_fold import add, new_file
+
+CLOCK = SystemClock()
+
+
+def record(lake: Lake, run_id: str, status: str, *, stream: str = "flights", ago: int = 1, took: int = 3723) -> None:
+    """Have a run commit how it stands, ``ago`` seconds before now."""
+    updated = CLOCK.now() - timedelta(seconds=ago)
+    writer = lake.stream("t", stream).writer(writer_id=f"host-{run_id}")
+    started = timestamp(updated - timedelta(seconds=took))
+    run = TargetRun(id=run_id, writer=f"host-{run_id}", started=started, updated=timestamp(updated), status=status)
+    writer.settled(writer.record(run))
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of each row but the caption; the time that a run started is cut off."""
+    return [line.split() for line in text.splitlines()[1:-1]]
+
+
+def test_every_stream_has_its_last_runs_the_newest_first(run: Run, lake: Lake) -> None:
+    for run_id, status in (("r0", "finished"), ("r1", "failed"), ("r2", "stopped"), ("r3", "running")):
+        record(lake, run_id, status)
+    result = run("status", lake.storage.url)
+    assert result.exit_code == 0
+    header = result.stdout.splitlines()[0].split()
+    assert header == [
+        "TAP",
+        "STREAM",
+        "KIND",
+        "STARTED",
+        "(UTC)",
+        "TOOK",
+        "OUTCOME",
+        "FILES",
+        "RECORDS",
+        "BYTES",
+        "WRITER",
+    ]
+    found = rows(result.stdout)
+    assert [row[:2] for row in found] == [["t", "a/b"], *[["t", "flights"]] * 3, ["u", "x"]]
+    assert [row[5:] for row in found[1:4]] == [
+        ["1:02:03", "running", "0", "0", "0", "B", "host-r3"],
+        ["1:02:03", "interrupted", "0", "0", "0", "B", "host-r2"],
+        ["1:02:03", "failed", "0", "0", "0", "B", "host-r1"],
+    ]
+    assert result.stdout.splitlines()[-1] == f"{lake.storage.url}: 3 streams; newest captures: 1 running"
+
+
+def test_what_a_run_moved_is_counted(run: Run, lake: Lake) -> None:
+    store = lake.stream("t", "flights").store()
+    moving = TargetRun(id="r", writer="host-r", started="2026-01-01T00:00:00Z", updated="2026-01-01T00:00:09Z")
+    for file_id in ("f1", "f2"):
+        base = store.load()
+        assert base is not None
+        change = add(new_file(file_id, 700), run=moving)
+        assert isinstance(store.commit(base, Transaction(id=file_id, at="2026", change=change)), Loaded)
+    (row,) = [each for each in rows(run("status", lake.storage.url).stdout) if each[-1] == "host-r"]
+    assert row[2:] == ["capture", "2026-01-01", "00:00:00", "0:00:09", "lost", "2", "1,400", "14.0", "kB", "host-r"]
+    (found,) = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]["runs"]
+    assert (found["files"], found["messages"], found["records"], found["bytes"]) == (2, 1400, 1400, 14_000)
+
+
+@pytest.mark.parametrize(("runs", "ids"), [(1, ["r2"]), (2, ["r2", "r1"]), (9, ["r2", "r1", "r0"])])
+def test_so_many_runs_are_shown_as_wanted(run: Run, lake: Lake, runs: int, ids: list[str]) -> None:
+    for number in range(3):
+        record(lake, f"r{number}", "finished")
+    listed = json.loads(run("status", lake.storage.url, "--runs", runs, "--json").stdout)
+    assert [each["id"] for each in listed["streams"][1]["runs"]] == ids
+    assert run("status", lake.storage.url, "--runs", 0).exit_code == 2
+
+
+def test_json_has_exact_figures(run: Run, lake: Lake) -> None:
+    record(lake, "r", "finished")
+    listed = json.loads(run("status", lake.storage.url, "--tap", "t", "--json").stdout)
+    assert listed["lake"] == lake.storage.url
+    flights = listed["streams"][1]
+    assert (flights["tap"], flights["stream"], flights["store"], flights["trouble"]) == (
+        "t",
+        "flights",
+        "lockfile",
+        None,
+    )
+    (found,) = flights["runs"]
+    assert (found["id"], found["writer"], found["outcome"], found["seconds"]) == ("r", "host-r", "completed", 3723.0)
+    assert found["started"] < found["updated"]
+    assert flights["locks"] == []
+
+
+def test_a_run_that_never_said_how_it_ended_is_lost_unless_it_lives_elsewhere(run: Run, lake: Lake) -> None:
+    record(lake, "gone", "running", ago=7200)
+    record(lake, "busy", "running", ago=7200)
+    record(lake, "busy", "running", stream="a/b", ago=1)
+    found = {row[-1]: row[6] for row in rows(run("status", lake.storage.url, "--tap", "t").stdout)}
+    assert found == {"host-gone": "lost", "host-busy": "running"}
+
+
+def test_a_writer_with_a_lock_is_seen_before_its_first_commit(run: Run, lake: Lake) -> None:
+    key = layout.version_lock_key("t", "flights", "aaaaaaa")
+    lock = Lock(lake.storage, key, "newcomer", LockSettings(), CLOCK, random_id)
+    lock.acquire()
+    (found,) = [row for row in rows(run("status", lake.storage.url).stdout) if row[1] == "flights"]
+    assert found[5:] == ["running", "*", "0", "0", "0", "B", "newcomer"]
+    flights = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]
+    assert [(each["key"], each["writer"]) for each in flights["locks"]] == [(key, "newcomer")]
+    assert [(each["id"], each["locked"], each["seconds"]) for each in flights["runs"]] == [(None, True, None)]
+    lock.release()
+    assert "newcomer" not in run("status", lake.storage.url).stdout
+
+
+def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
+    assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0
+    record(lake, "tail", "finished")
+    published = lake.storage.get(layout.manifest_key("t", "flights"))
+    assert published is not None
+    assert b"host-tail" not in published.body
+    assert "host-tail" in run("status", lake.storage.url).stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "word"), [(None, "no manifest"), (b"{", "not a JSON object"), (b'{"format":99}', "99")]
+)
+def test_a_stream_that_cannot_be_read_says_why_and_keeps_none_of_the_others_back(
+    run: Run, lake: Lake, body: bytes | None, word: str
+) -> None:
+    record(lake, "r", "finished", stream="a/b")
+    key = layout.manifest_key("t", "flights")
+    lake.storage.delete(key)
+    if body is not None:
+        lake.storage.put(key, body)
+    result = run("status", lake.storage.url)
+    assert (result.exit_code, word in result.stdout, "host-r" in result.stdout) == (1, True, True)
+    listed = json.loads(run("status", lake.storage.url, "--json").stdout)
+    assert [word in (each["trouble"] or "") for each in listed["streams"]] == [False, True, False]
+
+
+def test_one_stream_alone(run: Run, lake: Lake) -> None:
+    found = rows(run("status", lake.storage.url, "--tap", "t", "--stream", "a/b").stdout)
+    assert [row[:2] for row in found] == [["t", "a/b"]]
+    assert found[0][2:] == ["no", "runs"]
+
+
+def noted(lake: Lake, stream: str = "flights") -> list[tuple[str, int]]:
+    """Kind and files of what maintenance noted."""
+    state = lake.stream("t", stream).state()
+    assert state is not None
+    return [(run.kind, run.files) for run in state.runs if not run.captures]
+
+
+def test_maintenance_that_changed_a_stream_is_shown_beside_its_captures(run: Run, lake: Lake) -> None:
+    url = lake.storage.url
+    record(lake, "r0", "finished")
+    for words in (["vacuum"], ["gc"], ["rebuild"], ["store", "migrate", "--to", "log"]):
+        dry = [] if words == ["gc"] else ["--dry-run"]
+        assert run(*words, *dry, url).exit_code == 0
+    assert run("gc", "--delete", url).exit_code == 0
+    assert run("rebuild", url).exit_code == 0
+    assert noted(lake) == []
+    run("vacuum", url)
+    assert noted(lake) == [("vacuum", 2)]
+    assert noted(lake, "a/b") == []
+    run("gc", "--delete", "--grace", "0s", url)
+    run("gc", "--delete", "--grace", "0s", url)
+    assert noted(lake) == [("vacuum", 2), ("gc", 2)]
+    run("rebuild", "--discard-manifest", "--tap", "t", "--stream", "flights", url)
+    run("store", "migrate", "--to", "log", url)
+    assert [kind for kind, _ in noted(lake)] == ["vacuum", "gc", "rebuild", "migrate"]
+    assert noted(lake, "a/b") == [("migrate", 1)]
+    table = run("status", url, "--tap", "t", "--stream", "flights", "--runs", "2")
+    assert [row[2] for row in rows(table.stdout)] == ["migrate", "rebuild", "capture"]
+    assert table.stdout.splitlines()[-1].endswith("1 stream; newest captures: 1 completed")
+    told = json.loads(run("status", url, "--tap", "t", "--stream", "flights", "--runs", "9", "--json").stdout)
+    kinds = [one["kind"] for one in told["streams"][0]["runs"]]
+    assert kinds == ["migrate", "rebuild", "gc", "vacuum", "capture"]
+    assert run("verify", url).exit_code == 0

@@ -1,0 +1,19 @@
+"""What the process that workers are forked from has ready: the modules they need, and botocore's descriptions of
+services, which take longer to parse than a worker takes for its work."""
+
+from __future__ import annotations
+
+import functools
+
+import boto3
+import psycopg
+from botocore.loaders import JSONFileLoader
+
+import singerlake.storage.s3.storage
+import tests.faults.support.worker
+
+JSONFileLoader.load_file = functools.cache(JSONFileLoader.load_file)
+for service in ("s3", "dynamodb"):
+    boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
+
+__all__ = ["psycopg", "singerlake", "tests"]

@@ -1,0 +1,309 @@
+"""JSON merge patches, and transactions as such."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.merge.patch import Entry, compose, file_ids, merge, to_entry, to_transaction
+from singerlake.format.state import fold
+from singerlake.format.state.model import DataFile, NewFile, Run, StreamSchema
+from singerlake.format.state.transactions import (
+    AddFiles,
+    Change,
+    Close,
+    CollectFiles,
+    Rebase,
+    RecordRun,
+    ReplaceFiles,
+    RetireFiles,
+    Transaction,
+)
+from tests.format.state.test_fold import add, born, done, new_file
+
+APPENDIX_A: list[tuple[Any, Any, Any]] = [
+    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+    ({"a": "b"}, {"a": None}, {}),
+    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    (["a", "b"], ["c", "d"], ["c", "d"]),
+    ({"a": "b"}, ["c"], ["c"]),
+    ({"a": "foo"}, None, None),
+    ({"a": "foo"}, "bar", "bar"),
+    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+]
+
+
+@pytest.mark.parametrize(("original", "patch", "result"), APPENDIX_A)
+def test_the_cases_of_rfc_7386_appendix_a(original: Any, patch: Any, result: Any) -> None:
+    before = json.dumps([original, patch])
+    assert merge(original, patch) == result
+    assert json.dumps([original, patch]) == before
+
+
+KEYS = st.sampled_from("abc")
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
+)
+PATCHES = st.dictionaries(KEYS, VALUES, max_size=3)
+
+
+def test_removals_are_not_lost_when_patches_are_put_together() -> None:
+    both = compose({"a": None}, {"b": 1})
+    assert both == {"a": None, "b": 1}
+    assert merge({"a": 1}, both) == {"b": 1}
+
+
+@given(VALUES, PATCHES, PATCHES)
+def test_a_composed_patch_does_what_the_two_do_one_after_the_other(target: Any, first: Any, second: Any) -> None:
+    both = compose(first, second)
+    if both is not None:
+        assert merge(target, both) == merge(merge(target, first), second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"a": 2}, {"a": {"y": 3}}),
+        ({"a": None}, {"a": {"y": 3}}),
+        ({"a": [1]}, {"a": {}}),
+        ({"o": {"a": 1}}, {"o": {"a": {"b": 1}}}),
+    ],
+)
+def test_what_no_single_patch_says_is_not_said_wrongly(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert compose(first, second) is None
+    holds = {"a": {"x": 1}, "o": {"a": {"x": 1}}}
+    assert merge(merge(holds, first), second) != merge(holds, merge(first, second))
+
+
+@given(PATCHES, PATCHES)
+def test_only_an_object_after_another_value_cannot_be_composed(first: dict[str, Any], second: dict[str, Any]) -> None:
+    def clashes(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        shared = [(one[name], other[name]) for name in one.keys() & other.keys() if isinstance(other[name], dict)]
+        return any(not isinstance(before, dict) or clashes(before, after) for before, after in shared)
+
+    assert (compose(first, second) is None) is clashes(first, second)
+
+
+TEXT = st.text(max_size=6) | st.sampled_from(["\ud800", "null", "\udfff x", "\u0000", "{}", "ü€𝄞"])
+"""Every text a JSON text can carry, lone surrogates too."""
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**53 + 1, 2**64, -(2**70), 10**40])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([-0.0, 5e-324, 1.7976931348623157e308, 1e22, 0.1])
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+NUMBERS = st.integers(0, 2**63 - 1)
+FILES = st.builds(
+    NewFile,
+    id=TEXT,
+    path=TEXT,
+    version=TEXT,
+    messages=NUMBERS,
+    records=NUMBERS,
+    bytes=NUMBERS,
+    raw_bytes=NUMBERS,
+    sha256=TEXT,
+    first=TEXT,
+    last=TEXT,
+    members=st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple),
+)
+ROWS = st.lists(FILES, max_size=4, unique_by=lambda file: file.id).map(tuple)
+SCHEMAS = st.builds(
+    StreamSchema,
+    schema=JSON,
+    key_properties=st.lists(TEXT, max_size=2).map(tuple),
+    bookmark_properties=st.lists(TEXT, max_size=2).map(tuple),
+)
+RUNS = st.builds(Run, id=TEXT, writer=TEXT, started=TEXT, updated=TEXT, status=TEXT, files=NUMBERS, bytes=NUMBERS)
+
+
+@st.composite
+def replacements(draw: st.DrawFn) -> ReplaceFiles:
+    files = draw(ROWS)
+    cut = draw(st.integers(0, len(files)))
+    return ReplaceFiles(old=tuple(file.id for file in files[:cut]), new=files[cut:])
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> CollectFiles:
+    ids = draw(st.lists(TEXT, max_size=5, unique=True))
+    one, two = sorted((draw(st.integers(0, len(ids))), draw(st.integers(0, len(ids)))))
+    return CollectFiles(shown=tuple(ids[:one]), deleted=tuple(ids[one:two]), forgotten=tuple(ids[two:]))
+
+
+def rebase(schema: Any, name: str) -> Rebase:
+    manifest = done(born(), add(new_file("a"), new_file("b")))
+    manifest = done(done(manifest, RetireFiles(files=((name + "o", name),))), Close(successor=name))
+    held = {version: msgspec.structs.replace(each, schema=schema) for version, each in manifest.schemas.items()}
+    return Rebase(manifest=msgspec.structs.replace(manifest, schemas=held, lineage=None))
+
+
+CHANGES: st.SearchStrategy[Change] = (
+    st.builds(AddFiles, files=ROWS, schemas=st.dictionaries(TEXT, SCHEMAS, max_size=2), run=st.none() | RUNS)
+    | replacements()
+    | st.builds(
+        RetireFiles, files=st.lists(st.tuples(TEXT, TEXT), max_size=3, unique_by=lambda pair: pair[0]).map(tuple)
+    )
+    | steps()
+    | st.builds(RecordRun, run=RUNS)
+    | st.builds(Close, successor=TEXT)
+    | st.builds(rebase, JSON, TEXT)
+)
+
+
+def exactly(value: Any) -> str:
+    """What tells 1 from 1.0 and from true, and -0.0 from 0.0."""
+    return json.dumps(msgspec.to_builtins(value, enc_hook=list), sort_keys=True)
+
+
+@given(st.builds(Transaction, id=TEXT, at=TEXT, change=CHANGES), st.none() | TEXT)
+def test_a_transaction_comes_back_from_its_entry_as_it_was(transaction: Transaction, after: str | None) -> None:
+    body = encode(to_entry(transaction, after=after))
+    entry = decode(body, Entry)
+    back = to_transaction(entry)
+    assert back == transaction
+    assert exactly(back) == exactly(transaction)
+    assert entry.after == after
+
+
+def nulls(value: Any) -> list[list[str]]:
+    """The ways to every null in a JSON value."""
+    if value is None:
+        return [[]]
+    if isinstance(value, dict):
+        return [[name, *way] for name, inner in value.items() for way in nulls(inner)]
+    return []
+
+
+@given(CHANGES)
+def test_a_patch_has_null_only_for_a_file_that_goes(change: Change) -> None:
+    patch = decode(encode(to_entry(Transaction(id="t", at="", change=change))), Entry).patch
+    ways = nulls(patch)
+    gone = set(change.old) if isinstance(change, ReplaceFiles) else set()
+    assert {tuple(way) for way in ways} == {("files", id) for id in gone}
+
+
+@pytest.mark.parametrize(
+    ("change", "patch"),
+    [
+        (ReplaceFiles(old=("a", "b"), new=()), {"files": {"a": None, "b": None}}),
+        (RetireFiles(files=(("o", "v/o"),)), {"retired": {"o": "v/o"}}),
+        (
+            CollectFiles(shown=("s",), deleted=("d",), forgotten=("f",)),
+            {"collected": {"s": "shown", "d": "deleted", "f": "forgotten"}},
+        ),
+        (Close(successor="log"), {"closed": "log"}),
+        (
+            AddFiles(files=(), schemas={"h": StreamSchema(schema={"a": None}, key_properties=("k",))}),
+            {
+                "files": {},
+                "schemas": {"h": {"schema": '{"a":null}', "key_properties": ["k"], "bookmark_properties": []}},
+            },
+        ),
+    ],
+)
+def test_what_patches_look_like(change: Change, patch: dict[str, Any]) -> None:
+    entry = to_entry(Transaction(id="t", at="2026", change=change))
+    assert json.loads(encode(entry))["patch"] == patch
+
+
+def test_a_patch_is_true_of_the_files_as_a_document() -> None:
+    """Merged into a document of the files by id, patches do what the fold does to the listing."""
+    document: dict[str, Any] = {"files": {}}
+    manifest = born()
+    changes: list[Change] = [
+        add(new_file("a"), new_file("b"), new_file("c")),
+        ReplaceFiles(old=("a", "b"), new=(new_file("ab", 6),)),
+        add(new_file("d")),
+    ]
+    for change in changes:
+        document = merge(document, to_entry(Transaction(id="t", at="", change=change)).patch)
+        manifest = done(manifest, change)
+    assert set(document["files"]) == {file.id for file in manifest.files} == {"ab", "c", "d"}
+
+
+def test_the_order_of_files_does_not_rest_on_the_order_of_an_object_s_keys() -> None:
+    names = ["z", "a", "m", "b"]
+    body = encode(to_entry(Transaction(id="t", at="", change=add(*(new_file(name) for name in names)))))
+    shuffled = json.dumps(json.loads(body), sort_keys=True).encode()
+    change = to_transaction(decode(shuffled, Entry)).change
+    assert list(file_ids(change)) == names
+
+
+def test_a_listed_file_is_written_as_the_new_file_it_was() -> None:
+    listed = done(born(), add(new_file("a"))).files[0]
+    assert isinstance(listed, DataFile)
+    change = to_transaction(to_entry(Transaction(id="t", at="", change=add(listed)))).change
+    assert isinstance(change, AddFiles)
+    assert change.files == (new_file("a"),)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"patch": {}},
+        {"patch": {"unknown": {}}},
+        {"patch": {"files": []}},
+        {"patch": {"files": {"a": None}}, "order": ["a", "b"]},
+        {"patch": {"files": {"a": None, "b": None}}, "order": ["a"]},
+        {"patch": {"files": {"a": None}}, "order": ["a", "a"]},
+        {"patch": {"files": {"a": None}, "schemas": {}}, "order": ["a"]},
+        {"patch": {"files": {"a": {"path": "p"}}}, "order": ["a"]},
+        {"patch": {"files": {"a": 1}}, "order": ["a"]},
+        {"patch": {"files": {}, "schemas": {"h": {"schema": {"type": "object"}}}}},
+        {"patch": {"files": {}, "schemas": {"h": {"schema": "{"}}}},
+        {"patch": {"files": {}, "schemas": {"h": {}}}},
+        {"patch": {"files": {}, "schemas": {"h": 1}}},
+        {"patch": {"retired": {"a": None}}, "order": ["a"]},
+        {"patch": {"retired": {"a": "p"}}},
+        {"patch": {"runs": {}}},
+        {"patch": {"runs": {"r": {}, "s": {}}}},
+        {"patch": {"runs": {"r": 1}}},
+        {"patch": {"closed": 1}},
+        {"patch": {"manifest": {}}},
+        {"patch": {"manifest": "{}"}},
+    ],
+    ids=lambda entry: json.dumps(entry)[:60],
+)
+def test_what_is_no_transaction_is_refused(entry: dict[str, Any]) -> None:
+    read = decode(json.dumps({"id": "t", "at": "", **entry}).encode(), Entry)
+    with pytest.raises(msgspec.DecodeError):
+        to_transaction(read)
+
+
+def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
+    changes: list[Change] = [
+        add(new_file("a"), new_file("b")),
+        ReplaceFiles(old=("a", "b"), new=(new_file("ab", 6),)),
+        RetireFiles(files=(("o", "v/o"),)),
+        RecordRun(run=Run(id="r", writer="w", started="2026")),
+        Close(successor="log"),
+    ]
+    straight = translated = born()
+    for number, change in enumerate(changes):
+        transaction = Transaction(id=f"t{number}", at="2026", change=change)
+        there_and_back = to_transaction(decode(encode(to_entry(transaction)), Entry))
+        after, other = fold.apply(straight, transaction), fold.apply(translated, there_and_back)
+        assert not isinstance(after, fold.Conflict)
+        assert not isinstance(other, fold.Conflict)
+        straight, translated = after, other
+    assert straight == translated

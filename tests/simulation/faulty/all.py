@@ -1,0 +1,12 @@
+"""Stores with a known hole each, as published designs and their defect reports have them, so that the simulation can be
+seen to find what it is there to find. Nothing here is for use."""
+
+from __future__ import annotations
+
+from tests.simulation.faulty.collect import COLLECTIONS
+from tests.simulation.faulty.commits import COMMITS
+from tests.simulation.faulty.dynamodb import DYNAMODBS
+from tests.simulation.faulty.log import LOGS
+from tests.simulation.faulty.merge import MERGES
+
+FAULTY = {kind.name: kind for kind in (*COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS)}

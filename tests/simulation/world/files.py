@@ -1,0 +1,61 @@
+"""Small data files, whole and readable: a rebuild in a simulation reads them as any other."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from singerlake.format import layout
+from singerlake.format.hashing import schema_hash
+from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.manifests.writer import Upload
+from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from tests.fakes import START
+from tests.simulation.world.storage import Spooled
+
+TAP, STREAM = "t", "s"
+SCHEMA = StreamSchema(schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+VERSION = schema_hash(SCHEMA.schema)
+_SCHEMA_LINE = msgspec.json.encode({"type": "SCHEMA", "stream": STREAM, "schema": SCHEMA.schema, "key_properties": []})
+_RECORD_LINE = b'{"type":"RECORD","stream":"s","record":{"n":1}}\n'
+_TIME = "2026-01-01T00:00:00.000000Z"
+
+
+def written_file(id: str, messages: int, *, run: str, seq: int) -> Upload:
+    """A file as a target writes it."""
+    header = FileHeader(id=id, created=_TIME, run=run, seq=seq)
+    return _upload(id, compress_member(_SCHEMA_LINE + b"\n", 1, extra=msgspec.json.encode(header)), messages)
+
+
+def vacuumed_file(id: str, origins: tuple[tuple[str, int], ...], *, lineage: str, offset: int) -> Upload:
+    """A file that holds the messages of others."""
+    provenance = Provenance(id=id, lineage=lineage, offset=offset, replaces=origins)
+    head = empty_member(msgspec.json.encode(provenance)) + compress_member(_SCHEMA_LINE + b"\n", 1)
+    return _upload(id, head, sum(messages for _, messages in origins))
+
+
+def _upload(id: str, head: bytes, messages: int) -> Upload:
+    body = head + _records(messages)
+    file = NewFile(
+        id=id,
+        path=layout.file_path(STREAM, VERSION, START, START, id),
+        version=VERSION,
+        messages=messages,
+        records=messages,
+        bytes=len(body),
+        raw_bytes=len(_SCHEMA_LINE) + 1 + messages * len(_RECORD_LINE),
+        sha256=hashlib.sha256(body).hexdigest(),
+        first=_TIME,
+        last=_TIME,
+        members=((len(head), messages),),
+    )
+    return Upload(cast(Path, Spooled(body)), file, SCHEMA)
+
+
+@cache
+def _records(messages: int) -> bytes:
+    return compress_member(_RECORD_LINE * messages, 1)

@@ -1,0 +1,94 @@
+"""``--engine spark``: a task of Spark for each group of files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from singerlake.cli.main import main
+from singerlake.errors import NotALake, SettingError
+from singerlake.format import layout
+from singerlake.lake import Lake
+from singerlake.maintenance.verify.check_file import Check
+from singerlake.spark.batch import tasks
+from singerlake.spark.batch.tasks import SparkTasks, spark_tasks
+from tests.lakes import build_stream
+from tests.maintenance.shelf import SCHEMA
+from tests.maintenance.verify.test_verify import body_of, first_file
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake.open(str(tmp_path / "lake"))
+    build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(25)], file_size=10, member_size=3)
+    return lake
+
+
+def test_it_finds_what_threads_find_and_leaves_the_session_alone(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    key = first_file(lake)
+    lake.storage.put(key, body_of(lake, key)[:-5])
+    lake.storage.put("raw/t/s/x/stray.singer.gz", b"?")
+    journal = str(tmp_path / "journal")
+    threads, spread = (
+        CliRunner().invoke(main, ["verify", lake.storage.url, *more, "--json"], catch_exceptions=False)
+        for more in ([], ["--engine", "spark", "--journal", journal])
+    )
+    assert spread.exit_code == threads.exit_code == 1
+    assert json.loads(spread.stdout) == json.loads(threads.stdout)
+    assert [finding["kind"] for finding in json.loads(spread.stdout)["findings"]] == ["broken", "unlisted"]
+    again = CliRunner().invoke(main, ["verify", lake.storage.url, "--journal", journal, "--json"])
+    assert json.loads(again.stdout)["noted"]["files"] == 2
+    assert spark.range(3).count() == 3
+
+
+def test_a_rebuild_comes_to_what_threads_come_to(spark: SparkSession, lake: Lake) -> None:
+    lake.storage.put("raw/t/s/x/bad.singer.gz", b"?")
+    lake.storage.delete(layout.manifest_key("t", "s"))
+    threads, spread = (
+        CliRunner().invoke(main, ["rebuild", lake.storage.url, *more, "--json", "--dry-run"], catch_exceptions=False)
+        for more in ([], ["--engine", "spark"])
+    )
+    assert spread.exit_code == threads.exit_code == 1
+    assert without_lineage(spread.stdout) == without_lineage(threads.stdout)
+    CliRunner().invoke(main, ["rebuild", lake.storage.url, "--engine", "spark"], catch_exceptions=False)
+    assert lake.stream("t", "s").snapshot().next_offset == 25
+    assert CliRunner().invoke(main, ["verify", lake.storage.url, "--ignore", "unlisted"]).exit_code == 0
+
+
+def without_lineage(text: str) -> Any:
+    told = json.loads(text)
+    for stream in told["streams"]:
+        del stream["lineage"]
+    return told
+
+
+def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files in order over several jobs, each of several groups."""
+    monkeypatch.setattr(tasks, "_GROUPS_PER_CORE", 1)
+    monkeypatch.setattr("singerlake.maintenance.vacuum.groups.GROUP_BYTES", 1)
+    files = lake.stream("t", "s").snapshot().files
+    with spark_tasks(lake.storage.url, None) as engine:
+        before = spark.sparkContext.statusTracker().getJobIdsForGroup()
+        assert list(engine(Check("s", "raw/t/s/"), files)) == [(file, ()) for file in files]
+        jobs = set(spark.sparkContext.statusTracker().getJobIdsForGroup()) - set(before)
+    assert len(jobs) == -(-len(files) // spark.sparkContext.defaultParallelism)
+
+
+def test_workers_that_do_not_have_the_folder_say_so(spark: SparkSession, lake: Lake) -> None:
+    files = lake.stream("t", "s").snapshot().files
+    shutil.rmtree(lake.storage.url)
+    with pytest.raises(NotALake, match="on the machine that runs this task"):
+        list(SparkTasks(spark.sparkContext, lake.storage.url, None)(Check("s", "raw/t/s/"), files))
+
+
+def test_spark_connect_is_refused() -> None:
+    with pytest.raises(SettingError, match="Spark Connect"):
+        tasks._context(object())  # type: ignore[arg-type]

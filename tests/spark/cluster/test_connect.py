@@ -1,0 +1,71 @@
+"""Spark Connect: a server of its own, whose clients have neither a Java nor, but for a list of streams, a lake."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake.spark.java import Java
+from tests.lakes import build_stream
+from tests.spark.cluster.connect import ConnectServer, connect_server
+
+# Several Javas have to start, on machines that may be busy with other tests.
+pytestmark = [pytest.mark.xdist_group("connect"), pytest.mark.timeout(900)]
+
+SCHEMA = {"properties": {"id": {"type": "integer"}}}
+TWICE = """
+def total(found):
+    return [list(row) for row in found.selectExpr("count(*)", "sum(id)").collect()]
+print(json.dumps([total(load()), total(load(partition_bytes="2000"))]))
+register(spark)
+print(json.dumps([total(load()), load().columns]))
+"""
+STREAMS = """
+found = read_streams(spark, sys.argv[2], "tap", to_offset={"orders": 10})
+print(json.dumps({name: each.count() for name, each in found.items()}))
+"""
+REFUSED = """
+keys = {"aws_access_key_id": "AKIASHOWN", "aws_secret_access_key": "hush-hush"}
+load(**keys).explain(True)
+print(load(**keys).count())
+try:
+    load(stream="nope", **keys).count()
+except PySparkException as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with connect_server(tmp_path_factory.mktemp("connect"), java.home) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake.open(str(tmp_path / "lake"))
+    build_stream(lake, "tap", "orders", SCHEMA, [{"id": n} for n in range(1000)], file_size=400, member_size=50)
+    build_stream(lake, "tap", "users", SCHEMA, [{"id": 1}])
+    return lake
+
+
+def test_the_server_finds_the_format_and_registering_it_reads_the_same(server: ConnectServer, lake: Lake) -> None:
+    first, second = map(json.loads, server.client(TWICE, lake.storage.url).splitlines())
+    assert first == [[[1000, 499500]], [[1000, 499500]]]
+    assert second == [[[1000, 499500]], ["id", "_rescued_data"]]
+
+
+def test_all_streams_of_a_tap_in_one_call(server: ConnectServer, lake: Lake) -> None:
+    assert json.loads(server.client(STREAMS, lake.storage.url)) == {"orders": 10, "users": 1}
+
+
+def test_what_is_wrong_is_told_on_first_use_and_secrets_are_not(server: ConnectServer, lake: Lake) -> None:
+    said = server.client(REFUSED, lake.storage.url)
+    assert "tap 'tap' has no stream 'nope'; it has: orders, users" in said
+    assert "\n1000\n" in said
+    assert "hush" not in said
+    assert "hush" not in server.log.read_text()

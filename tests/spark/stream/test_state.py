@@ -1,0 +1,211 @@
+"""Polling: what a query asks storage for while nothing is new, and what it sees when something is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from singerlake.errors import CorruptObject, ForeignManifest, LostState
+from singerlake.format import layout
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
+from singerlake.spark.stream.state import Follower
+from singerlake.storage.memory import Step
+from tests.format.state.test_fold import add, new_file
+from tests.lakes import build_stream
+from tests.maintenance.migrate.moving import migrate
+from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
+
+KEY = layout.manifest_key("t", "s")
+
+
+def follower(place: Place) -> Follower:
+    return Follower(place.lake.stream("t", "s"))
+
+
+def asked(place: Place, action: Callable[[], object]) -> list[str]:
+    """The operations on storage that an action takes."""
+    steps: list[Step] = []
+    place.storage.hook = steps.append
+    action()
+    place.storage.hook = lambda step: None
+    return [step.operation for step in steps if not step.done]
+
+
+def publish_as(place: Place, kind: str, manifest: Manifest) -> None:
+    """What a database's writers leave on the lake."""
+    place.storage.put(KEY, to_json(msgspec.structs.replace(manifest, store=kind)))
+
+
+@pytest.mark.parametrize("files", [1, 200])
+@pytest.mark.parametrize(
+    ("kind", "cheap"),
+    [("lockfile", ["head"]), ("log", ["get", "get"]), ("merge", ["head"])],
+)
+def test_while_nothing_is_new_a_poll_is_a_request_or_two_that_read_no_manifest(
+    kind: str, cheap: list[str], files: int
+) -> None:
+    place = Place(kind)
+    place.committed(place.born(), add(*(new_file(f"f{n}") for n in range(files))))
+    polled = follower(place)
+    assert len(polled.newest().files) == files
+    polled.newest()
+    missing: list[str] = []
+    place_get = place.storage.get
+
+    def get(key: str) -> object:
+        found = place_get(key)
+        missing.append(key if found is None else f"found {key}")
+        return found
+
+    place.storage.get = get  # type: ignore[method-assign, assignment]
+    for _ in range(20):
+        assert asked(place, polled.newest) == cheap
+    assert all(not key.startswith("found") for key in missing)
+
+
+@pytest.mark.parametrize("kind", IN_A_DATABASE)
+def test_what_a_database_publishes_is_polled_by_one_head(kind: str) -> None:
+    place = Place("lockfile")
+    base = place.committed(place.born(), add(new_file("a")))
+    publish_as(place, kind, base.manifest)
+    polled = follower(place)
+    assert [file.id for file in polled.newest().files] == ["a"]
+    assert asked(place, polled.newest) == ["head"]
+    later = msgspec.structs.replace(base.manifest, next_offset=base.manifest.next_offset + 1)
+    publish_as(place, kind, later)
+    assert asked(place, polled.newest) == ["head", "get"]
+    assert polled.newest().next_offset == later.next_offset
+
+
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_each_change_is_seen_at_the_next_poll(kind: str) -> None:
+    place = Place(kind)
+    base, polled = place.born(), follower(place)
+    assert len(polled.newest().files) == 0
+    for change, listed in [
+        (add(new_file("a")), ["a"]),
+        (add(new_file("b"), new_file("c")), ["a", "b", "c"]),
+        (ReplaceFiles(old=("a", "b"), new=(new_file("ab", 6),)), ["ab", "c"]),
+    ]:
+        base = place.committed(base, change)
+        assert [file.id for file in polled.newest().files] == listed
+        assert polled.newest() == place.state()
+    fresh = msgspec.structs.replace(place.state(), lineage="another")
+    place.committed(base, Rebase(manifest=fresh))
+    assert polled.newest().lineage == "another"
+
+
+@pytest.mark.parametrize("kind", ["log", "merge"])
+def test_what_a_log_holds_beyond_the_manifest_is_seen_and_only_that_is_read(kind: str) -> None:
+    place = Place(kind)
+    base, polled = place.born(), follower(place)
+    polled.newest()
+    for number in range(5):
+        base = place.committed(base, add(new_file(f"f{number}")))
+    keys: list[Step] = []
+    place.storage.hook = keys.append
+    assert len(polled.newest().files) == 5
+    assert not {step.key for step in keys} & {KEY}
+    assert "list" not in {step.operation for step in keys}
+
+
+@pytest.mark.parametrize("kind", ["log", "merge"])
+def test_a_trim_of_the_log_is_survived(kind: str) -> None:
+    place = Place(kind)
+    base, polled = place.born(), follower(place)
+    polled.newest()
+    for number in range(4):
+        base = place.committed(base, add(new_file(f"f{number}")))
+    place.clock.sleep(100)
+    place.store().trim(keep=0, dry_run=False)
+    assert len(polled.newest().files) == 4
+    place.committed(base, add(new_file("last")))
+    assert len(polled.newest().files) == 5
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old in ON_THE_LAKE for new in ON_THE_LAKE if old != new])
+def test_a_migration_is_followed(old: str, new: str) -> None:
+    place = Place(old)
+    base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
+    before = polled.newest()
+    migrate(place, new)
+    assert polled.newest().lineage == before.lineage
+    moved = place.store(kind=new).load()
+    assert moved is not None
+    place.kind = new
+    place.committed(moved, add(new_file("b")))
+    assert [file.id for file in polled.newest().files] == ["a", "b"]
+    del base
+
+
+@pytest.mark.parametrize("kind", ["log", "merge"])
+def test_a_stream_that_is_closed_and_not_yet_born_again_is_polled_cheaply(kind: str) -> None:
+    place = Place(kind)
+    base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
+    polled.newest()
+    place.committed(base, Close(successor="lockfile"))
+    assert [file.id for file in polled.newest().files] == ["a"]
+    polled.newest()
+    assert asked(place, polled.newest) == ["read_range"]
+
+
+def test_nothing_yet_is_an_empty_state() -> None:
+    place = Place("lockfile")
+    polled = follower(place)
+    assert (polled.newest().lineage, polled.newest().next_offset) == (None, 0)
+    place.committed(place.born(), add(new_file("a")))
+    assert len(polled.newest().files) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_manifest_of_another_stream_is_refused(kind: str) -> None:
+    place = Place("lockfile")
+    base, polled = place.born(), follower(place)
+    polled.newest()
+    publish_as(place, kind, msgspec.structs.replace(base.manifest, stream="S"))
+    with pytest.raises(ForeignManifest):
+        polled.newest()
+
+
+def test_a_manifest_that_cannot_be_read_is_refused_and_one_that_is_mended_is_followed() -> None:
+    place = Place("lockfile")
+    base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
+    polled.newest()
+    stored = place.storage.get(KEY)
+    assert stored is not None
+    place.storage.put(KEY, b'{"format":1,')
+    for _ in range(2):
+        with pytest.raises(CorruptObject):
+            polled.newest()
+    place.storage.put(KEY, stored.body)
+    assert polled.newest() == from_json(stored.body, key=KEY) == base.manifest
+
+
+def test_a_birth_between_two_looks_is_not_taken_for_lost_state() -> None:
+    """The first look finds no state; the listing after it finds the file that was committed meanwhile."""
+    place = Place("lockfile")
+    born: list[Manifest] = []
+
+    def between(step: Step) -> None:
+        if (step.operation, step.key, step.done) == ("list", layout.stream_prefix("t", "s"), False) and not born:
+            place.storage.hook = lambda step: None
+            born.append(build_stream(place.lake, "t", "s", {"properties": {}}, [{"n": 1}]))
+
+    place.storage.hook = between
+    assert len(follower(place).newest().files) == 1
+    assert born
+
+
+def test_a_state_that_is_lost_is_an_error_that_says_what_to_do() -> None:
+    place = Place("lockfile")
+    build_stream(place.lake, "t", "s", {"properties": {}}, [{"n": 1}])
+    polled = follower(place)
+    polled.newest()
+    place.storage.delete(KEY)
+    for each in (polled, follower(place)):
+        with pytest.raises(LostState, match="run 'singerlake rebuild', then start the query again"):
+            each.newest()
