@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo import flights
-from demo.display import Commands, Display, StepFailed, failure
+from demo.display import Commands, Display, StepFailedError, failure
 from tools.postgres import postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +46,7 @@ def main() -> int:
         fresh_output()
         with Display(STEPS, console) as display:
             run(display, Commands(environment(), OUTPUT / "logs"))
-    except StepFailed as error:
+    except StepFailedError as error:
         console.print(failure(error), soft_wrap=True)
         return 1
     except KeyboardInterrupt:
@@ -85,10 +85,10 @@ def run(display: Display, commands: Commands) -> None:
 
 
 def fresh_output() -> None:
-    """An empty ``output/``. A folder of that name which the demo did not make is left alone: StepFailed."""
+    """An empty ``output/``. A folder of that name which the demo did not make is left alone: StepFailedError."""
     if OUTPUT.exists() and any(OUTPUT.iterdir()):
         if not MARK.exists():
-            raise StepFailed(f"{OUTPUT} holds something that the demo did not make; move it away and run again")
+            raise StepFailedError(f"{OUTPUT} holds something that the demo did not make; move it away and run again")
         shutil.rmtree(OUTPUT)
     OUTPUT.mkdir(exist_ok=True)
     MARK.touch()

@@ -18,7 +18,7 @@ LINES_ON_FAILURE = 15
 INDENT = " " * 4
 
 
-class StepFailed(Exception):
+class StepFailedError(Exception):
     """A command ended with an error; the message shows the end of its output and where all of it is."""
 
 
@@ -71,7 +71,7 @@ class Commands:
     def run(self, *command: str, **settings: str) -> str:
         """Run a command, with ``settings`` added to the environment; what it wrote to standard output.
 
-        Raises StepFailed when it ends with an error.
+        Raises StepFailedError when it ends with an error.
         """
         self._count += 1
         log = self._logs / f"{self._count:02}-{command[0]}.log"
@@ -84,10 +84,10 @@ class Commands:
         if ran.returncode:
             ends = [text.splitlines()[-LINES_ON_FAILURE:] for text in (ran.stdout, log.read_text())]
             why = "\n".join(line for end in ends for line in end)
-            raise StepFailed(f"{why}\n\n{shown} ended with {ran.returncode}; its log is {log}")
+            raise StepFailedError(f"{why}\n\n{shown} ended with {ran.returncode}; its log is {log}")
         return ran.stdout
 
 
-def failure(error: StepFailed) -> str:
+def failure(error: StepFailedError) -> str:
     """What to print for a failed step."""
     return f"[red]✗[/red] {escape(str(error))}"

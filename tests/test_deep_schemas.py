@@ -15,7 +15,7 @@ import pytest
 from singerlake import recursion
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
 from singerlake.arrow.schema.types import arrow_schema
-from singerlake.errors import InvalidSchema
+from singerlake.errors import InvalidSchemaError
 from singerlake.format import catalogue
 from singerlake.format.exact_json import finite, indented
 from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
@@ -146,7 +146,7 @@ def test_records_are_held_against_them(deep: Any, tmp_path: Path) -> None:
 
 def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash(tmp_path: Path) -> None:
     endless = {"type": "object", "properties": {"id": {"$ref": "#/properties/id"}}}
-    with pytest.raises(InvalidSchema, match="unset validate_records"):
+    with pytest.raises(InvalidSchemaError, match="unset validate_records"):
         ingest(tmp_path, [schema(schema=endless), record(1)], validate_records=True)
 
 

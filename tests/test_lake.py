@@ -10,7 +10,14 @@ import msgspec
 import pytest
 
 from singerlake.adapters import open_storage
-from singerlake.errors import CorruptObject, NameTooLong, NotALake, SettingError, UnknownName, UnsupportedFormat
+from singerlake.errors import (
+    CorruptObjectError,
+    NameTooLongError,
+    NotALakeError,
+    SettingError,
+    UnknownNameError,
+    UnsupportedFormatError,
+)
 from singerlake.format import catalogue, layout, root
 from singerlake.format.hashing import schema_hash
 from singerlake.format.state.model import NewFile, StreamSchema
@@ -55,7 +62,7 @@ def test_paths_and_file_urls_name_the_same_lake(tmp_path: Path, monkeypatch: pyt
 
 
 def test_nothing_is_a_lake_before_something_was_written(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(NotALake, match="nothing here is a lake"):
+    with pytest.raises(NotALakeError, match="nothing here is a lake"):
         lake.require()
     assert not (tmp_path / "lake").exists()
     publish(lake, tmp_path, "t", "s")
@@ -79,15 +86,15 @@ def test_taps_and_streams_of_any_name_are_found_by_listing_alone(lake: Lake, tmp
 
 def test_unknown_names_are_errors_that_list_the_known_ones(lake: Lake, tmp_path: Path) -> None:
     publish(lake, tmp_path, "tap-a", "flights")
-    with pytest.raises(UnknownName, match=r"no tap 'tap-b'.*tap-a"):
+    with pytest.raises(UnknownNameError, match=r"no tap 'tap-b'.*tap-a"):
         lake.existing_stream("tap-b", "flights")
-    with pytest.raises(UnknownName, match=r"no stream 'planes'.*flights"):
+    with pytest.raises(UnknownNameError, match=r"no stream 'planes'.*flights"):
         lake.existing_stream("tap-a", "planes")
     assert lake.existing_stream("tap-a", "flights").snapshot().next_offset == 2
 
 
 def test_names_that_cannot_be_folders_are_refused_before_anything_is_written(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(NameTooLong):
+    with pytest.raises(NameTooLongError):
         lake.stream("t", "s" * 300)
     with pytest.raises(SettingError, match="must not be empty"):
         lake.stream("t", "")
@@ -163,7 +170,9 @@ def test_a_lost_catalogue_entry_never_hides_a_stream(lake: Lake, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("body", "error"), [(b"<xml/>", CorruptObject), (b'{"format":9}', UnsupportedFormat)], ids=["corrupt", "newer"]
+    ("body", "error"),
+    [(b"<xml/>", CorruptObjectError), (b'{"format":9}', UnsupportedFormatError)],
+    ids=["corrupt", "newer"],
 )
 def test_root_metadata_that_cannot_be_believed_stops_writers_and_stays(
     lake: Lake, tmp_path: Path, body: bytes, error: type[Exception]

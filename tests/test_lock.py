@@ -8,7 +8,13 @@ import threading
 import msgspec
 import pytest
 
-from singerlake.errors import CorruptObject, LockWaitExceeded, SettingError, StorageUnavailable, UnknownOutcome
+from singerlake.errors import (
+    CorruptObjectError,
+    LockTimeoutError,
+    SettingError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
+)
 from singerlake.lock import Lock, LockBody, LockSettings, parse_lock
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
@@ -73,7 +79,7 @@ def test_a_live_slow_writer_is_waited_for_and_named_when_patience_ends(place: Pl
     slow.acquire()
     place.clock.on_sleep = lambda _: slow.refresh()
     with pytest.raises(
-        LockWaitExceeded, match=r"writer slow has held the lock since 2026-01-01.*singerlake lock break"
+        LockTimeoutError, match=r"writer slow has held the lock since 2026-01-01.*singerlake lock break"
     ):
         place.lock("bob").acquire()
     assert SETTINGS.max_wait <= place.clock.seconds < SETTINGS.max_wait + 5
@@ -124,7 +130,7 @@ def test_a_lock_of_the_specification_that_stays_alive_is_named_when_patience_end
         place.storage.put(KEY, msgspec.json.encode(spec))
 
     place.clock.on_sleep = beat
-    with pytest.raises(LockWaitExceeded, match="writer 0c6d2a has held the lock since a"):
+    with pytest.raises(LockTimeoutError, match="writer 0c6d2a has held the lock since a"):
         place.lock("bob").acquire()
 
 
@@ -164,7 +170,7 @@ def test_a_lost_reply_to_the_first_write_is_recognised_by_reading_back() -> None
 
     def hook(step: Step) -> None:
         if step.operation == "put" and step.done and next(lost, False):
-            raise UnknownOutcome("the reply was lost", key=step.key)
+            raise UnknownOutcomeError("the reply was lost", key=step.key)
 
     place.storage.hook = hook
     lock = place.lock("ada")
@@ -227,7 +233,7 @@ def test_a_refresh_whose_reply_was_a_refusal_of_its_own_write_keeps_the_lock() -
 
 def test_a_foreign_lock_file_is_a_loud_error_and_stays_as_it_is(place: Place) -> None:
     place.storage.put(KEY, b"<xml/>")
-    with pytest.raises(CorruptObject, match=r"not a lock file.*singerlake\.lock"):
+    with pytest.raises(CorruptObjectError, match=r"not a lock file.*singerlake\.lock"):
         place.lock("bob").acquire()
     stored = place.storage.get(KEY)
     assert stored is not None
@@ -239,7 +245,7 @@ def test_a_release_that_storage_refuses_does_not_hide_what_was_done(caplog: pyte
 
     def hook(step: Step) -> None:
         if step.operation == "delete":
-            raise StorageUnavailable("no answer")
+            raise StorageUnavailableError("no answer")
 
     with place.lock("ada").held():
         place.storage.hook = hook
@@ -297,7 +303,7 @@ def both_after(order: tuple[str, ...], *, ignore_conditions: bool) -> list[str]:
     def run(lock: Lock) -> None:
         try:
             lock.acquire()
-        except LockWaitExceeded:
+        except LockTimeoutError:
             return
         holders.append(threading.current_thread().name)
 

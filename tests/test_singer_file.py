@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.model import DataFile
 from singerlake.singer_file import (
@@ -137,14 +137,14 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, damage: str) -
     path = tmp_path / "x"
     file = written(path, [lines(40), lines(40, 40)])
     stream = io.BytesIO(DAMAGE[damage](path.read_bytes(), file))
-    with pytest.raises(BrokenFile, match="key='raw/t/s/v/x'"):
+    with pytest.raises(BrokenFileError, match="key='raw/t/s/v/x'"):
         list(read_blocks(stream, file, key="raw/t/s/v/x"))
 
 
 def test_a_file_that_ends_in_the_middle_of_a_line_is_broken(tmp_path: Path) -> None:
     path = tmp_path / "x"
     file = written(path, [[b'{"type":"RECORD"']])
-    with pytest.raises(BrokenFile, match="middle of a line"):
+    with pytest.raises(BrokenFileError, match="middle of a line"):
         read(path, file)
 
 

@@ -23,16 +23,16 @@ ADVICE = (
 )
 
 
-class NoChromium(Exception):
+class NoChromiumError(Exception):
     """There is none; the message says how to get it."""
 
 
 def find() -> Path:
-    """The program. Raises ``NoChromium``."""
+    """The program. Raises ``NoChromiumError``."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise NoChromium(f"${VARIABLE} is {named!r}, and there is no such program")
+            raise NoChromiumError(f"${VARIABLE} is {named!r}, and there is no such program")
         return Path(named)
     for own in _of_playwright():
         return own
@@ -40,14 +40,14 @@ def find() -> Path:
         found = shutil.which(name)
         if found:
             return Path(found)
-    raise NoChromium(ADVICE)
+    raise NoChromiumError(ADVICE)
 
 
 def get() -> Path:
-    """The program, installed if need be. Raises ``NoChromium``."""
+    """The program, installed if need be. Raises ``NoChromiumError``."""
     try:
         return find()
-    except NoChromium:
+    except NoChromiumError:
         for command in _ways():
             print("+", " ".join(command), file=sys.stderr)
             if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode == 0:
@@ -78,7 +78,7 @@ def main() -> int:
     """Find it or get it; the exit code."""
     try:
         print(f"Chromium for the tests of pages: {get()}")
-    except NoChromium as error:
+    except NoChromiumError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

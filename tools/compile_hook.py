@@ -36,7 +36,7 @@ _INCLUDED = [
 _STABLE_SINCE = "0x030A0000"
 
 
-class NotCompiled(Exception):
+class NotCompiledError(Exception):
     """A module that the wheel must have cannot be compiled."""
 
 
@@ -47,7 +47,7 @@ class CompileHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and name the wheel after the platform; say what cannot be made, and leave it out. Raises
-        ``NotCompiled`` where ``$SINGERLAKE_REQUIRE_COMPILED`` is set."""
+        ``NotCompiledError`` where ``$SINGERLAKE_REQUIRE_COMPILED`` is set."""
         self._scratch = mkdtemp(prefix="singerlake-build-")
         try:
             made = [module for module in _MODULES if self._make(module, build_data, editable=version == "editable")]
@@ -72,7 +72,7 @@ class CompileHook(BuildHookInterface[Any]):
         if library is None:
             what = f"no C compiler or headers for {module}"
             if os.environ.get(REQUIRED):
-                raise NotCompiled(f"{what}; install them, or unset {REQUIRED} for a wheel without it")
+                raise NotCompiledError(f"{what}; install them, or unset {REQUIRED} for a wheel without it")
             self.app.display_warning(f"{what}: installed without it")
         if editable:
             self._put_beside(library, place)

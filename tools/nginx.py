@@ -23,28 +23,28 @@ ADVICE = (
 )
 
 
-class NoNginx(Exception):
+class NoNginxError(Exception):
     """There is none; the message says how to get it."""
 
 
 def find() -> Path:
-    """The program. Raises ``NoNginx``."""
+    """The program. Raises ``NoNginxError``."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise NoNginx(f"${VARIABLE} is {named!r}, and there is no such program")
+            raise NoNginxError(f"${VARIABLE} is {named!r}, and there is no such program")
         return Path(named)
     found = shutil.which("nginx", path=os.pathsep.join((os.environ.get("PATH", ""), *SYSTEM)))
     if found is None:
-        raise NoNginx(ADVICE)
+        raise NoNginxError(ADVICE)
     return Path(found)
 
 
 def get() -> Path:
-    """The program, installed if need be. Raises ``NoNginx``."""
+    """The program, installed if need be. Raises ``NoNginxError``."""
     try:
         return find()
-    except NoNginx:
+    except NoNginxError:
         if not can_install():
             raise
     command = installing(PACKAGE)
@@ -57,7 +57,7 @@ def main() -> int:
     """Find it or get it; the exit code."""
     try:
         print(f"nginx for the tests of storage behind a balancer: {get()}")
-    except NoNginx as error:
+    except NoNginxError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -59,7 +59,7 @@ class Server:
         return f"postgresql://{self.user}:{self.password}@{self.host}:{self.port}/{self.database}"
 
 
-class PortTaken(Exception):
+class PortTakenError(Exception):
     """Somebody else took the port between finding it and using it."""
 
 
@@ -74,7 +74,7 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[Server]:
             try:
                 server = stack.enter_context(_one_server(options))
                 break
-            except PortTaken:
+            except PortTakenError:
                 if attempt == ATTEMPTS:
                     raise
         yield server
@@ -210,5 +210,5 @@ def _wait_until_ready(folder: Path, supervisor: subprocess.Popen[bytes]) -> None
         time.sleep(0.02)
     log = (folder / "log").read_text().strip()
     if "Address already in use" in log:
-        raise PortTaken(log)
+        raise PortTakenError(log)
     raise RuntimeError(f"PostgreSQL did not start: {log}")

@@ -1,45 +1,46 @@
 """Every error this package raises, grouped by what the reader of it does next.
 
     SingerlakeError
-    ├── FixTheSettings      change a setting, a permission or a name, then run again
+    ├── ConfigurationError  change a setting, a permission or a name, then run again
     │   ├── SettingError
-    │   │   └── ConditionNotSupported
-    │   ├── ValueDoesNotFit
-    │   ├── AccessDenied
-    │   ├── NoSuchBucket
-    │   ├── NotALake
-    │   ├── UnknownName
-    │   └── NameTooLong
-    ├── FixTheInput         the tap sent what no Singer reader can accept
-    │   ├── InvalidMessage
-    │   ├── InvalidSchema
-    │   └── InputEndedEarly
-    ├── LookAtTheLake       a person has to look at what is on storage before anything goes on
-    │   ├── CorruptObject
-    │   ├── UnsupportedFormat
-    │   ├── ForeignManifest
-    │   ├── MissingFile
-    │   ├── BrokenFile
-    │   ├── LostBookmark
-    │   ├── Rebuilt
-    │   ├── LostState
-    │   └── StreamClosed
-    ├── TryAgainLater       the same call may succeed as it stands
-    │   ├── LockWaitExceeded
-    │   ├── TooManyConflicts
-    │   ├── CommitRefused
-    │   ├── StorageUnavailable
-    │   ├── ConditionsUnproven
-    │   └── StorageFull
-    └── FindOutWhatHappened nothing may be deleted before the outcome is known
-        └── UnknownOutcome
+    │   │   └── ConditionNotSupportedError
+    │   ├── ValueDoesNotFitError
+    │   ├── AccessDeniedError
+    │   ├── NoSuchBucketError
+    │   ├── NotALakeError
+    │   ├── UnknownNameError
+    │   └── NameTooLongError
+    ├── InputError          the tap sent what no Singer reader can accept
+    │   ├── InvalidMessageError
+    │   ├── InvalidSchemaError
+    │   └── TruncatedInputError
+    ├── LakeError           a person has to look at what is on storage before anything goes on
+    │   ├── CorruptObjectError
+    │   ├── UnsupportedFormatError
+    │   ├── ForeignManifestError
+    │   ├── MissingFileError
+    │   ├── BrokenFileError
+    │   ├── LostBookmarkError
+    │   ├── LineageChangedError
+    │   ├── LostStateError
+    │   └── StreamClosedError
+    ├── RetryableError      the same call may succeed as it stands
+    │   ├── LockTimeoutError
+    │   ├── TooManyConflictsError
+    │   ├── CommitRefusedError
+    │   ├── StorageUnavailableError
+    │   ├── ConditionsUnprovenError
+    │   └── StorageFullError
+    └── UnknownOutcomeError nothing may be deleted before the outcome is known
 
+Every class has a ``kind``, a word that stays as it is when messages change: programs look at that one.
 Messages are lower case, end with the next step, and carry their variables last as ``key=value``.
 """
 
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from singerlake.wording import shown
 
@@ -50,6 +51,8 @@ class SingerlakeError(Exception):
     ``message`` says what is wrong, ``hint`` the next step; ``context`` is appended as ``key='value'``
     and must never hold a secret or a record.
     """
+
+    kind: ClassVar[str] = "singerlake"
 
     def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
         self.message = message
@@ -75,129 +78,188 @@ class SingerlakeError(Exception):
         return shown("".join(parts))
 
 
-class FixTheSettings(SingerlakeError):
+class ConfigurationError(SingerlakeError):
     """Change a setting, a permission or a name, then run again."""
 
+    kind: ClassVar[str] = "configuration"
 
-class SettingError(FixTheSettings):
+
+class SettingError(ConfigurationError):
     """A setting is missing, malformed or excludes another."""
 
+    kind: ClassVar[str] = "setting"
 
-class ConditionNotSupported(SettingError):
+
+class ConditionNotSupportedError(SettingError):
     """Storage says, rather than pretends, that it does not know a conditional request."""
 
+    kind: ClassVar[str] = "condition_not_supported"
 
-class ValueDoesNotFit(FixTheSettings):
+
+class ValueDoesNotFitError(ConfigurationError):
     """A record holds a value that its column's type cannot take as it is; the message never holds the value."""
 
+    kind: ClassVar[str] = "value_does_not_fit"
 
-class AccessDenied(FixTheSettings):
+
+class AccessDeniedError(ConfigurationError):
     """Storage refused the credentials, or a folder cannot be read or written."""
 
+    kind: ClassVar[str] = "access_denied"
 
-class NoSuchBucket(FixTheSettings):
+
+class NoSuchBucketError(ConfigurationError):
     """The bucket of an ``s3://`` lake root does not exist."""
 
+    kind: ClassVar[str] = "no_such_bucket"
 
-class NotALake(FixTheSettings):
+
+class NotALakeError(ConfigurationError):
     """Nothing at the lake root looks like a Singerlake."""
 
+    kind: ClassVar[str] = "not_a_lake"
 
-class UnknownName(FixTheSettings):
+
+class UnknownNameError(ConfigurationError):
     """No tap, stream, version or property of that name; the message lists the known ones."""
 
+    kind: ClassVar[str] = "unknown_name"
 
-class NameTooLong(FixTheSettings):
+
+class NameTooLongError(ConfigurationError):
     """A tap id or stream name does not fit into one path segment of the storage."""
 
+    kind: ClassVar[str] = "name_too_long"
 
-class FixTheInput(SingerlakeError):
+
+class InputError(SingerlakeError):
     """The tap sent what no Singer reader can accept."""
 
+    kind: ClassVar[str] = "input"
 
-class InvalidMessage(FixTheInput):
+
+class InvalidMessageError(InputError):
     """A line is not a Singer message; carries line number, length and first bytes, never the record."""
 
+    kind: ClassVar[str] = "invalid_message"
 
-class InvalidSchema(FixTheInput):
+
+class InvalidSchemaError(InputError):
     """A SCHEMA message without what the Singer specification requires of it."""
 
+    kind: ClassVar[str] = "invalid_schema"
 
-class InputEndedEarly(FixTheInput):
+
+class TruncatedInputError(InputError):
     """The input stopped in the middle of a line; whole lines before it are committed."""
 
+    kind: ClassVar[str] = "truncated_input"
 
-class LookAtTheLake(SingerlakeError):
+
+class LakeError(SingerlakeError):
     """A person has to look at what is on storage before anything goes on."""
 
+    kind: ClassVar[str] = "lake"
 
-class CorruptObject(LookAtTheLake):
+
+class CorruptObjectError(LakeError):
     """A metadata object is not the JSON that its key promises; it is left as it is."""
 
+    kind: ClassVar[str] = "corrupt_object"
 
-class UnsupportedFormat(LookAtTheLake):
+
+class UnsupportedFormatError(LakeError):
     """The lake was written by a newer version of this package; upgrade to read or write it."""
 
+    kind: ClassVar[str] = "unsupported_format"
 
-class ForeignManifest(LookAtTheLake):
+
+class ForeignManifestError(LakeError):
     """A manifest names another tap, stream or store than its place on storage says."""
 
+    kind: ClassVar[str] = "foreign_manifest"
 
-class MissingFile(LookAtTheLake):
+
+class MissingFileError(LakeError):
     """A file the manifest lists is not on storage."""
 
+    kind: ClassVar[str] = "missing_file"
 
-class BrokenFile(LookAtTheLake):
+
+class BrokenFileError(LakeError):
     """A data file's bytes, checksum or message count are not what the manifest says."""
 
+    kind: ClassVar[str] = "broken_file"
 
-class LostBookmark(LookAtTheLake):
+
+class LostBookmarkError(LakeError):
     """A bookmark points at a file that neither the manifest nor any file's provenance knows."""
 
+    kind: ClassVar[str] = "lost_bookmark"
 
-class Rebuilt(LookAtTheLake):
+
+class LineageChangedError(LakeError):
     """The lake was rebuilt after a snapshot of it was taken: its offsets may mean other records now."""
 
+    kind: ClassVar[str] = "lineage_changed"
 
-class LostState(LookAtTheLake):
+
+class LostStateError(LakeError):
     """What keeps a stream's state, a database or ``manifest.json``, has none, though the lake has data of it."""
 
+    kind: ClassVar[str] = "lost_state"
 
-class StreamClosed(LookAtTheLake):
+
+class StreamClosedError(LakeError):
     """The stream's manifest store was closed by a migration; the message names its successor."""
 
+    kind: ClassVar[str] = "stream_closed"
 
-class TryAgainLater(SingerlakeError):
+
+class RetryableError(SingerlakeError):
     """The same call may succeed as it stands."""
 
+    kind: ClassVar[str] = "retryable"
 
-class LockWaitExceeded(TryAgainLater):
+
+class LockTimeoutError(RetryableError):
     """Another writer held the lock longer than the configured wait; the message names it."""
 
+    kind: ClassVar[str] = "lock_timeout"
 
-class TooManyConflicts(TryAgainLater):
+
+class TooManyConflictsError(RetryableError):
     """Other writers kept winning until the commit loop's attempts ran out; nothing was committed."""
 
+    kind: ClassVar[str] = "too_many_conflicts"
 
-class CommitRefused(TryAgainLater):
+
+class CommitRefusedError(RetryableError):
     """The stream changed so that a finished file no longer fits; its STATE was held back, so a rerun sends it again."""
 
+    kind: ClassVar[str] = "commit_refused"
 
-class StorageUnavailable(TryAgainLater):
+
+class StorageUnavailableError(RetryableError):
     """Storage did not answer or asked to slow down, and retries ran out; nothing was changed."""
 
+    kind: ClassVar[str] = "storage_unavailable"
 
-class ConditionsUnproven(TryAgainLater):
+
+class ConditionsUnprovenError(RetryableError):
     """Storage did not show whether it honours conditional writes, so a writer does not begin; nothing was changed."""
 
+    kind: ClassVar[str] = "conditions_unproven"
 
-class StorageFull(TryAgainLater):
+
+class StorageFullError(RetryableError):
     """No space is left where the lake or the spool is kept."""
 
-
-class FindOutWhatHappened(SingerlakeError):
-    """Nothing may be deleted before the outcome is known."""
+    kind: ClassVar[str] = "storage_full"
 
 
-class UnknownOutcome(FindOutWhatHappened):
-    """A write may or may not have taken effect, and reading back did not tell."""
+class UnknownOutcomeError(SingerlakeError):
+    """A write may or may not have taken effect, and reading back did not tell. Nothing may be deleted before the
+    outcome is known."""
+
+    kind: ClassVar[str] = "unknown_outcome"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE, open_storage, open_store
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
 from singerlake.errors import (
-    CorruptObject,
-    ForeignManifest,
-    LostBookmark,
-    MissingFile,
-    NotALake,
+    CorruptObjectError,
+    ForeignManifestError,
+    LostBookmarkError,
+    MissingFileError,
+    NotALakeError,
     SettingError,
-    UnknownName,
+    UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state import selection
@@ -62,15 +62,16 @@ class Lake:
         return self._root() is not None or bool(self.storage.list_folder(f"{layout.RAW}/").folders)
 
     def require(self) -> Lake:
-        """This lake, if there is one. Raises ``NotALake``."""
+        """This lake, if there is one. Raises ``NotALakeError``."""
         if not self.exists():
-            raise NotALake(
+            raise NotALakeError(
                 "nothing here is a lake", hint="check lake_root; a lake has a folder 'raw'", lake_root=self.storage.url
             )
         return self
 
     def root_metadata(self) -> root.RootMetadata | None:
-        """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+        """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObjectError``,
+        ``UnsupportedFormatError``."""
         found = self._root()
         return found[0] if found else None
 
@@ -82,7 +83,7 @@ class Lake:
                 return metadata.lake_id
             fresh = root.new(lake_id=self.ids(), manifest_store=manifest_store)
             self._replace(layout.root_metadata_key(), root.to_json(fresh), None)
-        raise CorruptObject(
+        raise CorruptObjectError(
             "root metadata cannot be written", hint="check the storage, then run again", key=layout.root_metadata_key()
         )
 
@@ -95,21 +96,23 @@ class Lake:
         return self._names(layout.tap_prefix(tap))
 
     def stream(self, tap: str, name: str) -> LakeStream:
-        """One stream, whether or not it has data. Raises ``NameTooLong``, ``SettingError``."""
+        """One stream, whether or not it has data. Raises ``NameTooLongError``, ``SettingError``."""
         return LakeStream(self, tap, name)
 
     def existing_streams(self, tap: str) -> list[str]:
-        """Stream names of a tap that is there. Raises ``UnknownName``, which lists the taps."""
+        """Stream names of a tap that is there. Raises ``UnknownNameError``, which lists the taps."""
         known_taps = self.taps()
         if tap not in known_taps:
-            raise UnknownName(f"no tap {tap!r} in this lake", hint=_known(known_taps), lake_root=self.storage.url)
+            raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known_taps), lake_root=self.storage.url)
         return self.streams(tap)
 
     def existing_stream(self, tap: str, name: str) -> LakeStream:
-        """One stream that is there. Raises ``UnknownName``, which lists those that are."""
+        """One stream that is there. Raises ``UnknownNameError``, which lists those that are."""
         known = self.existing_streams(tap)
         if name not in known:
-            raise UnknownName(f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url)
+            raise UnknownNameError(
+                f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url
+            )
         return LakeStream(self, tap, name)
 
     def catalogue(self, tap: str) -> dict[str, Any]:
@@ -191,7 +194,7 @@ def _readable(stored: Stored | None, key: str) -> dict[str, Any] | None:
     """A stored catalogue; None where there is none, or one that only a warning can be made of: it is a cache."""
     try:
         return catalogue.from_json(stored.body, key=key) if stored else None
-    except CorruptObject as error:
+    except CorruptObjectError as error:
         logger.warning("%s; going on without it", error)
         return None
 
@@ -218,7 +221,8 @@ class LakeStream:
 
     def snapshot(self) -> Manifest:
         """The stream's state as it is now. Where it is missing but files are there, one is rebuilt in memory, which a
-        warning says; its lineage is None. Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``."""
+        warning says; its lineage is None. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
+        ``ForeignManifestError``."""
         state = self.state()
         if state is not None:
             return state
@@ -233,7 +237,7 @@ class LakeStream:
         if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
             try:
                 loaded = self.store(kind).load()
-            except ForeignManifest:
+            except ForeignManifestError:
                 # It may have moved to another store just now; what is foreign to that too is.
                 if self.kind() == kind:
                     raise
@@ -264,7 +268,7 @@ class LakeStream:
 
     def read(self, part: Slice) -> Iterator[Block]:
         """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
-        there. Raises ``MissingFile``, ``BrokenFile``."""
+        there. Raises ``MissingFileError``, ``BrokenFileError``."""
         file, member = part.file, part.member
         key = self.prefix + file.path
         start = file.members[member][0] if member else 0
@@ -294,8 +298,9 @@ class LakeStream:
         """The stream as it is now, as record batches in offset order, which pandas, Polars and DuckDB take. The options
         mean what they mean to Spark (``shared/docs/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
 
-        Raises ``SettingError``, ``UnknownName``, ``Rebuilt``; while it is read ``ValueDoesNotFit`` (mode ``FAILFAST``),
-        ``BrokenFile``, ``MissingFile`` and what the storage raises.
+        Raises ``SettingError``, ``UnknownNameError``, ``LineageChangedError``; while it is read
+        ``ValueDoesNotFitError`` (mode ``FAILFAST``), ``BrokenFileError``, ``MissingFileError`` and what the storage
+        raises.
         """
         from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
@@ -315,10 +320,10 @@ class LakeStream:
         return open_reader(self.lake.storage, self.snapshot(), request)
 
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
-        """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmark``."""
+        """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmarkError``."""
         try:
             return selection.resume(manifest, bookmark)
-        except LostBookmark:
+        except LostBookmarkError:
             return selection.resume(manifest, bookmark, self._origins(manifest))
 
     def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
@@ -326,7 +331,7 @@ class LakeStream:
         for file in manifest.files:
             try:
                 provenance = self.provenance(file)
-            except MissingFile:
+            except MissingFileError:
                 continue
             if provenance is None or sum(count for _, count in provenance.replaces) != file.messages:
                 continue
@@ -338,7 +343,7 @@ class LakeStream:
                 yield between, file.offset + before, file.id
 
     def provenance(self, file: DataFile) -> Provenance | None:
-        """Which files a vacuumed file replaced; None for a file that a target wrote. Raises ``MissingFile``."""
+        """Which files a vacuumed file replaced; None for a file that a target wrote. Raises ``MissingFileError``."""
         first_member = file.members[0][0] if file.members else file.bytes
         return read_provenance(self.lake.storage.read_range(self.prefix + file.path, 0, first_member))
 

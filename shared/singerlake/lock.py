@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CorruptObject, LockWaitExceeded, SettingError, SingerlakeError, UnknownOutcome
+from singerlake.errors import CorruptObjectError, LockTimeoutError, SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format.ready import ready
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored, Written
@@ -68,11 +68,11 @@ class LockSettings:
 
 
 def parse_lock(body: bytes, *, key: str) -> LockBody:
-    """The content of a lock file. Raises ``CorruptObject``."""
+    """The content of a lock file. Raises ``CorruptObjectError``."""
     try:
         return msgspec.json.decode(body, type=LockBody)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"not a lock file: {error}", hint="look at who wrote it, then run 'singerlake lock break'", key=key
         ) from error
 
@@ -118,7 +118,8 @@ class Lock:
             self.release()
 
     def acquire(self) -> None:
-        """Wait for the lock and take it. Raises ``LockWaitExceeded``, which names the holder, ``CorruptObject``."""
+        """Wait for the lock and take it. Raises ``LockTimeoutError``, which names the holder,
+        ``CorruptObjectError``."""
         nonces: set[str] = set()
         try:
             self._take(nonces)
@@ -147,7 +148,7 @@ class Lock:
                 self._write(stored, nonces)
                 continue
             if now - started >= self._settings.max_wait:
-                raise LockWaitExceeded(_holder(body), hint=_WAIT_HINT, key=self._key)
+                raise LockTimeoutError(_holder(body), hint=_WAIT_HINT, key=self._key)
             self._clock.sleep(poll * (0.5 + self._clock.jitter() / 2))
             poll = min(poll * 1.5, _LONGEST_POLL)
             if free or stale:
@@ -200,7 +201,7 @@ class Lock:
         body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=nonce)
         encoded = msgspec.json.encode(body)
         nonces.add(nonce)
-        with suppress(UnknownOutcome):
+        with suppress(UnknownOutcomeError):
             etag = seen.etag if seen else None
             put_on_condition(self._storage, self._key, encoded, etag=etag, just_read=True)
 

@@ -19,7 +19,13 @@ from typing import BinaryIO, Protocol
 import msgspec
 from isal import igzip_lib, isal_zlib
 
-from singerlake.errors import AccessDenied, BrokenFile, SingerlakeError, StorageFull, StorageUnavailable
+from singerlake.errors import (
+    AccessDeniedError,
+    BrokenFileError,
+    SingerlakeError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
 from singerlake.format.ready import ready
 from singerlake.format.state.model import DataFile, NewFile
@@ -177,11 +183,11 @@ def spool_error(error: OSError, path: Path) -> SingerlakeError:
     """What the disk of a spool at ``path`` refused, as an error that says what to do."""
     folder = str(path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFull("no space is left for the spool", hint="free some, or set spool_dir", spool_dir=folder)
+        return StorageFullError("no space is left for the spool", hint="free some, or set spool_dir", spool_dir=folder)
     if isinstance(error, PermissionError):
-        return AccessDenied("the spool cannot be written", hint="set spool_dir", spool_dir=folder)
+        return AccessDeniedError("the spool cannot be written", hint="set spool_dir", spool_dir=folder)
     reason = (error.strerror or str(error)).lower()
-    return StorageUnavailable(
+    return StorageUnavailableError(
         f"the spool cannot be written: {reason}", hint="check its disk, or set spool_dir", spool_dir=folder
     )
 
@@ -247,8 +253,8 @@ def first_line(stream: Readable, *, where: dict[str, str], checked: bool = True)
     before the line does.
 
     ``checked``: the member in which the line ends is read to its end, or for ``HELD_BYTES`` of text, so that no line of
-    a damaged member is given; raises ``BrokenFile`` where it is damaged, or cut. Otherwise what is there of the stored
-    bytes may end anywhere, and None also means that more of them are needed.
+    a damaged member is given; raises ``BrokenFileError`` where it is damaged, or cut. Otherwise what is there of the
+    stored bytes may end anywhere, and None also means that more of them are needed.
     """
     line, size = b"", 0
     try:
@@ -261,7 +267,7 @@ def first_line(stream: Readable, *, where: dict[str, str], checked: bool = True)
             size += len(piece)
             if line.endswith(b"\n") and (not checked or size > HELD_BYTES):
                 break
-    except BrokenFile:
+    except BrokenFileError:
         if checked:
             raise
     return line if line.endswith(b"\n") else None
@@ -282,8 +288,8 @@ def read_blocks(
     ``stream`` gives the stored bytes from that member's start (from the file's first byte for member 0) to the start
     of member ``until``, or to the end. SCHEMA messages are left out wherever they stand.
 
-    Raises ``BrokenFile`` where the gzip is damaged or cut, or where the messages or bytes are not what the manifest
-    says; blocks given before that are good as far as they go.
+    Raises ``BrokenFileError`` where the gzip is damaged or cut, or where the messages or bytes are not what the
+    manifest says; blocks given before that are good as far as they go.
     """
     where = {"key": key or file.path, "id": file.id}
     expected = sum(count for _, count in file.members[member:until])
@@ -301,9 +307,9 @@ def read_blocks(
 
 
 def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
-    """Raise ``BrokenFile`` where a file, or a run of its members, holds more or fewer messages than it should."""
+    """Raise ``BrokenFileError`` where a file, or a run of its members, holds more or fewer messages than it should."""
     if seen != expected:
-        raise BrokenFile(
+        raise BrokenFileError(
             f"the manifest says {expected} messages, the file holds {'more' if seen > expected else seen}",
             hint="run 'singerlake verify'; restore the file from a backup",
             **where,
@@ -312,7 +318,7 @@ def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
 
 def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
     """The decompressed bytes of a run of gzip members, in blocks of about ``size`` that end on a newline. Raises
-    ``BrokenFile`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
+    ``BrokenFileError`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
     tail = b""
     for piece in _inflated(stream, where, size):
         cut = piece.rfind(b"\n") + 1
@@ -322,7 +328,7 @@ def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -
         elif piece:
             tail += piece
     if tail:
-        raise BrokenFile("ends in the middle of a line", hint="run 'singerlake verify'", **where)
+        raise BrokenFileError("ends in the middle of a line", hint="run 'singerlake verify'", **where)
 
 
 def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[bytes]:
@@ -351,9 +357,11 @@ def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[by
                 decompressor = None
                 yield b""
     except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]
-        raise BrokenFile(f"damaged gzip: {error}", hint="run 'singerlake verify'", **where) from error
+        raise BrokenFileError(f"damaged gzip: {error}", hint="run 'singerlake verify'", **where) from error
     if decompressor is not None:
-        raise BrokenFile("cut short: the last gzip member is not complete", hint="run 'singerlake verify'", **where)
+        raise BrokenFileError(
+            "cut short: the last gzip member is not complete", hint="run 'singerlake verify'", **where
+        )
 
 
 def _kept_lines(data: bytes) -> tuple[bytes, int]:

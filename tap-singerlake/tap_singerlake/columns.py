@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from singerlake.errors import UnknownName
+from singerlake.errors import UnknownNameError
 from singerlake.format.hashing import canonical_schema
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import first_offset, resolve_version
@@ -24,10 +24,10 @@ def replayed(
     """The versions that a replay without a bookmark meets, that of the newest messages first. What names no version
     of the stream counts as not asked: it fails where the replay begins."""
     start, wanted = 0, None
-    with suppress(UnknownName):
+    with suppress(UnknownNameError):
         start = first_offset(manifest, from_version)
     if versions is not None:
-        with suppress(UnknownName):
+        with suppress(UnknownNameError):
             wanted = {resolve_version(manifest, text) for text in versions}
     met = dict.fromkeys(file.version for file in reversed(list(manifest.files_from(start))))
     return [manifest.schemas[hash] for hash in met if hash in manifest.schemas and (wanted is None or hash in wanted)]

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from singerlake.errors import BrokenFile, MissingFile
+from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
@@ -61,18 +61,19 @@ class Reader:
         """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
         another, costs a new look at the manifest.
 
-        Raises ``UnknownName``, ``LostBookmark``, ``MissingFile``, ``BrokenFile`` and what storage raises.
+        Raises ``UnknownNameError``, ``LostBookmarkError``, ``MissingFileError``, ``BrokenFileError`` and what storage
+        raises.
         """
         while True:
             try:
                 yield from self._files(manifest)
                 return
-            except MissingFile as error:
+            except MissingFileError as error:
                 fresh = self.stream.snapshot()
                 if self._current is None:
                     raise
                 if self._current.id in fresh.by_id:
-                    raise MissingFile(
+                    raise MissingFileError(
                         "a file that the manifest lists is not there",
                         hint="run 'singerlake verify'; restore the file from a backup",
                         key=self.stream.prefix + self._current.path,
@@ -119,7 +120,7 @@ class Reader:
             with storage.open(key) as body:
                 line = first_line(body, where=where)
         if line is None or not is_schema_line(line):
-            raise BrokenFile("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
+            raise BrokenFileError("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
         return line
 
 

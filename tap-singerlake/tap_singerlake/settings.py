@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from singerlake.errors import SettingError, UnknownName
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.settings import setting
 
 STATE_EVERY_RECORDS = 100_000
@@ -86,18 +86,18 @@ class Choice:
         return self.value.get(stream) if isinstance(self.value, dict) else self.value
 
     def check(self, known: Iterable[str]) -> None:
-        """Raises ``UnknownName`` where a stream is named that is not among ``known``."""
+        """Raises ``UnknownNameError`` where a stream is named that is not among ``known``."""
         names = sorted(known)
         unknown = sorted(set(self.value) - set(names)) if isinstance(self.value, dict) else []
         if unknown:
-            raise UnknownName(
+            raise UnknownNameError(
                 f"{self.name} names stream {unknown[0]!r}, which the lake does not hold",
                 hint=f"it has: {', '.join(names)}",
             )
 
-    def require(self, found: Mapping[str, UnknownName | None]) -> None:
+    def require(self, found: Mapping[str, UnknownNameError | None]) -> None:
         """``found``: of each stream that the setting concerns, why it has no such version, None where it has. Raises
-        ``UnknownName`` that names all those which have none."""
+        ``UnknownNameError`` that names all those which have none."""
         lacking = {stream: error for stream, error in found.items() if error is not None}
         if not lacking:
             return
@@ -108,7 +108,7 @@ class Choice:
         way = f"of the others only, set it to {json.dumps(rest, ensure_ascii=False)}"
         if not rest:
             way = f"a version of each stream, write it as in {json.dumps({next(iter(lacking)): 'v1'})}"
-        raise UnknownName(
+        raise UnknownNameError(
             f"{self.name} asks for versions that {len(lacking)} of {len(found)} streams do not have: "
             + ", ".join(error.message for error in lacking.values()),
             hint=f"{known}; to ask {way}",
@@ -134,13 +134,13 @@ def versions(config: Mapping[str, Any]) -> Choice:
 
 def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list[str]:
     """The streams that any of ``patterns`` names or, as a glob, matches; all for None or no patterns. Raises
-    ``UnknownName`` for a pattern that finds none."""
+    ``UnknownNameError`` for a pattern that finds none."""
     names = sorted(known)
     chosen: set[str] = set()
     for pattern in patterns or ():
         found = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
         if not found:
-            raise UnknownName(
+            raise UnknownNameError(
                 f"streams: the lake holds no stream {pattern!r} of this tap",
                 hint=f"it has: {', '.join(names)}" if names else "it has none yet",
             )

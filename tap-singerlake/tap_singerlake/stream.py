@@ -11,7 +11,7 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, Stream
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
-from singerlake.errors import LookAtTheLake, SettingError, UnknownName
+from singerlake.errors import LakeError, SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Bookmark, resolve_version
 from singerlake.lake import LakeStream
@@ -75,8 +75,8 @@ class ReplayedStream(Stream):
     def sync(self, context: Mapping[str, Any] | None = None) -> None:  # type: ignore[misc]
         """Write what the lake holds from the bookmark on, and STATE messages that say how far that was.
 
-        Raises ``SettingError``, ``UnknownName``, ``LostBookmark``, ``BrokenFile``, ``MissingFile`` and what storage
-        raises; the last STATE then stands where everything before it was written.
+        Raises ``SettingError``, ``UnknownNameError``, ``LostBookmarkError``, ``BrokenFileError``, ``MissingFileError``
+        and what storage raises; the last STATE then stands where everything before it was written.
         """
         if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, its bookmark stays", self.name)
@@ -114,7 +114,7 @@ class ReplayedStream(Stream):
         """The stream as discovery prints it. Raises what storage raises."""
         try:
             manifest = self._lake_stream.snapshot()
-        except LookAtTheLake as error:
+        except LakeError as error:
             self.logger.warning("stream %r: columns of older versions are not offered: %s", self.name, error)
             return discovered(self.stored_entry, [])
         return discovered(self.stored_entry, self._versions(manifest))
@@ -125,13 +125,13 @@ class ReplayedStream(Stream):
             return False
         return choice.name != "from_version" or self._bookmark() is None
 
-    def lacks(self, choice: settings.Choice) -> UnknownName | None:
+    def lacks(self, choice: settings.Choice) -> UnknownNameError | None:
         """Why ``choice`` cannot be met; None where it can. Raises what reading the manifest raises."""
         asked, manifest = choice.of(self.name), self._lake_stream.snapshot()
         try:
             for text in (asked,) if isinstance(asked, str) else asked:
                 resolve_version(manifest, text)
-        except UnknownName as error:
+        except UnknownNameError as error:
             return error
         return None
 

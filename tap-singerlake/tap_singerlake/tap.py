@@ -17,7 +17,7 @@ from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities
 from singer_sdk.mapper import PluginMapper
 from singer_sdk.singerlib import Catalog
 
-from singerlake.errors import SettingError, SingerlakeError, UnknownName
+from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.recursion import make_room
@@ -102,13 +102,13 @@ class TapSingerlake(Tap):
         return settings.versions(self.config)
 
     def discover_streams(self) -> Sequence[ReplayedStream]:
-        """The streams of the tap id that have data. Raises ``NotALake``, ``UnknownName``, ``CorruptObject`` and what
-        storage raises."""
+        """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
+        ``CorruptObjectError`` and what storage raises."""
         lake = Lake.open(self.config["lake_root"], s3_settings(self.config)).require()
         tap_id = self.config["tap_id"]
         entries = {entry["tap_stream_id"]: entry for entry in lake.catalogue(tap_id)["streams"]}
         if not entries and tap_id not in (known := lake.taps()):
-            raise UnknownName(
+            raise UnknownNameError(
                 f"no tap {tap_id!r} in this lake",
                 hint=f"set tap_id to one of: {', '.join(known)}" if known else "nothing was captured yet",
                 lake_root=lake.storage.url,
@@ -126,8 +126,8 @@ class TapSingerlake(Tap):
 
     # Final in the SDK, which would begin with the STATE it was given and find each stream's versions in its turn.
     def sync_all(self) -> None:  # type: ignore[misc]
-        """Replay all selected streams. Raises ``UnknownName`` before anything is written where one lacks a version that
-        is asked of it, and what ``ReplayedStream.sync`` raises."""
+        """Replay all selected streams. Raises ``UnknownNameError`` before anything is written where one lacks a version
+        that is asked of it, and what ``ReplayedStream.sync`` raises."""
         for choice in (self.from_version, self.versions):
             if choice.value is not None:
                 asked = [stream for stream in self._replayed() if stream.asks(choice)]

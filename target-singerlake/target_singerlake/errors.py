@@ -11,36 +11,38 @@ from singer_sdk.exceptions import (
     RecordsWithoutSchemaException,
 )
 
-from singerlake.errors import InvalidMessage
+from singerlake.errors import InvalidMessageError
 
 EXCERPT = 200
 """Bytes of a bad line that its error shows."""
 _CONTENT = (b'"record"', b'"value"')
 
 
-class UnreadableLine(InvalidMessage, InvalidInputLine):
+class UnreadableLineError(InvalidMessageError, InvalidInputLine):
     """A line that is no Singer message."""
 
 
-class MessageBeforeSchema(InvalidMessage, RecordsWithoutSchemaException):
+class MessageBeforeSchemaError(InvalidMessageError, RecordsWithoutSchemaException):
     """A message for a stream whose SCHEMA has not come."""
 
 
-class RecordBeforeSchema(MessageBeforeSchema):
+class RecordBeforeSchemaError(MessageBeforeSchemaError):
     """A RECORD or BATCH for a stream whose SCHEMA has not come."""
 
 
-class KeyPropertyMissing(InvalidMessage, MissingKeyPropertiesError):
+class MissingKeyPropertyError(InvalidMessageError, MissingKeyPropertiesError):
     """A record without one of its stream's key properties."""
 
 
-class RecordAgainstSchema(InvalidMessage):
+class RecordAgainstSchemaError(InvalidMessageError):
     """A record that its schema does not allow, where ``validate_records`` asks to look."""
 
 
-def unreadable(problem: str, line: bytes, number: int, *, hint: str = "look at what the tap writes") -> UnreadableLine:
+def unreadable(
+    problem: str, line: bytes, number: int, *, hint: str = "look at what the tap writes"
+) -> UnreadableLineError:
     """The error for a line that is no message: its number, its length in bytes and how it begins."""
-    return UnreadableLine(problem, hint=hint, line=number, length=len(line), begins=excerpt(line))
+    return UnreadableLineError(problem, hint=hint, line=number, length=len(line), begins=excerpt(line))
 
 
 def excerpt(line: bytes) -> str:

@@ -17,20 +17,20 @@ import msgspec
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
-    AccessDenied,
-    FixTheInput,
-    InputEndedEarly,
-    InvalidMessage,
-    NoSuchBucket,
-    StorageFull,
-    StorageUnavailable,
-    UnknownOutcome,
+    AccessDeniedError,
+    InputError,
+    InvalidMessageError,
+    NoSuchBucketError,
+    StorageFullError,
+    StorageUnavailableError,
+    TruncatedInputError,
+    UnknownOutcomeError,
 )
 from singerlake.format.ready import ready
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.s3.settings import S3Settings
-from target_singerlake.errors import RecordBeforeSchema, unreadable
+from target_singerlake.errors import RecordBeforeSchemaError, unreadable
 from target_singerlake.files.growing import Compressor
 from target_singerlake.files.progress import Progress
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
@@ -127,7 +127,7 @@ class Ingest:
         """Take in all of the input; the counts of messages by type.
 
         Input that no Singer reader can accept ends it, after what came before is committed and its STATE emitted.
-        Raises ``FixTheInput`` and whatever the lake raises.
+        Raises ``InputError`` and whatever the lake raises.
         """
         with self._closing_on_error(), self._waker:
             try:
@@ -135,7 +135,7 @@ class Ingest:
                 if self._signal is None:
                     self._take_rest(rest)
                     self._early.require_none()
-            except FixTheInput:
+            except InputError:
                 self._drain("failed")
                 raise
         return self._counts
@@ -167,10 +167,10 @@ class Ingest:
             return
         try:
             whole = isinstance(parse(rest, self._decoder.next_number, exact=False), dict)
-        except InvalidMessage:
+        except InvalidMessageError:
             whole = False
         if not whole:
-            raise InputEndedEarly(
+            raise TruncatedInputError(
                 "the input ended in the middle of a line",
                 hint="what came before is committed; see why the tap stopped, then run again",
                 line=self._decoder.next_number,
@@ -267,14 +267,14 @@ class Ingest:
                     self._take(self._decoder.messages(block, number))
                     self._streams.keep_within_memory()
                     self._tick()
-            except InvalidMessage as error:
+            except InvalidMessageError as error:
                 context = {**error.context, "batch_file": url}
                 raise type(error)(error.message, hint=error.hint, **context) from error
 
     def _schema_of(self, stream: str, number: int) -> Schema:
         schema = self._streams.schema(stream)
         if schema is None:
-            raise RecordBeforeSchema(
+            raise RecordBeforeSchemaError(
                 "a message came before its stream's SCHEMA",
                 hint="the tap must send SCHEMA first",
                 line=number,
@@ -323,7 +323,7 @@ class Ingest:
         self._spool.remove()
 
 
-_OUT_OF_REACH = (AccessDenied, NoSuchBucket, StorageUnavailable, StorageFull, UnknownOutcome)
+_OUT_OF_REACH = (AccessDeniedError, NoSuchBucketError, StorageUnavailableError, StorageFullError, UnknownOutcomeError)
 """Errors after which asking the lake for more would only take time."""
 
 
@@ -331,7 +331,7 @@ def _spool_folder(spool_dir: str | None) -> SpoolFolder:
     try:
         return Spools(spool_dir).make()
     except OSError as error:
-        raise AccessDenied(
+        raise AccessDeniedError(
             f"the spool cannot be made: {(error.strerror or str(error)).lower()}",
             hint="set spool_dir to a folder that can be written",
             spool_dir=spool_dir or tempfile.gettempdir(),

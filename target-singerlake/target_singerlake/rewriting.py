@@ -19,8 +19,8 @@ from singer_sdk.exceptions import MappingError
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTransform, StreamMap
 
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import InvalidMessage, InvalidSchema, SingerlakeError
-from target_singerlake.errors import RecordBeforeSchema
+from singerlake.errors import InvalidMessageError, InvalidSchemaError, SingerlakeError
+from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.input.decode import RecordCheck, envelope, parse
 from target_singerlake.input.early import Early
 from target_singerlake.input.exact import encode
@@ -82,7 +82,7 @@ class Rewriter:
 
     def _ways_of(self, stream: str, number: int) -> list[_Way]:
         if stream not in self._ways:
-            raise RecordBeforeSchema(
+            raise RecordBeforeSchemaError(
                 "a record came before its stream's SCHEMA",
                 hint="the tap must send SCHEMA first",
                 line=number,
@@ -100,7 +100,7 @@ class Rewriter:
             except (SingerlakeError, MappingError):
                 raise
             except Exception as error:
-                raise InvalidSchema(
+                raise InvalidSchemaError(
                     f"the stream maps or the flattening cannot take this schema ({type(error).__name__}: {error})",
                     hint="leave this stream out of stream_maps and flattening",
                     line=number,
@@ -158,7 +158,7 @@ class Rewriter:
         except MappingError:
             raise
         except Exception as error:
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 f"a stream map failed on a record ({type(error).__name__})",
                 hint="correct the expression in stream_maps",
                 line=number,

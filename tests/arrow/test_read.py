@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 from singerlake.arrow import scan
-from singerlake.errors import BrokenFile, MissingFile, Rebuilt, SettingError, UnknownName, ValueDoesNotFit
+from singerlake.errors import (
+    BrokenFileError,
+    LineageChangedError,
+    MissingFileError,
+    SettingError,
+    UnknownNameError,
+    ValueDoesNotFitError,
+)
 from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
 from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
@@ -94,11 +101,13 @@ def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
     assert stream.to_arrow(from_offset=9, lineage=lineage).read_all().num_rows == 2
     key = layout.manifest_key("t", "s")
     stream.lake.storage.delete(key)
-    with pytest.raises(Rebuilt, match=f"'{lineage}', and what the stream's is now its lost manifest said; run"):
+    with pytest.raises(
+        LineageChangedError, match=f"'{lineage}', and what the stream's is now its lost manifest said; run"
+    ):
         stream.to_arrow(from_offset=9, lineage=lineage)
     repair_stream(stream.lake.storage, stream.store(), "t", "s", Wish(), clock=stream.lake.clock, ids=stream.lake.ids)
     now = stream.snapshot().lineage
-    with pytest.raises(Rebuilt, match=f"option 'lineage' is '{lineage}', and the stream's is '{now}'"):
+    with pytest.raises(LineageChangedError, match=f"option 'lineage' is '{lineage}', and the stream's is '{now}'"):
         stream.to_arrow(from_offset=9, lineage=lineage)
     assert stream.to_arrow(from_offset=9, lineage=now).read_all().num_rows == 2
 
@@ -114,7 +123,7 @@ def test_nothing_is_opened_before_the_first_batch(stream: LakeStream) -> None:
     reader = stream.to_arrow(columns=["id"])
     file = stream.snapshot().files[0]
     (Path(stream.lake.storage.url) / (stream.prefix + file.path)).unlink()
-    with pytest.raises(MissingFile, match="loaded before gc; load it again"):
+    with pytest.raises(MissingFileError, match="loaded before gc; load it again"):
         reader.read_all()
 
 
@@ -133,7 +142,7 @@ def test_modes(stream: LakeStream, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert odd.to_arrow(mode="dropmalformed").read_all().column("id").to_pylist() == [1]
     assert "t/odd: 2 rows left out" in caplog.text
-    with pytest.raises(ValueDoesNotFit, match="line=3, offset=1"):
+    with pytest.raises(ValueDoesNotFitError, match="line=3, offset=1"):
         odd.to_arrow(mode="FAILFAST").read_all()
 
 
@@ -145,26 +154,30 @@ def test_a_file_that_was_altered_or_holds_less_than_the_manifest_says_is_an_erro
     start = file.members[0][0]
     for kept, said in [(lines[1:-1], "the file holds 5"), ([*lines[1:], lines[-1]], "the file holds more")]:
         path.write_bytes(body[:start] + gzip.compress(b"".join(kept)))
-        with pytest.raises(BrokenFile, match=said):
+        with pytest.raises(BrokenFileError, match=said):
             stream.to_arrow(columns=["id"]).read_all()
     path.write_bytes(body[:-9])
-    with pytest.raises(BrokenFile, match="cut short"):
+    with pytest.raises(BrokenFileError, match="cut short"):
         stream.to_arrow(columns=["id"]).read_all()
 
 
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"columns": ["nope"]}, UnknownName, "no column 'nope'"),
+        ({"columns": ["nope"]}, UnknownNameError, "no column 'nope'"),
         ({"columns": []}, SettingError, "'columns' names nothing"),
         ({"columns": "id"}, SettingError, r"columns is one text; give a list of names, as \['id'\]"),
         ({"versions": "v1"}, SettingError, "versions is one text"),
         ({"from_offset": "1"}, SettingError, "'from_offset' is no whole number"),
         ({"metadata": "false"}, SettingError, "metadata is neither True nor False"),
         ({"mode": None}, SettingError, "option 'mode' is not one of PERMISSIVE"),
-        ({"columns": ["_singerlake_offset"]}, UnknownName, "set option 'metadata' to true to have it; there are: id"),
-        ({"columns": ["_rescued_data"], "mode": "FAILFAST"}, UnknownName, "it is there in the mode PERMISSIVE"),
-        ({"from_version": "v9"}, UnknownName, "no version 'v9'; it has: v1"),
+        (
+            {"columns": ["_singerlake_offset"]},
+            UnknownNameError,
+            "set option 'metadata' to true to have it; there are: id",
+        ),
+        ({"columns": ["_rescued_data"], "mode": "FAILFAST"}, UnknownNameError, "it is there in the mode PERMISSIVE"),
+        ({"from_version": "v9"}, UnknownNameError, "no version 'v9'; it has: v1"),
         ({"mode": "lax"}, SettingError, "option 'mode' is not one of PERMISSIVE"),
         ({"lineage": " "}, SettingError, "'lineage' names nothing; set it to the stream's lineage"),
         ({"from_offset": -1}, SettingError, "'from_offset' is negative"),
@@ -186,7 +199,7 @@ def test_a_range_without_messages_is_an_empty_table(stream: LakeStream) -> None:
 
 def test_an_empty_stream_says_so(stream: LakeStream) -> None:
     stream.lake.stream("t", "empty").writer(writer_id="w").open()
-    with pytest.raises(UnknownName, match="no data to take a schema from"):
+    with pytest.raises(UnknownNameError, match="no data to take a schema from"):
         stream.lake.stream("t", "empty").to_arrow()
 
 
@@ -205,7 +218,7 @@ def test_bytes_that_were_exchanged_for_others_of_the_same_records_are_an_error(s
     raw = gzip.decompress(body[start:])
     for level in (0, 9):
         path.write_bytes(body[:start] + gzip.compress(raw, level))
-        with pytest.raises(BrokenFile, match=r"its bytes are not those|more|cut short|damaged"):
+        with pytest.raises(BrokenFileError, match=r"its bytes are not those|more|cut short|damaged"):
             stream.to_arrow(columns=["id"]).read_all()
     path.write_bytes(body)
     assert stream.to_arrow(columns=["id"]).read_all().num_rows == 11

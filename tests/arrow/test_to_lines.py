@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.arrow.to_lines import LineEncoder, pieces
-from singerlake.errors import SettingError, ValueDoesNotFit
+from singerlake.errors import SettingError, ValueDoesNotFitError
 
 TIME = "2026-01-01T00:00:00.000001Z"
 EASTERN = pa.timestamp("us", "America/New_York")
@@ -103,7 +103,7 @@ def test_variants_are_the_text_their_engine_gives_on_one_line() -> None:
 
 
 def test_a_variant_that_is_no_json_is_refused() -> None:
-    with pytest.raises(ValueDoesNotFit, match="column 'c' holds a variant that is no JSON"):
+    with pytest.raises(ValueDoesNotFitError, match="column 'c' holds a variant that is no JSON"):
         texts(variants([{"value": b"NaN", "metadata": b""}]))
 
 
@@ -133,7 +133,7 @@ BAD: dict[str, tuple[pa.Array, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_what_json_cannot_hold_is_refused_with_its_column(case: str) -> None:
     array, message = BAD[case]
-    with pytest.raises(ValueDoesNotFit, match=message):
+    with pytest.raises(ValueDoesNotFitError, match=message):
         texts(array)
 
 

@@ -116,7 +116,10 @@ def test_what_may_not_be_deleted_is_a_matter_of_access(run: Run, s3: S3Server, l
     assert "s3:DeleteObject" in denied.stdout
     assert "manifest:" not in denied.stdout
     told = json.loads(run("gc", url, "--delete", "--grace", "0s", "--json", env=env).stdout)
-    assert (told["findings"], [each["stream"] for each in told["failed"]]) == ([], ["s"])
+    assert (told["findings"], [(each["stream"], each["error"]["kind"]) for each in told["failed"]]) == (
+        [],
+        [("s", "access_denied")],
+    )
     s3.calm()
     assert run("gc", url, "--delete", "--grace", "0s", env=env).exit_code == 0
     assert run("verify", url, env=env).exit_code == 0

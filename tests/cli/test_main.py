@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from singerlake.cli.main import main
 from singerlake.cli.output import counted, shown, size
-from singerlake.errors import AccessDenied, NotALake
+from singerlake.errors import AccessDeniedError, NotALakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
@@ -44,6 +45,15 @@ def test_a_root_that_is_no_lake_is_a_usage_error_in_one_line(
     assert result.stderr.startswith("error: nothing here is a lake")
     assert result.stderr.count("\n") == 1
     assert (result.stdout, list(tmp_path.iterdir())) == ("", [])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_with_json_an_error_has_its_kind(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    result = run(*command, tmp_path, "--json")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    error = json.loads(result.stdout)["error"]
+    assert (error["kind"], error["message"]) == ("not_a_lake", "nothing here is a lake")
+    assert (error["context"], "raw" in error["hint"]) == ({"lake_root": str(tmp_path)}, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -89,7 +99,7 @@ def test_an_error_that_settings_do_not_fix_exits_with_1(run: Run, lake: Lake) ->
 
 def test_an_unreadable_folder_is_named(run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object, prefix: str) -> None:
-        raise AccessDenied("not allowed to read", hint="check the permissions", key=prefix)
+        raise AccessDeniedError("not allowed to read", hint="check the permissions", key=prefix)
 
     monkeypatch.setattr(type(lake.storage), "list_folder", refuse)
     result = run("ls", lake.storage.url)
@@ -97,7 +107,7 @@ def test_an_unreadable_folder_is_named(run: Run, lake: Lake, monkeypatch: pytest
 
 
 def test_debug_shows_where_an_error_came_from(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(NotALake):
+    with pytest.raises(NotALakeError):
         run("--debug", "ls", tmp_path)
 
 

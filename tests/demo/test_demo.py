@@ -12,7 +12,7 @@ from rich.console import Console
 
 from demo import __main__ as demo
 from demo import flights
-from demo.display import Commands, Display, StepFailed, failure
+from demo.display import Commands, Display, StepFailedError, failure
 from tools.postgres import Server
 
 
@@ -35,7 +35,7 @@ def test_a_folder_that_it_made_is_cleared(output: Path) -> None:
 def test_a_folder_that_it_did_not_make_is_left_alone(output: Path) -> None:
     output.mkdir()
     (output / "mine").write_text("precious")
-    with pytest.raises(StepFailed, match="did not make"):
+    with pytest.raises(StepFailedError, match="did not make"):
         demo.fresh_output()
     assert (output / "mine").read_text() == "precious"
 
@@ -48,7 +48,7 @@ def test_an_empty_folder_is_used(output: Path) -> None:
 
 def test_a_failed_command_shows_the_end_of_both_its_outputs_and_where_its_log_is(tmp_path: Path) -> None:
     commands = Commands({"PATH": "/usr/bin:/bin"}, tmp_path)
-    with pytest.raises(StepFailed) as caught:
+    with pytest.raises(StepFailedError) as caught:
         commands.run("sh", "-c", "seq 100 199; seq 200 299 >&2; echo '[bad] luck' >&2; exit 3")
     log = next(tmp_path.iterdir())
     shown = io.StringIO()

@@ -44,8 +44,8 @@ def refused(crew: Crew, key: str, damages: dict[str, Damage]) -> None:
         told[name] = said.partition(":")[0], key in said
         assert crew.place.objects() == before
     path.write_bytes(whole)
-    kinds = {"newer-format": "UnsupportedFormat", "other-stream": "ForeignManifest"}
-    assert told == {name: (kinds.get(name, "CorruptObject"), True) for name in damages}
+    kinds = {"newer-format": "UnsupportedFormatError", "other-stream": "ForeignManifestError"}
+    assert told == {name: (kinds.get(name, "CorruptObjectError"), True) for name in damages}
     crew.publish(f"whole{len(crew.workers)}", files=1)
     crew.check()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.errors import NameTooLong, SettingError
+from singerlake.errors import NameTooLongError, SettingError
 from singerlake.format import layout
 from singerlake.format.layout import from_segment, to_segment
 
@@ -80,7 +80,7 @@ def test_an_empty_name_is_refused() -> None:
 
 @pytest.mark.parametrize(("tap", "stream"), [("t" * 300, "s"), ("t", "s" * 300), ("t", "日" * 30)])
 def test_a_name_that_does_not_fit_is_refused_with_its_length_and_limit(tap: str, stream: str) -> None:
-    with pytest.raises(NameTooLong, match=r"takes \d+ bytes as a path segment, \d+ at most"):
+    with pytest.raises(NameTooLongError, match=r"takes \d+ bytes as a path segment, \d+ at most"):
         layout.manifest_key(tap, stream)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
 from singerlake.format import catalogue, root
 from singerlake.format.state import manifest
 from tests.format.state.test_fold import add, born, done, new_file
@@ -24,26 +24,26 @@ PARSERS: dict[str, Callable[..., object]] = {
 @pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"3", b"\xff\xfe", b'{"format":', b"<html></html>"])
 def test_what_is_not_a_json_object_is_corrupt(parser: str, body: bytes) -> None:
-    with pytest.raises(CorruptObject, match=KEY):
+    with pytest.raises(CorruptObjectError, match=KEY):
         PARSERS[parser](body, key=KEY)
 
 
 @pytest.mark.parametrize("parser", ["manifest", "root"])
 @pytest.mark.parametrize("body", [b"{}", b'{"format":"1"}', b'{"format":true}', b'{"format":0}', b'{"format":1}'])
 def test_an_object_of_another_kind_is_corrupt(parser: str, body: bytes) -> None:
-    with pytest.raises(CorruptObject, match=KEY):
+    with pytest.raises(CorruptObjectError, match=KEY):
         PARSERS[parser](body, key=KEY)
 
 
 @pytest.mark.parametrize("parser", ["manifest", "root"])
 def test_a_newer_format_is_refused_before_its_fields_are_looked_at(parser: str) -> None:
-    with pytest.raises(UnsupportedFormat, match=r"format 2.*upgrade.*manifest\.json"):
+    with pytest.raises(UnsupportedFormatError, match=r"format 2.*upgrade.*manifest\.json"):
         PARSERS[parser](b'{"format":2,"files":"other"}', key=KEY)
 
 
 @pytest.mark.parametrize("body", [b'{"streams":{}}', b'{"streams":[1]}', b'{"streams":[{"stream":"a"}]}', b"{}"])
 def test_a_catalogue_of_another_shape_is_corrupt(body: bytes) -> None:
-    with pytest.raises(CorruptObject, match="not a catalogue"):
+    with pytest.raises(CorruptObjectError, match="not a catalogue"):
         catalogue.from_json(body, key=KEY)
 
 
@@ -67,7 +67,7 @@ def test_the_manifest_has_the_fields_of_the_format_and_the_spec_s_versions() -> 
 @pytest.mark.parametrize(("field", "value"), [("tap", "T"), ("stream", "S"), ("store", "log")])
 def test_a_manifest_that_belongs_elsewhere_is_refused(field: str, value: str) -> None:
     state = msgspec.structs.replace(born(), **{field: value})
-    with pytest.raises(ForeignManifest, match=rf"belongs to {field} '{value}'.*manifest\.json"):
+    with pytest.raises(ForeignManifestError, match=rf"belongs to {field} '{value}'.*manifest\.json"):
         manifest.check_own(state, tap="t", stream="s", store="lockfile", key=KEY)
 
 

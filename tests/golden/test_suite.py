@@ -14,7 +14,7 @@ import pytest
 from singerlake.arrow.plan.pruning import Comparison, Condition, prune
 from singerlake.arrow.schema.own import TIME
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LookAtTheLake, LostBookmark, SingerlakeError
+from singerlake.errors import LakeError, LostBookmarkError, SingerlakeError
 from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
 from singerlake.format.state import selection
@@ -109,7 +109,7 @@ def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
             for block in stream.read(part):
                 given.extend(texts(block.data))
 
-    with pytest.raises(LookAtTheLake):
+    with pytest.raises(LakeError):
         read()
     assert given == expected.get("messages", [])[: len(given)]
     with pytest.raises(SingerlakeError):
@@ -122,7 +122,7 @@ def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected
     for each in expected.get("bookmarks", ()):
         bookmark = selection.Bookmark(**each["bookmark"])
         if each["offset"] is None:
-            with pytest.raises(LostBookmark):
+            with pytest.raises(LostBookmarkError):
                 stream.resume(stream.snapshot(), bookmark)
         else:
             assert stream.resume(stream.snapshot(), bookmark) == each["offset"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.maintenance.engines.engine import Answer, Item, Task, Threads
 from singerlake.storage.port import Storage
 
@@ -21,6 +21,6 @@ class Told:
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
         for item, answer in Threads(self.storage, 1)(task, items):
             if len(self.read) == self.most:
-                raise StorageUnavailable("the network is gone")
+                raise StorageUnavailableError("the network is gone")
             self.read.append(item)
             yield item, answer

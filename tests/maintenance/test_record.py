@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from singerlake.clock import parse_timestamp
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
 from singerlake.maintenance.record import record_run
@@ -65,7 +65,7 @@ def test_what_cannot_be_noted_is_a_warning(caplog: pytest.LogCaptureFixture, mon
     store = place.store()
 
     def fails(*_: object, **__: object) -> None:
-        raise StorageUnavailable("down", hint="wait")
+        raise StorageUnavailableError("down", hint="wait")
 
     monkeypatch.setattr(type(store), "commit", fails)
     note(place)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from singerlake.errors import LostState, StreamClosed
+from singerlake.errors import LostStateError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
@@ -109,7 +109,7 @@ def test_a_database_that_knows_nothing_of_data_on_the_lake_stops_the_writer(data
     before = database.storage.get(KEY)
     # As if another database were meant: the lake's identity is another.
     database.storage.delete(layout.root_metadata_key())
-    with pytest.raises(LostState, match="no history of it"):
+    with pytest.raises(LostStateError, match="no history of it"):
         writer(database).open()
     assert database.storage.get(KEY) == before
 
@@ -123,7 +123,7 @@ def test_a_database_that_was_put_back_to_an_older_state_stops_the_writer(databas
     ahead = from_json(stored.body, key=KEY)
     ahead = msgspec.structs.replace(ahead, transaction=msgspec.structs.replace(ahead.transaction, number=9))
     database.storage.put(KEY, to_json(ahead))
-    with pytest.raises(LostState, match="readers have seen transaction 9"):
+    with pytest.raises(LostStateError, match="readers have seen transaction 9"):
         writer(database).open()
 
 
@@ -149,6 +149,6 @@ def test_a_stream_that_is_closed_and_went_nowhere_yet_stops_the_writer(place: Pl
     assert loaded is not None
     place.committed(loaded, Close(successor=successor))
     for attempt in (own, writer(place)):
-        with pytest.raises(StreamClosed, match=f"{successor}.*store migrate"):
+        with pytest.raises(StreamClosedError, match=f"{successor}.*store migrate"):
             attempt.settled(attempt.submit([upload(place, tmp_path)]))
     assert place.listed() == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.errors import ConditionNotSupported
+from singerlake.errors import ConditionNotSupportedError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.lock import Lock, LockSettings
@@ -71,7 +71,7 @@ def test_nothing_of_the_state_is_written_without_a_condition(kind: str) -> None:
 
 
 def test_the_log_is_not_kept_on_such_a_storage() -> None:
-    with pytest.raises(ConditionNotSupported, match="ignores conditional writes"):
+    with pytest.raises(ConditionNotSupportedError, match="ignores conditional writes"):
         SlanderedPlace("log").born()
 
 

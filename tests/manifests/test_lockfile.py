@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.errors import CorruptObject, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format import layout
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import Place
 
 KEY = layout.manifest_key("t", "s")
 BODIES: dict[str, tuple[bytes, type[Exception]]] = {
-    "cut": (b'{"format":1,"tap":"t"', CorruptObject),
-    "empty": (b"", CorruptObject),
-    "another kind": (b'{"format":1,"streams":[]}', CorruptObject),
-    "no format": (b'{"versions":{},"files":[]}', CorruptObject),
-    "newer": (b'{"format":2}', UnsupportedFormat),
+    "cut": (b'{"format":1,"tap":"t"', CorruptObjectError),
+    "empty": (b"", CorruptObjectError),
+    "another kind": (b'{"format":1,"streams":[]}', CorruptObjectError),
+    "no format": (b'{"versions":{},"files":[]}', CorruptObjectError),
+    "newer": (b'{"format":2}', UnsupportedFormatError),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.errors import UnknownOutcome
+from singerlake.errors import UnknownOutcomeError
 from singerlake.manifests.port import Loaded
 from singerlake.storage.memory import MemoryStorage, Step
 from tests.format.state.test_fold import add, new_file
@@ -24,7 +24,7 @@ def faults(storage: MemoryStorage, *, done: bool, times: int) -> None:
 
     def hook(step: Step) -> None:
         if step.operation == "put" and step.done is done and next(left, None) is not None:
-            raise UnknownOutcome("no answer", key=step.key)
+            raise UnknownOutcomeError("no answer", key=step.key)
 
     storage.hook = hook
 
@@ -57,7 +57,7 @@ def test_a_refusal_that_answers_one_s_own_success_counts_as_success(place: Place
 def test_an_outcome_that_cannot_be_known_is_an_error_of_its_own(place: Place) -> None:
     base = place.born()
     faults(place.storage, done=False, times=1000)
-    with pytest.raises(UnknownOutcome):
+    with pytest.raises(UnknownOutcomeError):
         place.commit(base, add(new_file("a")), attempts=5)
     place.storage.hook = lambda step: None
     assert place.listed() == []

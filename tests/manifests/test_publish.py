@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.errors import ForeignManifest
+from singerlake.errors import ForeignManifestError
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.manifests import publish
@@ -63,7 +63,7 @@ def test_what_is_another_s_is_not_replaced(storage: MemoryStorage, change: dict[
     one, two, _ = states()
     publish_manifest(storage, KEY, msgspec.structs.replace(one, **change))
     before = there(storage)
-    with pytest.raises(ForeignManifest):
+    with pytest.raises(ForeignManifestError):
         publish_manifest(storage, KEY, two)
     assert there(storage) == before
 

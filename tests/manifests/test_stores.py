@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.errors import ForeignManifest, TooManyConflicts, UnknownOutcome
+from singerlake.errors import ForeignManifestError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
@@ -299,13 +299,13 @@ def test_a_writer_that_loses_every_race_gives_up_with_nothing_committed(place: P
         def commit(self, base: Loaded, transaction: object) -> Outdated:
             return Outdated()
 
-    with pytest.raises(TooManyConflicts, match="7 times in a row"):
+    with pytest.raises(TooManyConflictsError, match="7 times in a row"):
         commit_transaction(AlwaysLate(), base, place.transaction(add(new_file("mine"))), clock=place.clock, attempts=7)  # type: ignore[arg-type]
     assert place.listed() == []
 
 
 def test_no_attempt_commits_nothing(place: Place) -> None:
-    with pytest.raises(TooManyConflicts):
+    with pytest.raises(TooManyConflictsError):
         commit_transaction(
             place.store(), place.born(), place.transaction(add(new_file("a"))), clock=place.clock, attempts=0
         )
@@ -316,7 +316,7 @@ def test_no_attempt_commits_nothing(place: Place) -> None:
 def test_another_s_manifest_is_refused_and_stays_as_it_is(place: Place, field: str) -> None:
     body = to_json(msgspec.structs.replace(place.first(), **{field: "other"}))
     place.storage.put(KEY, body)
-    with pytest.raises(ForeignManifest, match=field):
+    with pytest.raises(ForeignManifestError, match=field):
         place.born()
     stored = place.storage.get(KEY)
     assert stored is not None
@@ -383,7 +383,7 @@ def test_a_state_that_disappears_during_a_commit_is_not_taken_for_a_new_stream(p
         def catch_up(self, base: Loaded) -> None:
             return None
 
-    with pytest.raises(UnknownOutcome, match="disappeared"):
+    with pytest.raises(UnknownOutcomeError, match="disappeared"):
         commit_transaction(Gone(), base, place.transaction(add(new_file("a"))), clock=place.clock)  # type: ignore[arg-type]
 
 

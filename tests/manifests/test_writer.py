@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from singerlake.errors import (
-    CommitRefused,
-    LockWaitExceeded,
-    MissingFile,
+    CommitRefusedError,
+    LockTimeoutError,
+    MissingFileError,
     SingerlakeError,
-    StorageUnavailable,
-    StreamClosed,
+    StorageUnavailableError,
+    StreamClosedError,
 )
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
@@ -145,7 +145,7 @@ def test_a_live_slow_writer_is_waited_for_and_then_named(place: Place) -> None:
     slow = Lock(place.storage, layout.version_lock_key("t", "s", VERSION), "slow", LOCK, place.clock, place.ids)
     slow.acquire()
     place.clock.on_sleep = lambda _: slow.refresh()
-    with pytest.raises(LockWaitExceeded, match="writer slow"):
+    with pytest.raises(LockTimeoutError, match="writer slow"):
         place.publish(place.writer())
     assert place.listed() == []
 
@@ -181,7 +181,7 @@ def test_after_a_fault_at_any_step_publishing_again_lists_the_file_once(
     def hook(step: Step) -> None:
         if step.operation == operation and step.done is done and not faulted:
             faulted.append(step)
-            raise StorageUnavailable("no answer", key=step.key)
+            raise StorageUnavailableError("no answer", key=step.key)
 
     place.storage.hook = hook
     failed = False
@@ -213,7 +213,7 @@ def test_a_file_that_vanished_between_commit_and_state_is_an_error(place: Place)
     writer = place.writer()
     writer.open()
     place.storage.hook = hook
-    with pytest.raises(MissingFile, match="not on storage"):
+    with pytest.raises(MissingFileError, match="not on storage"):
         place.publish(writer)
 
 
@@ -224,9 +224,9 @@ def test_a_closed_stream_stops_its_writers_with_a_word_on_where_it_went(place: P
     base = store.load()
     assert base is not None
     store.commit(base, Transaction(id="x", at="2026", change=Close(successor="log")))
-    with pytest.raises(StreamClosed, match="'log'"):
+    with pytest.raises(StreamClosedError, match="'log'"):
         place.publish(writer)
-    with pytest.raises(StreamClosed, match="'log'"):
+    with pytest.raises(StreamClosedError, match="'log'"):
         place.writer().open()
 
 
@@ -238,7 +238,7 @@ def test_a_file_retired_as_an_orphan_meanwhile_is_refused(place: Place) -> None:
     base = store.load()
     assert base is not None
     store.commit(base, Transaction(id="x", at="2026", change=RetireFiles(files=((file.id, file.path),))))
-    with pytest.raises(CommitRefused, match="orphan"):
+    with pytest.raises(CommitRefusedError, match="orphan"):
         writer.publish(spool, file, StreamSchema(schema=SCHEMA))
 
 

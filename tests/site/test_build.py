@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.errors import AccessDenied, SettingError, StorageUnavailable, UnsupportedFormat
+from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run
@@ -83,7 +83,9 @@ def test_a_stream_that_cannot_be_read_says_so(tmp_path: Path, body: bytes | None
     assert "schemas/t/good/v1.html" in pages
 
 
-@pytest.mark.parametrize("error", [AccessDenied("no access"), StorageUnavailable("no answer"), RecursionError()])
+@pytest.mark.parametrize(
+    "error", [AccessDeniedError("no access"), StorageUnavailableError("no answer"), RecursionError()]
+)
 def test_storage_that_refuses_one_stream_does_not_stop_the_others(tmp_path: Path, error: Exception) -> None:
     lake = two_streams()
     refusing(lake, layout.manifest_key("t", "bad"), error)
@@ -94,7 +96,7 @@ def test_storage_that_refuses_one_stream_does_not_stop_the_others(tmp_path: Path
 
 def test_a_tap_whose_streams_cannot_be_listed_says_so(tmp_path: Path) -> None:
     lake = two_streams()
-    refusing(lake, layout.tap_prefix("t"), AccessDenied("no access", hint="ask"))
+    refusing(lake, layout.tap_prefix("t"), AccessDeniedError("no access", hint="ask"))
     done, pages = built(lake, tmp_path / "site")
     assert done.troubles == (Trouble("t", None, "no access; ask"),)
     assert "cannot be listed: no access; ask" in pages["taps/t.html"]
@@ -141,7 +143,7 @@ def put_raw(lake: Lake, made: Manifest) -> None:
 def test_a_lake_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     lake = two_streams()
     lake.storage.put(layout.root_metadata_key(), b'{"format": 2}')
-    with pytest.raises(UnsupportedFormat, match="upgrade"):
+    with pytest.raises(UnsupportedFormatError, match="upgrade"):
         built(lake, tmp_path / "site")
     assert not (tmp_path / "site").exists()
 

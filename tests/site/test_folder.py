@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import AccessDenied, CorruptObject, SettingError
+from singerlake.errors import AccessDeniedError, CorruptObjectError, SettingError
 from singerlake.site import folder
 from singerlake.site.folder import INDEX, open_folder
 
@@ -122,7 +122,7 @@ def test_a_page_that_became_a_link_is_replaced_and_not_what_it_points_at(tmp_pat
 def test_a_list_of_files_that_is_not_ours_removes_nothing(tmp_path: Path, index: str) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     (tmp_path / INDEX).write_text(index)
-    with pytest.raises(CorruptObject, match="nothing was written"):
+    with pytest.raises(CorruptObjectError, match="nothing was written"):
         write(tmp_path, "index.html")
     assert there(tmp_path) == {INDEX, "thesis.txt"}
 
@@ -179,7 +179,7 @@ def test_the_folder_for_new_pages_is_nobody_elses(tmp_path: Path) -> None:
     assert there(tmp_path) == {f"{folder._STAGE}/mine"}
 
 
-@pytest.mark.parametrize(("code", "error"), [("EACCES", AccessDenied), ("EROFS", AccessDenied)])
+@pytest.mark.parametrize(("code", "error"), [("EACCES", AccessDeniedError), ("EROFS", AccessDeniedError)])
 def test_a_folder_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: type[Exception]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.arrow.plan.request import Request
-from singerlake.errors import NotALake, SettingError, UnknownName
+from singerlake.errors import NotALakeError, SettingError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS
 from singerlake.spark.lake import open_stream
@@ -118,12 +118,12 @@ def test_a_table_of_sparks_catalogue_is_refused_for_a_view(options: Callable[[di
 
 def test_errors_name_the_option_and_not_the_setting(tmp_path: Path) -> None:
     given = read_options({**NEEDED, "path": str(tmp_path)})
-    with pytest.raises(NotALake, match="check path; a lake has a folder 'raw' \\(path='") as none:
+    with pytest.raises(NotALakeError, match="check path; a lake has a folder 'raw' \\(path='") as none:
         open_stream(given)
     assert "lake_root" not in str(none.value)
     for name in ("a", "lake_root", "lake_root x"):
         build_stream(Lake.open(str(tmp_path)), "t", name, {"properties": {"n": {}}}, [{"n": 1}])
-    with pytest.raises(UnknownName, match="it has: a, lake_root, lake_root x \\(path='"):
+    with pytest.raises(UnknownNameError, match="it has: a, lake_root, lake_root x \\(path='"):
         open_stream(given)
     with pytest.raises(SettingError, match=r"^path has a scheme nobody here knows"):
         write_options({**NEEDED, "path": "gs://b/lake"}).lake()

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.errors import NotALake, SettingError, SingerlakeError, UnknownName
+from singerlake.errors import NotALakeError, SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.spark import read_streams
 from tests.lakes import build_stream
@@ -81,8 +81,8 @@ def test_each_is_a_snapshot_like_any_other(spark: SparkSession, lake: Lake) -> N
 @pytest.mark.parametrize(
     ("arguments", "kind", "expected"),
     [
-        ({"tap": "nope"}, UnknownName, "no tap 'nope' in this lake; it has: tap-a"),
-        ({"path": "/nowhere/at/all"}, NotALake, "nothing here is a lake"),
+        ({"tap": "nope"}, UnknownNameError, "no tap 'nope' in this lake; it has: tap-a"),
+        ({"path": "/nowhere/at/all"}, NotALakeError, "nothing here is a lake"),
         ({"streams": []}, SettingError, "streams names nothing; name at least one, or leave it out"),
         ({"streams": "orders"}, SettingError, "streams is one text; give a list of names, as ['orders']"),
         ({"from_version": {"ordres": "v2"}}, SettingError, "'ordres', which is not read; read are: a,b %*, orders"),

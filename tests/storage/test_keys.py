@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.storage.keys import FLOCK_NAME, TEMPORARY_PREFIX, check_key, is_hidden
 
 PARTS = st.sampled_from(
@@ -32,5 +32,5 @@ def test_a_key_is_refused_where_one_of_its_parts_is(key: str) -> None:
     if allowed(key):
         assert check_key(key) == key
     else:
-        with pytest.raises(CorruptObject):
+        with pytest.raises(CorruptObjectError):
             check_key(key)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import AccessDenied, ConditionsUnproven, StorageUnavailable, UnknownOutcome
+from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Refused, Storage, Written
 from singerlake.storage.probe import PROBE_PREFIX, RACERS, at_once, in_turn, probe, prove
@@ -49,7 +49,7 @@ class NoDelete(MemoryStorage):
     """Permits everything but DELETE."""
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
-        raise AccessDenied("no delete", key=key)
+        raise AccessDeniedError("no delete", key=key)
 
 
 class Network(MemoryStorage):
@@ -73,7 +73,7 @@ class Network(MemoryStorage):
         if fault in ("twice", "lost"):
             super().put(key, body, if_absent=if_absent, if_match=if_match)
         if fault in ("lost", "never", "late"):
-            raise UnknownOutcome("no answer came", key=key)
+            raise UnknownOutcomeError("no answer came", key=key)
         answer = super().put(key, body, if_absent=if_absent, if_match=if_match)
         for its_key, its_body, its_absent, its_match in late:
             super().put(its_key, its_body, if_absent=its_absent, if_match=its_match)
@@ -159,7 +159,7 @@ def test_where_nothing_can_be_proved_it_waits_as_long_as_it_was_told_and_then_sa
     always = dict.fromkeys(range(100_000), "twice")
     for wait in (0, 60):
         clock = FakeClock()
-        with pytest.raises(ConditionsUnproven, match=r"s3_probe_max_wait_seconds.*nothing was written"):
+        with pytest.raises(ConditionsUnprovenError, match=r"s3_probe_max_wait_seconds.*nothing was written"):
             prove(Network(always), clock=clock, ids=counting_ids(), max_wait=wait, race=in_turn)
         assert wait <= clock.seconds < wait + 6
     assert caplog.text.count("does not show whether it honours conditional writes") == 1
@@ -203,8 +203,8 @@ def test_a_storage_that_does_not_answer_is_an_error_and_not_a_capability() -> No
 
     def fault(step: Step) -> None:
         if step.operation == "put":
-            raise StorageUnavailable("down")
+            raise StorageUnavailableError("down")
 
     storage.hook = fault
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         seen_of(storage)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import UnknownName
+from singerlake.errors import UnknownNameError
 from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog import Overrides, for_singer_sdk
 from tap_singerlake.columns import united, unknown
@@ -196,14 +196,16 @@ def test_a_version_that_streams_lack_fails_before_anything_is_written(people, la
         build_stream(lake, "tap-a", name, schema, RECORDS[1:])
     lake.stream("tap-a", "born").writer(writer_id="a-test").open()
     for config in ({"from_version": "v2"}, {"versions": ["v2"]}, {"versions": {"people": "v2", "cities": "v2"}}):
-        with pytest.raises(UnknownName) as raised:
+        with pytest.raises(UnknownNameError) as raised:
             replay(root, **config)
         assert raised.value.output.text == b""
         assert "stream 'cities' has no version 'v2'" in raised.value.message
         assert "'cities': it has: v1 (" in raised.value.hint
         asked = json.dumps({"people": config.get("from_version", ["v2"])})
         assert f"to ask of the others only, set it to {asked}" in raised.value.hint
-    with pytest.raises(UnknownName, match=r"3 of 3 .*'a-first'.*'cities'.*'islands'.*write it as in") as everywhere:
+    with pytest.raises(
+        UnknownNameError, match=r"3 of 3 .*'a-first'.*'cities'.*'islands'.*write it as in"
+    ) as everywhere:
         replay(root, from_version="v7", streams=["a-first", "cities", "islands"])
     assert everywhere.value.hint.endswith('write it as in {"a-first": "v1"}')
 
@@ -217,6 +219,6 @@ def test_a_version_is_not_asked_of_streams_that_have_a_bookmark_or_are_left_out(
     assert catalog["streams"][0]["stream"] == "cities"
     assert len(replay(root, from_version="v2", catalog=catalog).records()) == 1
     assert len(replay(root, from_version="v2", stream_maps={"cities": None}).records()) == 1
-    with pytest.raises(UnknownName) as raised:
+    with pytest.raises(UnknownNameError) as raised:
         replay(root, versions=["v2"], state=bookmark)
     assert raised.value.output.text == b""

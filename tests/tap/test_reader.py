@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import BrokenFile, LostBookmark, MissingFile, UnknownName
+from singerlake.errors import BrokenFileError, LostBookmarkError, MissingFileError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
@@ -89,7 +89,7 @@ def test_versions_pass_files_over_and_the_bookmark_moves_past_them(memory_lake):
 
 def test_an_unknown_version_is_an_error_that_lists_those_there_are(memory_lake):
     for options in ({"from_version": "v7"}, {"versions": ("v1", "v7")}):
-        with pytest.raises(UnknownName, match=r"no version 'v7'.*v1.*v2"):
+        with pytest.raises(UnknownNameError, match=r"no version 'v7'.*v1.*v2"):
             read(memory_lake, **options)
 
 
@@ -105,7 +105,7 @@ def test_a_bookmark_of_another_lineage_is_found_by_its_file(memory_lake):
 
 
 def test_a_bookmark_whose_file_nobody_knows_is_an_error(memory_lake):
-    with pytest.raises(LostBookmark, match="full-refresh"):
+    with pytest.raises(LostBookmarkError, match="full-refresh"):
         read(memory_lake, position=Bookmark(lineage="an-older-one", offset=7, file="0123456789abcdef", line=4))
 
 
@@ -137,7 +137,7 @@ def test_a_file_that_is_still_listed_and_not_there_is_an_error(storage, memory_l
     stream = memory_lake.stream("tap-a", "s")
     storage.delete(stream.prefix + stream.snapshot().files[1].path)
     reader, seen = Reader(stream), []
-    with pytest.raises(MissingFile, match=r"the manifest lists is not there; run 'singerlake verify'"):
+    with pytest.raises(MissingFileError, match=r"the manifest lists is not there; run 'singerlake verify'"):
         seen.extend(event for event in reader.events(stream.snapshot()))
     assert reader.position is not None
     assert reader.position.offset == 10
@@ -170,7 +170,7 @@ def test_nothing_of_a_damaged_member_is_passed_on(storage, memory_lake, damage):
         body[last_member:] = body[file.members[0][0] :]
     storage.put(key, bytes(body))
     seen = []
-    with pytest.raises(BrokenFile):
+    with pytest.raises(BrokenFileError):
         seen.extend(event for event in Reader(stream).events(stream.snapshot()))
     assert ids(seen) in (list(range(6)), list(range(9))), "what lies before the damage, but for a member at most"
 
@@ -200,7 +200,7 @@ def test_no_schema_message_of_a_damaged_member_is_passed_on(storage, damage):
 
     change(storage, edit)
     seen = []
-    with pytest.raises(BrokenFile):
+    with pytest.raises(BrokenFileError):
         seen.extend(Reader(lake.stream("tap-a", "s")).events(lake.stream("tap-a", "s").snapshot()))
     assert seen == []
 
@@ -212,7 +212,7 @@ def test_a_file_without_a_schema_message_is_broken(storage, memory_lake):
     assert stored is not None
     start = file.members[0][0]
     storage.put(stream.prefix + file.path, b"\x1f\x8b\x08" + bytes(start - 3) + stored.body[start:])
-    with pytest.raises(BrokenFile):
+    with pytest.raises(BrokenFileError):
         read(memory_lake)
 
 

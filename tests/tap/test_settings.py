@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import SettingError, UnknownName
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.hashing import full_hash, schema_hash
 from tap_singerlake.settings import Choice, chosen_streams, from_version, normalised, versions
 from tap_singerlake.tap import TapSingerlake
@@ -57,7 +57,7 @@ def test_versions_of_another_shape_are_an_error(value):
 
 
 def test_a_choice_for_a_stream_that_is_not_there_is_an_error_that_lists_those_there_are():
-    with pytest.raises(UnknownName, match=r"'c'.*it has: a, b"):
+    with pytest.raises(UnknownNameError, match=r"'c'.*it has: a, b"):
         Choice("versions", {"a": ("v1",), "c": ("v1",)}).check(["b", "a"])
 
 
@@ -72,9 +72,9 @@ def test_every_stream_can_be_chosen_by_its_own_name(names, data):
 
 def test_a_pattern_that_finds_nothing_is_an_error():
     for pattern in ("Flights", "x*"):
-        with pytest.raises(UnknownName, match="it has: flights"):
+        with pytest.raises(UnknownNameError, match="it has: flights"):
             chosen_streams([pattern], ["flights"])
-    with pytest.raises(UnknownName, match="none yet"):
+    with pytest.raises(UnknownNameError, match="none yet"):
         chosen_streams(["flights"], [])
 
 

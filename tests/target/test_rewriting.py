@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from singer_sdk.exceptions import MapExpressionError, MissingKeyPropertiesError, StreamMapConfigError
 
-from singerlake.errors import InvalidMessage, InvalidSchema
+from singerlake.errors import InvalidMessageError, InvalidSchemaError
 from singerlake.lake import Lake
 from tests.target.support import (
     TAP,
@@ -128,7 +128,7 @@ def test_flattening(tmp_path: Path) -> None:
 
 def test_a_schema_that_flattening_cannot_take_is_named(tmp_path: Path) -> None:
     odd = schema(schema={"properties": {"id": True}}, keys=())
-    with pytest.raises(InvalidSchema, match="flattening"):
+    with pytest.raises(InvalidSchemaError, match="flattening"):
         ingest(tmp_path, [odd, *records(1)], flattening_enabled=True, flattening_max_depth=2)
     ingest(tmp_path, [odd, *records(1)], stream_maps={"orders": {}})
     assert kept_ids(tmp_path) == [1]
@@ -160,7 +160,7 @@ def test_a_mapped_record_without_a_mapped_key_is_refused(tmp_path: Path) -> None
         ({"users": {"bad": "((("}}, MapExpressionError),
         ({"users": {"id": "__NULL__"}}, StreamMapConfigError),
         ({"users": {"bad": "no_such_name + 1"}}, MapExpressionError),
-        ({"users": {"bad": "id + name"}}, InvalidMessage),
+        ({"users": {"bad": "id + name"}}, InvalidMessageError),
     ],
 )
 def test_a_map_that_cannot_work_is_a_clear_error(tmp_path: Path, maps: dict[str, Any], kind: type) -> None:

@@ -54,7 +54,7 @@ def test_a_variable_goes_before_it(
     monkeypatch.setenv(chromium.VARIABLE, str(tmp_path / "bin" / "mine"))
     assert chromium.find().name == "mine"
     monkeypatch.setenv(chromium.VARIABLE, "/nowhere")
-    with pytest.raises(chromium.NoChromium, match="/nowhere"):
+    with pytest.raises(chromium.NoChromiumError, match="/nowhere"):
         chromium.find()
 
 
@@ -72,7 +72,7 @@ def test_anybody_else_gets_playwrights(machine: Callable[..., list[str]]) -> Non
 
 def test_where_none_can_be_had_it_says_what_to_do(machine: Callable[..., list[str]]) -> None:
     ran = machine("apt-get")
-    with pytest.raises(chromium.NoChromium, match=r"python -m tools\.chromium"):
+    with pytest.raises(chromium.NoChromiumError, match=r"python -m tools\.chromium"):
         chromium.get()
     assert len(ran) == 3
     assert chromium.main() == 1

@@ -55,7 +55,7 @@ def test_a_variable_goes_before_it(
     monkeypatch.setenv(nginx.VARIABLE, str(tmp_path / "bin" / "mine"))
     assert nginx.find().name == "mine"
     monkeypatch.setenv(nginx.VARIABLE, "/nowhere")
-    with pytest.raises(nginx.NoNginx, match="/nowhere"):
+    with pytest.raises(nginx.NoNginxError, match="/nowhere"):
         nginx.get()
 
 
@@ -70,6 +70,6 @@ def test_where_none_can_be_had_it_says_what_to_do(
     machine: Callable[..., list[str]], programs: Sequence[str], root: bool
 ) -> None:
     machine(*programs, works=False, root=root)
-    with pytest.raises(nginx.NoNginx, match=r"python -m tools\.nginx"):
+    with pytest.raises(nginx.NoNginxError, match=r"python -m tools\.nginx"):
         nginx.get()
     assert nginx.main() == 1

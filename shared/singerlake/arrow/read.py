@@ -24,8 +24,8 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     """The messages that ``request`` wants of a stream in that state, in offset order. Nothing but the manifest was read
     before the first batch is asked for; at most a few batches are held at a time.
 
-    Raises ``UnknownName``, ``SettingError``, ``Rebuilt``; while reading ``ValueDoesNotFit``, ``BrokenFile``,
-    ``MissingFile`` and what the storage raises.
+    Raises ``UnknownNameError``, ``SettingError``, ``LineageChangedError``; while reading ``ValueDoesNotFitError``,
+    ``BrokenFileError``, ``MissingFileError`` and what the storage raises.
     """
     import pyarrow as pa
 

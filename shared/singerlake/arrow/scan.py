@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.line_by_line import Origin
 from singerlake.arrow.plan.splits import Run
-from singerlake.errors import BrokenFile, MissingFile
+from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage
 from singerlake.wording import shown
@@ -31,7 +31,7 @@ def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecod
     """The records that ``runs`` mean, in order, and no others; their members are read to the end all the same, and
     checked. ``prefix`` is the key prefix of the stream.
 
-    Raises ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile``, and what the storage raises.
+    Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
     """
     for run in runs:
         yield from _together(_scan(storage, prefix + run.path, run, decoder))
@@ -75,15 +75,15 @@ def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterat
                     break
                 if batch.num_rows:
                     yield batch
-    except MissingFile as error:
-        raise MissingFile(
+    except MissingFileError as error:
+        raise MissingFileError(
             "a data file is gone: this DataFrame or table was loaded before gc",
             hint="load it again; if the file is still missing then, run 'singerlake verify'",
             file=key,
         ) from error
     check_count(offset - run.offset, expected, where)
     if stream.bytes != run.end - run.start or (run.sha256 and stream.digest() != run.sha256):
-        raise BrokenFile(
+        raise BrokenFileError(
             "its bytes are not those that were committed",
             hint="run 'singerlake verify'; restore the file from a backup",
             **where,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from singerlake.errors import SettingError, ValueDoesNotFit
+from singerlake.errors import SettingError, ValueDoesNotFitError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ class LineEncoder:
         self._variant = variant
 
     def lines(self, batch: pa.RecordBatch) -> bytes:
-        """One line for each row, every column in it, null where it is null. Raises ``ValueDoesNotFit`` naming the
+        """One line for each row, every column in it, null where it is null. Raises ``ValueDoesNotFitError`` naming the
         column, ``SettingError`` for a type that JSON has no counterpart of."""
         if not batch.num_rows:
             return b""
@@ -129,7 +129,7 @@ class LineEncoder:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, UnicodeEncodeError):
-            raise ValueDoesNotFit(
+            raise ValueDoesNotFitError(
                 f"column {path!r} holds a variant that is no JSON", hint="leave out NaN and infinities"
             ) from None
         # A number of such text may end a line of its own; JSON allows a newline between any two parts of it.
@@ -201,7 +201,7 @@ def _escaped(array: pa.Array, path: str) -> pa.Array:
         # An engine may hold any bytes in a string; only this cast looks at them.
         text = array.cast(pa.large_string()).cast(pa.large_binary()).cast(pa.large_string())
     except pa.ArrowInvalid:
-        raise ValueDoesNotFit(
+        raise ValueDoesNotFitError(
             f"column {path!r} holds text that is no UTF-8", hint="convert it, or write base64(...) of it"
         ) from None
     return _replaced(text, pc.match_substring_regex(text, _NEEDS_ESCAPE), lambda value: _name(value)[1:-1])
@@ -213,7 +213,7 @@ def _doubles(array: pa.Array, path: str) -> pa.Array:
 
     numbers = array.cast(pa.float64())
     if pc.all(pc.is_finite(numbers)).as_py() is False:
-        raise ValueDoesNotFit(
+        raise ValueDoesNotFitError(
             f"column {path!r} holds NaN or an infinity, which JSON does not have",
             hint="put null in its place, or write the column as a string",
         )
@@ -253,7 +253,7 @@ def _check_years(numbers: pa.Array, day: int, path: str) -> None:
     if extremes["min"] is None:
         return
     if extremes["min"] < _FIRST_DAY * day or extremes["max"] >= (_LAST_DAY + 1) * day:
-        raise ValueDoesNotFit(
+        raise ValueDoesNotFitError(
             f"column {path!r} holds a time outside the years 1 to 9999, which JSON's formats do not have",
             hint="put null in its place, or write the column as a string",
         )

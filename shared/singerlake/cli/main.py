@@ -15,7 +15,6 @@ import click
 from singerlake.cli.exits import FAILED, exit_code
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.errors import SingerlakeError
-from singerlake.wording import shown
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -68,7 +67,10 @@ class _Commands(click.Group):
         except SingerlakeError as error:
             if ctx.params.get("debug"):
                 raise
-            click.echo(f"error: {shown(str(error))}", err=True)
+            # A command that failed has loaded it; help and the version do without.
+            from singerlake.cli.output import say_error
+
+            say_error(ctx, error)
             ctx.exit(exit_code([error]))
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from singerlake.cli.output import be_quiet
-from singerlake.errors import LookAtTheLake, SettingError
+from singerlake.cli.output import be_quiet, write_json
+from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
 
@@ -44,7 +44,7 @@ def with_lake(
         lake = Lake.open(lake_root, s3_settings(config), store_settings(config))
         try:
             lake.require()
-        except LookAtTheLake:
+        except LakeError:
             if not damaged:
                 raise
         return command(lake, **arguments)
@@ -121,11 +121,13 @@ quiet_option = click.option(
     callback=be_quiet,
     help="Say nothing but what is wrong; show no progress.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, an error too."
+)
 
 
 def chosen_streams(lake: Lake, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
-    """The ``(tap, stream)`` pairs that ``--tap`` and ``--stream`` mean. Raises ``UnknownName``."""
+    """The ``(tap, stream)`` pairs that ``--tap`` and ``--stream`` mean. Raises ``UnknownNameError``."""
     if stream is not None and tap is None:
         raise click.UsageError("--stream needs --tap")
     if tap is not None and stream is not None:
@@ -135,7 +137,7 @@ def chosen_streams(lake: Lake, tap: str | None, stream: str | None) -> list[tupl
 
 
 def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
-    """The taps that ``--tap`` means. Raises ``UnknownName``."""
+    """The taps that ``--tap`` means. Raises ``UnknownNameError``."""
     if tap is None:
         return lake.taps()
     if tap not in lake.taps():

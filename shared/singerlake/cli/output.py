@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from singerlake.errors import SingerlakeError
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.wording import counted as counted
 from singerlake.wording import minute as minute
@@ -37,6 +38,7 @@ _NARROWEST = 8
 
 
 _QUIET = f"{__name__}.quiet"
+_JSON = f"{__name__}.json"
 
 
 def be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -49,6 +51,26 @@ def is_quiet() -> bool:
     """Whether the command that runs was told to be quiet."""
     ctx = click.get_current_context(silent=True)
     return ctx is not None and bool(ctx.meta.get(_QUIET))
+
+
+def write_json(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    """Of ``--json``: an error that ends the command is a JSON document, too."""
+    del param
+    ctx.meta[_JSON] = value
+    return value
+
+
+def say_error(ctx: click.Context, error: SingerlakeError) -> None:
+    """What ended a command: a line on standard error, and on standard output ``{"error": ...}`` with ``--json``."""
+    click.echo(f"error: {shown(str(error))}", err=True)
+    if ctx.meta.get(_JSON):
+        say_json({"error": error_json(error)})
+
+
+def error_json(error: SingerlakeError) -> dict[str, Any]:
+    """An error as commands write it with ``--json``; ``kind`` stays as it is when messages change."""
+    context = {key: str(value) for key, value in error.context.items()}
+    return {"kind": error.kind, "message": error.message, "hint": error.hint, "context": context}
 
 
 def say(line: str, *, problem: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import newest_version, schema_of
@@ -20,7 +20,7 @@ _HINT = "delete it, or run 'singerlake rebuild'"
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
     """The catalog entry of a stream, from the schema of its newest version; None for a stream that has no version.
-    Raises ``CorruptObject`` where its version has none."""
+    Raises ``CorruptObjectError`` where its version has none."""
     version = newest_version(manifest)
     if version is None:
         return None
@@ -74,14 +74,14 @@ def to_json(catalogue: dict[str, Any]) -> bytes:
 
 
 def from_json(body: bytes, *, key: str) -> dict[str, Any]:
-    """Parse what is stored under ``key``. Raises ``CorruptObject``."""
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError``."""
     try:
         found = decode(body, dict[str, Any])
     except msgspec.DecodeError as error:
-        raise CorruptObject(f"not a catalogue: {error}", hint=_HINT, key=key) from error
+        raise CorruptObjectError(f"not a catalogue: {error}", hint=_HINT, key=key) from error
     streams = found.get("streams")
     if not isinstance(streams, list) or not all(
         isinstance(item, dict) and isinstance(item.get("tap_stream_id"), str) for item in streams
     ):
-        raise CorruptObject("not a catalogue: 'streams' is not a list of catalog entries", hint=_HINT, key=key)
+        raise CorruptObjectError("not a catalogue: 'streams' is not a list of catalog entries", hint=_HINT, key=key)
     return found

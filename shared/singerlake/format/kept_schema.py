@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.ready import ready
@@ -54,12 +54,12 @@ def to_json(schema: KeptSchema) -> bytes:
 
 
 def from_json(body: bytes, *, key: str) -> KeptSchema:
-    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
     try:
         return decode(body, KeptSchema)
     except msgspec.DecodeError as error:
-        raise CorruptObject(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
+        raise CorruptObjectError(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
 
 
 ready(KeptSchema)

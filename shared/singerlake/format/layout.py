@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from singerlake.errors import NameTooLong, SettingError
+from singerlake.errors import NameTooLongError, SettingError
 
 RAW = "raw"
 ROOT_METADATA = "singerlake.json"
@@ -62,19 +62,19 @@ def from_segment(segment: str) -> str | None:
 
 
 def tap_segment(tap_id: str) -> str:
-    """The segment of a tap id. Raises ``NameTooLong``."""
+    """The segment of a tap id. Raises ``NameTooLongError``."""
     return _limited("tap id", tap_id, SEGMENT_LIMIT)
 
 
 def stream_segment(stream: str) -> str:
-    """The segment of a stream name. Raises ``NameTooLong``."""
+    """The segment of a stream name. Raises ``NameTooLongError``."""
     return _limited("stream name", stream, STREAM_LIMIT)
 
 
 def _limited(kind: str, name: str, limit: int) -> str:
     segment = to_segment(name)
     if len(segment) > limit:
-        raise NameTooLong(
+        raise NameTooLongError(
             f"{kind} takes {len(segment)} bytes as a path segment, {limit} at most",
             hint="rename it with the tap's settings or a stream alias",
             begins=segment[:60],

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, indented
 from singerlake.format.ready import ready
@@ -53,12 +53,12 @@ def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
 
 
 def from_json(body: bytes, *, key: str) -> RootMetadata:
-    """Parse what is stored under ``key``. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
     try:
         return decode(body, RootMetadata)
     except msgspec.DecodeError as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from singerlake.errors import LostState, SettingError
+from singerlake.errors import LostStateError, SettingError
 from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
 from singerlake.maintenance.rebuild.caches import bring
@@ -49,14 +49,16 @@ class Edit:
 
 
 def annotate(storage: Storage, tap: str, edit: Edit) -> bool:
-    """Change the notes of a tap and nothing else; True where they are others now. Raises ``LostState`` where there is
-    no root metadata, ``SettingError`` for a link to remove that is not there, ``CorruptObject``, ``UnsupportedFormat``,
-    ``TooManyConflicts`` and what storage raises."""
+    """Change the notes of a tap and nothing else; True where they are others now. Raises ``LostStateError`` where there
+    is no root metadata, ``SettingError`` for a link to remove that is not there, ``CorruptObjectError``,
+    ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
     key = layout.root_metadata_key()
 
     def made(stored: Stored | None) -> bytes | None:
         if stored is None:
-            raise LostState("there is no root metadata to write notes into", hint="run 'singerlake rebuild'", key=key)
+            raise LostStateError(
+                "there is no root metadata to write notes into", hint="run 'singerlake rebuild'", key=key
+            )
         before = root.with_tap(root.from_json(stored.body, key=key), tap)
         notes = edited(before.taps[tap], edit)
         if notes == before.taps[tap]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import SingerlakeError, StreamClosed
+from singerlake.errors import SingerlakeError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.transactions import Change, Transaction
@@ -61,7 +61,7 @@ def submit_change(
 
 def stream_closed(tap: str, stream: str, successor: str) -> SingerlakeError:
     """The error that a stream which is on its way to another store gives to maintenance."""
-    return StreamClosed(
+    return StreamClosedError(
         f"this stream is on its way to the manifest store {successor!r}",
         hint="run 'singerlake store migrate' to its end, then run again",
         tap=tap,

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.lock import LockBody, parse_lock
 from singerlake.storage.conditional import put_on_condition
@@ -50,7 +50,7 @@ def read_lock(storage: Storage, key: str) -> Held | None:
 def _held(key: str, stored: Stored) -> Held:
     try:
         body = parse_lock(stored.body, key=key)
-    except CorruptObject:
+    except CorruptObjectError:
         body = None
     return Held(key, body, stored.last_modified, stored.etag)
 

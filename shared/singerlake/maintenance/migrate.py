@@ -23,12 +23,12 @@ import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
-    ConditionNotSupported,
-    CorruptObject,
-    ForeignManifest,
-    LostState,
-    StreamClosed,
-    UnknownOutcome,
+    ConditionNotSupportedError,
+    CorruptObjectError,
+    ForeignManifestError,
+    LostStateError,
+    StreamClosedError,
+    UnknownOutcomeError,
 )
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
@@ -71,14 +71,14 @@ def migrate_stream(
 ) -> Migration:
     """Move a stream from ``old``, the store that it uses, to ``new``. Calling again after any failure goes on.
 
-    Raises ``LostState`` where there are data files and no state, ``StreamClosed`` where the stream is on its way to a
-    third store or was moved on meanwhile, ``ForeignManifest`` where the new store holds another state of it,
-    ``ConditionNotSupported`` where it cannot be kept on this storage, ``TooManyConflicts``, ``UnknownOutcome`` and what
-    storage and stores raise.
+    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
+    way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another state of
+    it, ``ConditionNotSupportedError`` where it cannot be kept on this storage, ``TooManyConflictsError``,
+    ``UnknownOutcomeError`` and what storage and stores raise.
     """
     try:
         return _migrated(old, new, storage, tap, stream, clock, ids, dry_run)
-    except ForeignManifest:
+    except ForeignManifestError:
         there = published(storage, layout.manifest_key(tap, stream))
         another = there is not None and there.store == new.kind != old.kind
         loaded = new.load() if another else None
@@ -140,7 +140,7 @@ def _described(state: Manifest, source: str, target: str, *, needed: bool = Fals
 
 def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
     if has_data_files(storage, tap, stream):
-        raise LostState(
+        raise LostStateError(
             "the stream has data files and no state, so there is nothing to move",
             hint="run 'singerlake rebuild' first",
             tap=tap,
@@ -150,7 +150,7 @@ def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
 
 def _refuse_third(state: Manifest, kind: str) -> None:
     if state.closed is not None and state.closed != kind:
-        raise StreamClosed(
+        raise StreamClosedError(
             f"this stream is on its way to the manifest store {state.closed!r}",
             hint=f"run 'singerlake store migrate --to {state.closed}' to its end first",
             tap=state.tap,
@@ -163,7 +163,7 @@ def _refuse_unguarded(new: ManifestStore, storage: Storage) -> None:
     which who only looks may not be allowed to."""
     guarded = new.exclusive or new.abilities.settles or not new.abilities.followable
     if not guarded and not storage.capabilities().conditional_put:
-        raise ConditionNotSupported(
+        raise ConditionNotSupportedError(
             f"this storage ignores conditional writes, without which the manifest store {new.kind!r} cannot be kept",
             hint="choose another; nothing was changed",
             lake_root=storage.url,
@@ -186,9 +186,9 @@ def _is_later(state: Manifest, closed: Manifest) -> bool:
     return state.lineage == closed.lineage and state.transaction.number > closed.transaction.number
 
 
-def _moved_on(closed: Manifest, kind: str) -> StreamClosed:
+def _moved_on(closed: Manifest, kind: str) -> StreamClosedError:
     """To begin again from what the new store was given at first would forget all that was committed since."""
-    return StreamClosed(
+    return StreamClosedError(
         f"while this migration stood still, others ended it and moved the stream on to the manifest store {kind!r}",
         hint="run again if it is to be moved from there; nothing was changed",
         tap=closed.tap,
@@ -196,8 +196,8 @@ def _moved_on(closed: Manifest, kind: str) -> StreamClosed:
     )
 
 
-def _other(found: Manifest) -> ForeignManifest:
-    return ForeignManifest(
+def _other(found: Manifest) -> ForeignManifestError:
+    return ForeignManifestError(
         f"the manifest store {found.store!r} holds another state of this stream already, which is not closed",
         hint="see where it comes from: another lake, or a copy of this one; nothing of it was changed",
         tap=found.tap,
@@ -229,7 +229,7 @@ def _held(new: ManifestStore) -> Manifest | None:
     stream left behind; it is never read again once its floor is raised."""
     try:
         loaded = new.load()
-    except (CorruptObject, ForeignManifest):
+    except (CorruptObjectError, ForeignManifestError):
         if not new.abilities.followable:
             raise
         return None
@@ -253,7 +253,7 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
     # Another migration's Close may have come first, or this one's after a lost reply: the store tells.
     loaded = old.load()
     if loaded is None or loaded.manifest.closed is None:
-        raise UnknownOutcome(
+        raise UnknownOutcomeError(
             "the old manifest store does not say that it was closed",
             hint="run again; nothing was moved",
             store=old.kind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.clock import Clock
-from singerlake.errors import StorageUnavailable, TooManyConflicts, UnknownOutcome
+from singerlake.errors import StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile
 from singerlake.format.state.transactions import AddFiles, Change, CollectFiles, ReplaceFiles, Transaction
@@ -25,9 +25,9 @@ def commit_transaction(
 
     Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
     one's own earlier success whose reply was lost. A conflict counts only with the newest state. Waits between tries
-    with full jitter. Raises ``TooManyConflicts`` (nothing was committed) and ``UnknownOutcome``.
+    with full jitter. Raises ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
     """
-    unknown: UnknownOutcome | None = None
+    unknown: UnknownOutcomeError | None = None
     ceiling = _FIRST_CEILING
     for _ in range(attempts):
         if is_done(base.manifest, transaction.change):
@@ -35,7 +35,7 @@ def commit_transaction(
         conflict: Conflict | None = None
         try:
             outcome = store.commit(base, transaction)
-        except UnknownOutcome as error:
+        except UnknownOutcomeError as error:
             unknown = error
         else:
             if isinstance(outcome, Conflict):
@@ -49,12 +49,12 @@ def commit_transaction(
             ceiling = min(ceiling * _GROWTH, _LONGEST_CEILING)
         try:
             fresh = store.catch_up(base)
-        except StorageUnavailable as error:
+        except StorageUnavailableError as error:
             if unknown is not None:
                 raise unknown from error
             raise
         if fresh is None:
-            raise UnknownOutcome(
+            raise UnknownOutcomeError(
                 "the stream's state disappeared while a transaction was being committed",
                 hint="run 'singerlake rebuild', then run again; no file was deleted",
             )
@@ -65,17 +65,18 @@ def commit_transaction(
         return base
     if unknown is not None:
         raise unknown
-    raise TooManyConflicts(
+    raise TooManyConflictsError(
         f"other writers came first {attempts} times in a row", hint="run again, with fewer writers on this stream"
     )
 
 
 def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock: Clock) -> Loaded | Conflict:
-    """Wait until it is known where a stored transaction came to stand. Raises ``UnknownOutcome`` after ten minutes."""
+    """Wait until it is known where a stored transaction came to stand. Raises ``UnknownOutcomeError`` after ten
+    minutes."""
     started, poll = clock.monotonic(), _FIRST_POLL
     while (outcome := store.settle(base, pending)) is None:
         if clock.monotonic() - started > _SETTLE_WAIT:
-            raise UnknownOutcome(
+            raise UnknownOutcomeError(
                 "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
             )
         clock.sleep(poll)

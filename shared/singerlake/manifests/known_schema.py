@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import TooManyConflicts, UnknownOutcome
+from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.hashing import hash_among
 from singerlake.format.state.fold import Conflict, with_schema
@@ -43,8 +43,9 @@ def add_schema(
     ids: IdSource,
 ) -> Loaded | Conflict:
     """The state with ``schema`` as its first version, or the newest one where it has a version already; a conflict
-    where the stream was closed. Raises ``TooManyConflicts``, ``UnknownOutcome`` and what storage and store raise."""
-    unknown: UnknownOutcome | None = None
+    where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
+    raise."""
+    unknown: UnknownOutcomeError | None = None
     for attempt in range(_ATTEMPTS):
         manifest = base.manifest
         if manifest.versions:
@@ -63,7 +64,7 @@ def add_schema(
                 outcome = store.commit(base, Transaction(id=ids(), at=now, change=change))
                 if isinstance(outcome, Pending):
                     outcome = await_settled(store, base, outcome, clock=clock)
-            except UnknownOutcome as error:
+            except UnknownOutcomeError as error:
                 unknown, outcome = error, Outdated()
         if isinstance(outcome, Loaded) and outcome.manifest.versions:
             store.publish(outcome, run_ended=True)
@@ -73,7 +74,7 @@ def add_schema(
         base = store.catch_up(base) or base
     if unknown is not None:
         raise unknown
-    raise TooManyConflicts(
+    raise TooManyConflictsError(
         "other writers kept changing a stream while its schema was added",
         hint="run again; nothing is lost",
         tap=base.manifest.tap,

@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from singerlake.errors import UnknownOutcome
+from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import check_own, to_json
@@ -70,7 +70,7 @@ class LockfileStore:
             put_on_condition(self._storage, self._key, to_json(manifest), etag=there.etag)
         loaded = self.load()
         if loaded is None:
-            raise UnknownOutcome(
+            raise UnknownOutcomeError(
                 "a manifest just written cannot be read back", hint="check the storage, then run again", key=self._key
             )
         return loaded

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.ready import ready
@@ -52,7 +52,7 @@ def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMet
             return there.store
         if next(iter(storage.list(layout.log_prefix(tap, stream))), None) is None:
             return None
-    except LookAtTheLake:
+    except LakeError:
         pass
     metadata = root()
     return logged_kind(storage, tap, stream) or (metadata.manifest_store if metadata else None)
@@ -76,7 +76,7 @@ def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
             return there.store if there else None
         first = _change(storage, keys[0]) if keys else None
         return first.manifest.store if first is not None and first.manifest is not None else None
-    except (msgspec.DecodeError, LookAtTheLake):
+    except (msgspec.DecodeError, LakeError):
         return None
 
 

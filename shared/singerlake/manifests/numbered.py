@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from singerlake.clock import Clock
-from singerlake.errors import CorruptObject, ForeignManifest
+from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.ready import ready
@@ -48,8 +48,8 @@ class TransactionLog(Protocol):
     abilities: Abilities
 
     def append(self, number: int, body: bytes) -> bool:
-        """Put a record under a number that was never used; False where something is there. Raises ``UnknownOutcome``
-        where no answer came and reading back did not tell."""
+        """Put a record under a number that was never used; False where something is there. Raises
+        ``UnknownOutcomeError`` where no answer came and reading back did not tell."""
         ...
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
@@ -106,7 +106,7 @@ class NumberedStore:
         has gone on in another store, and its log is no more, ``base``, closed in favour of that one."""
         try:
             return self._read(base.manifest)
-        except ForeignManifest:
+        except ForeignManifestError:
             found = published(self._storage, self._key)
             if found is None or found.store == self.kind:
                 raise
@@ -125,7 +125,7 @@ class NumberedStore:
         self._log.append(number, encode(Record(number=number, after=None, transaction=birth)))
         loaded = self.load()
         if loaded is None:
-            raise CorruptObject(
+            raise CorruptObjectError(
                 "a stream just born has no state", hint="check the manifest store, then run again", key=self._key
             )
         publish_manifest(self._storage, self._key, loaded.manifest)
@@ -187,7 +187,7 @@ class NumberedStore:
             self._clock.sleep(_LOOK_AGAIN * self._clock.jitter())
         raise self._corrupt("the log's floor is above its newest snapshot")
 
-    def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObject | None]:
+    def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObjectError | None]:
         """A state with the records after it, and what is wrong with the log behind them, if it is."""
         for number, body in self._log.read(state.transaction.number if state else -1, whole=whole):
             if state is not None and state.closed is not None:
@@ -200,7 +200,7 @@ class NumberedStore:
                 )
             try:
                 state = self._follow(state, number, body)
-            except CorruptObject as error:
+            except CorruptObjectError as error:
                 return state, error
         return state, None
 
@@ -250,11 +250,13 @@ class NumberedStore:
             raise self._corrupt(f"transaction {number} does not fit the state before it: {after.reason}", number)
         return after
 
-    def _corrupt(self, what: str, number: int | None = None) -> CorruptObject:
+    def _corrupt(self, what: str, number: int | None = None) -> CorruptObjectError:
         where = {"tap": self._tap, "stream": self._stream, "store": self.kind}
         if number is not None and self.abilities.followable:
             where = {"key": layout.log_prefix(self._tap, self._stream) + layout.log_name(number)}
-        return CorruptObject(what, hint="restore the log, or run 'singerlake rebuild'; nothing was changed", **where)
+        return CorruptObjectError(
+            what, hint="restore the log, or run 'singerlake rebuild'; nothing was changed", **where
+        )
 
 
 def _loaded(manifest: Manifest) -> Loaded:

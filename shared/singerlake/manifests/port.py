@@ -66,7 +66,8 @@ class ManifestStore(Protocol):
     """Agreement of all writers of one stream on its transactions.
 
     One object serves one writer or reader; two threads must not use it at once. Every method may raise what storage
-    raises, and ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest`` where what it reads is not its own.
+    raises, and ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError`` where what it reads is not
+    its own.
     """
 
     kind: str
@@ -92,7 +93,7 @@ class ManifestStore(Protocol):
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
         """Make ``transaction`` the one after ``base``. A Conflict is one with ``base``, which may be old. Raises
-        ``UnknownOutcome`` where it cannot be told whether it took effect."""
+        ``UnknownOutcomeError`` where it cannot be told whether it took effect."""
         ...
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:

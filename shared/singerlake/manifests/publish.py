@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import MissingFile, TooManyConflicts
+from singerlake.errors import MissingFileError, TooManyConflictsError
 from singerlake.format.exact_json import decode
 from singerlake.format.ready import ready
 from singerlake.format.state.manifest import check_own, to_json
@@ -62,8 +62,8 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
     """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
     favour of this one gives way to its successor.
 
-    Raises ``ForeignManifest`` where another tap's, stream's or store's manifest is there, ``CorruptObject``,
-    ``UnsupportedFormat``, ``TooManyConflicts``.
+    Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
+    ``UnsupportedFormatError``, ``TooManyConflictsError``.
     """
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
     for _ in range(_ATTEMPTS):
@@ -73,7 +73,7 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
         outcome = put_on_condition(storage, key, to_json(manifest), etag=there.etag if there else None)
         if isinstance(outcome, Written):
             return
-    raise TooManyConflicts(
+    raise TooManyConflictsError(
         "other writers kept publishing this stream's manifest", hint="run again; nothing is lost", key=key
     )
 
@@ -108,7 +108,7 @@ def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There
 def _beginning(storage: Storage, key: str) -> _Beginning | None:
     try:
         found = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
-    except MissingFile:
+    except MissingFileError:
         return None
     return decode(found.group(0) + b"}", _Beginning) if found else None
 
@@ -123,10 +123,10 @@ class Published:
 
 def published(storage: Storage, key: str) -> Published | None:
     """Whose state ``key`` holds and how new it is, without reading the whole of it; None where there is nothing.
-    Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     try:
         head = storage.read_range(key, 0, _HEAD)
-    except MissingFile:
+    except MissingFileError:
         return None
     # The quotes of a name are escaped, so no tap's or stream's name can look like this.
     found = _BEGINNING.match(head)
@@ -140,7 +140,7 @@ def published(storage: Storage, key: str) -> Published | None:
 
 
 def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
-    """Before a birth: raise ``ForeignManifest`` where ``key`` holds what ``manifest`` must not follow."""
+    """Before a birth: raise ``ForeignManifestError`` where ``key`` holds what ``manifest`` must not follow."""
     stored = storage.get(key)
     if stored is not None:
         _number(read_manifest(stored.body, key=key), manifest, key)

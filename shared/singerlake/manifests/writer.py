@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CommitRefused, ForeignManifest, LostState, MissingFile, StreamClosed, UnknownOutcome
+from singerlake.errors import (
+    CommitRefusedError,
+    ForeignManifestError,
+    LostStateError,
+    MissingFileError,
+    StreamClosedError,
+    UnknownOutcomeError,
+)
 from singerlake.format import layout
 from singerlake.format.hashing import hash_among
 from singerlake.format.state import fold
@@ -74,7 +81,8 @@ class StreamWriter:
         """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
         rebuilt from them first: empty never means new. Call before the first upload; later calls cost nothing.
 
-        Raises ``CorruptObject``, ``UnsupportedFormat``, ``ForeignManifest``, ``StreamClosed``, ``LostState``.
+        Raises ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError``, ``StreamClosedError``,
+        ``LostStateError``.
         """
         if self._loaded is None:
             # Before anything else, since a store that promises less says so when it is asked.
@@ -89,7 +97,7 @@ class StreamWriter:
         """Have the stream known though no message of it came: where it has no version, ``schema`` becomes its first.
         Beside that it is kept as an object of its own, so that a rebuild knows it too. ``run`` is the run's id.
 
-        Raises as ``open``, and ``CommitRefused``, ``TooManyConflicts``, ``UnknownOutcome``.
+        Raises as ``open``, and ``CommitRefusedError``, ``TooManyConflictsError``, ``UnknownOutcomeError``.
         """
         self._keeping = schema, run
         try:
@@ -122,8 +130,8 @@ class StreamWriter:
         the store settles commits later, the receipt is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
-        commit is safe without it. Raises ``LockWaitExceeded``, ``TooManyConflicts``, ``StreamClosed`` and what storage
-        raises; spools and uploads stay where they are, and calling again with the same files is harmless.
+        commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
+        what storage raises; spools and uploads stay where they are, and calling again with the same files is harmless.
         """
         known = self.open().by_id
         with ExitStack() as held:
@@ -153,7 +161,7 @@ class StreamWriter:
 
     def advance(self) -> bool:
         """Fill the receipts that are settled by now; whether none is left. Raises as ``submit``, and
-        ``CommitRefused`` where a transaction turned out to be void."""
+        ``CommitRefusedError`` where a transaction turned out to be void."""
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
@@ -170,13 +178,14 @@ class StreamWriter:
         return True
 
     def settled(self, receipt: Receipt) -> Manifest:
-        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcome`` where it takes too long."""
+        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
+        long."""
         started, poll = self.clock.monotonic(), _FIRST_POLL
         while receipt.manifest is None:
             self.advance()
             if receipt.manifest is None:
                 if self.clock.monotonic() - started > _SETTLE_WAIT:
-                    raise UnknownOutcome(
+                    raise UnknownOutcomeError(
                         "a stored transaction was not settled in time",
                         hint="run again; nothing is lost",
                         tap=self.tap,
@@ -227,7 +236,7 @@ class StreamWriter:
         store = self.successor(kind)
         try:
             loaded = store.load()
-        except ForeignManifest:
+        except ForeignManifestError:
             # What is published is not that it was closed, yet.
             return False
         if loaded is None:
@@ -262,7 +271,7 @@ class StreamWriter:
         for file in files:
             found = self.storage.head(self._key(file))
             if found is None or found.size != file.bytes:
-                raise MissingFile(
+                raise MissingFileError(
                     "a file just committed is not on storage as it was uploaded",
                     hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
                     key=self._key(file),
@@ -284,7 +293,7 @@ class StreamWriter:
         """The stream's state in the store that it was in when this writer was made, or in the one that it moved to."""
         try:
             return self.store.load() or self._born()
-        except ForeignManifest:
+        except ForeignManifestError:
             there = published(self.storage, self._manifest_key)
             if there is None or there.store == self.store.kind or not self._move_to(there.store):
                 raise
@@ -298,7 +307,7 @@ class StreamWriter:
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
-            raise LostState(
+            raise LostStateError(
                 f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",
                 hint=f"point the {self.store.kind} settings at the right database, or restore it, or run "
                 "'singerlake rebuild'",
@@ -319,7 +328,7 @@ class StreamWriter:
             return loaded
         loaded = self.store.catch_up(loaded) or loaded
         if there.number > loaded.manifest.transaction.number:
-            raise LostState(
+            raise LostStateError(
                 f"the manifest store {self.store.kind} is at transaction {loaded.manifest.transaction.number}, readers "
                 f"have seen transaction {there.number}",
                 hint="restore the database to a newer state, or run 'singerlake rebuild'",
@@ -364,15 +373,15 @@ class StreamWriter:
             return outcome
         if outcome.successor is not None:
             raise self._closed(outcome.successor)
-        raise CommitRefused(
+        raise CommitRefusedError(
             f"a finished file no longer fits its stream: {outcome.reason}",
             hint="run again; the uploaded file was left where it is",
             tap=self.tap,
             stream=self.stream,
         )
 
-    def _closed(self, kind: str) -> StreamClosed:
-        return StreamClosed(
+    def _closed(self, kind: str) -> StreamClosedError:
+        return StreamClosedError(
             f"this stream is on its way to the manifest store {kind!r}",
             hint="run 'singerlake store migrate' to its end, then run again",
             tap=self.tap,

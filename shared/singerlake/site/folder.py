@@ -18,7 +18,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from singerlake.errors import AccessDenied, CorruptObject, SettingError, StorageFull, StorageUnavailable
+from singerlake.errors import (
+    AccessDeniedError,
+    CorruptObjectError,
+    SettingError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 
 INDEX = "singerlake-site.json"
 _FORMAT = 1
@@ -30,8 +36,8 @@ _STAGE = ".singerlake-site-new"
 @dataclass(frozen=True, slots=True)
 class SiteFolder:
     """An output folder that may be written to; ``known`` are the files that an earlier build wrote. Every method may
-    raise ``AccessDenied``, ``StorageFull``, ``StorageUnavailable``, and ``SettingError`` where a folder of the site is
-    a symbolic link."""
+    raise ``AccessDeniedError``, ``StorageFullError``, ``StorageUnavailableError``, and ``SettingError`` where a folder
+    of the site is a symbolic link."""
 
     root: Path
     known: frozenset[str]
@@ -144,8 +150,8 @@ def _in_the_way(path: Path) -> SettingError:
 def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
     """The folder for a site, which need not be there yet. ``beside``: it may hold files of another making, which stay.
 
-    Raises ``SettingError`` where it is no folder, or holds other files and not ``beside``; ``CorruptObject`` where its
-    list of files cannot be read; ``AccessDenied``.
+    Raises ``SettingError`` where it is no folder, or holds other files and not ``beside``; ``CorruptObjectError`` where
+    its list of files cannot be read; ``AccessDeniedError``.
     """
     with _translated(root):
         if not root.exists():
@@ -180,7 +186,7 @@ def _files_in(index: Path) -> frozenset[str]:
             if not isinstance(path, str) or not _PATH.match(path):
                 raise ValueError(f"{path!r} is no page of a site")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"the list of the site's files cannot be read: {error}",
             hint="nothing was written; choose another folder, or empty this one yourself",
             file=str(index),
@@ -195,13 +201,15 @@ def _translated(path: Path) -> Iterator[None]:
     except OSError as error:
         where = str(error.filename or path)
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise AccessDenied("the output folder cannot be written", hint="choose another", path=where) from error
+            raise AccessDeniedError("the output folder cannot be written", hint="choose another", path=where) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull("no space is left for the site", hint="make room, then run again", path=where) from error
+            raise StorageFullError(
+                "no space is left for the site", hint="make room, then run again", path=where
+            ) from error
         if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG):
             raise SettingError(
                 f"the site cannot be written here: {error.strerror}", hint="choose another folder", path=where
             ) from error
-        raise StorageUnavailable(
+        raise StorageUnavailableError(
             f"the output folder does not answer as it should: {error.strerror}", hint="run again", path=where
         ) from error

@@ -29,8 +29,8 @@ def gather(
 ) -> LakeFacts:
     """What is known of the lake. ``sized`` is told how many streams there are before any is read.
 
-    What is wrong with one stream is told of it and keeps none of the others back. Raises ``UnsupportedFormat`` and
-    ``CorruptObject`` for the root metadata, and what storage raises where the taps cannot be listed.
+    What is wrong with one stream is told of it and keeps none of the others back. Raises ``UnsupportedFormatError`` and
+    ``CorruptObjectError`` for the root metadata, and what storage raises where the taps cannot be listed.
     """
     metadata = lake.root_metadata()
     listed = [(tap, *_listed(lake, tap)) for tap in lake.taps()]

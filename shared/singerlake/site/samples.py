@@ -34,7 +34,7 @@ class Samples:
 
 
 def take_samples(stream: LakeStream, manifest: Manifest, count: int) -> Samples:
-    """The newest ``count`` records. Raises ``MissingFile``, ``BrokenFile`` and what storage raises."""
+    """The newest ``count`` records. Raises ``MissingFileError``, ``BrokenFileError`` and what storage raises."""
     records: list[dict[str, Any]] = []
     for file in list(reversed(manifest.files[-_FILES:])):
         if len(records) >= count:

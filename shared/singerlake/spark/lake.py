@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, LakeStream
@@ -46,7 +46,7 @@ _lock = threading.Lock()
 
 @named_as_options()
 def open_stream(options: ReadOptions) -> LakeStream:
-    """The stream the options name. Raises ``NotALake``, ``UnknownName`` listing what there is."""
+    """The stream the options name. Raises ``NotALakeError``, ``UnknownNameError`` listing what there is."""
     lake = Lake.open(options.path, s3_settings(options.storage))
     return lake.require().existing_stream(options.tap, options.stream)
 
@@ -80,7 +80,7 @@ def _followed(stream: LakeStream, known: _Kept) -> _Kept | None:
         return known
     try:
         loaded = stream.store(known.manifest.store).catch_up(known.loaded)
-    except LookAtTheLake:
+    except LakeError:
         return None
     return _Kept(known.etag, loaded.manifest, loaded) if loaded is not None else None
 
@@ -94,7 +94,7 @@ def _read(stream: LakeStream, etag: str) -> _Kept:
     if kind is not None and _has_log(kind):
         try:
             loaded = stream.store(kind).load()
-        except LookAtTheLake:
+        except LakeError:
             # The stream may be on its way to another store; what is wrong with it is told below.
             loaded = None
         if loaded is not None:

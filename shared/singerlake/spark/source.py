@@ -55,8 +55,8 @@ class SingerlakeDataSource(DataSource):
         return "singerlake"
 
     def schema(self) -> StructType:
-        """The columns of the versions selected; pins what will be read. Raises ``NotALake``, ``UnknownName`` and
-        whatever reading the manifest raises."""
+        """The columns of the versions selected; pins what will be read. Raises ``NotALakeError``, ``UnknownNameError``
+        and whatever reading the manifest raises."""
         from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.spark.spark_types import to_spark
 
@@ -67,8 +67,8 @@ class SingerlakeDataSource(DataSource):
         return to_spark(projected(columns, manifest, request))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A plan to read what is pinned as ``schema``. Raises ``Rebuilt``, and for a user's schema what pinning raises,
-        ``UnknownName`` and ``SettingError``."""
+        """A plan to read what is pinned as ``schema``. Raises ``LineageChangedError``, and for a user's schema what
+        pinning raises, ``UnknownNameError`` and ``SettingError``."""
         from singerlake.spark.batch.plan import plan
         from singerlake.spark.stream.limits import no_limits_in_batch
 
@@ -90,7 +90,8 @@ class SingerlakeDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
-        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownName``, and what opening a stream raises."""
+        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
+        raises."""
         from singerlake.spark.write.options import write_options
         from singerlake.spark.write.writer import prepare
 

@@ -63,8 +63,8 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
     """What a user's schema asks for, in the light of what the lake declares (None: it declares nothing yet): a string
     column is the string itself where one is declared, otherwise the value's JSON text.
 
-    Raises ``UnknownName`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has, for
-    other columns than ``request`` names, for one named twice, and for the lake's own columns as something else.
+    Raises ``UnknownNameError`` for a column the lake does not declare, ``SettingError`` for a type no JSON value has,
+    for other columns than ``request`` names, for one named twice, and for the lake's own columns as something else.
     """
     if request is not None and request.columns is not None and set(request.columns) != set(schema.names):
         raise SettingError(

@@ -27,8 +27,8 @@ def read_streams(
     and a value of None as good as not.
 
     With ``streams`` None the lake is listed by this process, which with Spark Connect is the client. Raises
-    ``SettingError``, ``NotALake`` and ``UnknownName``, the last listing the taps; for each DataFrame, what loading it
-    raises. Nothing is returned where one stream cannot be loaded.
+    ``SettingError``, ``NotALakeError`` and ``UnknownNameError``, the last listing the taps; for each DataFrame, what
+    loading it raises. Nothing is returned where one stream cannot be loaded.
     """
     from singerlake.spark.options import read_options
 

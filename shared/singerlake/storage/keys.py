@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from singerlake.errors import CorruptObject, MissingFile
+from singerlake.errors import CorruptObjectError, MissingFileError
 from singerlake.storage.port import Part
 
 TEMPORARY_PREFIX = ".tmp-"
@@ -22,10 +22,10 @@ def is_hidden(name: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """The key itself; ``CorruptObject`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment, a NUL or
-    what no bytes stand for, or takes a name that an adapter keeps for itself."""
+    """The key itself; ``CorruptObjectError`` where it is empty, absolute, has an empty, ``.`` or ``..`` segment, a NUL
+    or what no bytes stand for, or takes a name that an adapter keeps for itself."""
     if not is_key(key):
-        raise CorruptObject(
+        raise CorruptObjectError(
             "no object can have this key", hint="look where this name comes from and correct it there", key=key
         )
     return key
@@ -61,6 +61,6 @@ def check_conditions(if_absent: bool, if_match: str | None) -> None:
         raise ValueError("if_absent and if_match exclude each other")
 
 
-def ends_early(part: Part) -> MissingFile:
+def ends_early(part: Part) -> MissingFileError:
     """The error for an object that does not reach to the end of a part that was asked for."""
-    return MissingFile("an object ends before the part of it that is wanted", key=part.key, end=part.end)
+    return MissingFileError("an object ends before the part of it that is wanted", key=part.key, end=part.end)

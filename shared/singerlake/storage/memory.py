@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import ConditionNotSupported, CorruptObject, MissingFile
+from singerlake.errors import ConditionNotSupportedError, CorruptObjectError, MissingFileError
 from singerlake.storage.keys import check_conditions, check_key, check_prefix, ends_early
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 
@@ -149,7 +149,7 @@ class MemoryStorage:
         return [self._body(key, most) for key in keys]
 
     def _body(self, key: str, most: int) -> bytes | None:
-        with suppress(MissingFile, CorruptObject), self.open(key) as stream:
+        with suppress(MissingFileError, CorruptObjectError), self.open(key) as stream:
             body = stream.read()
             return body if len(body) <= most else None
         return None
@@ -210,7 +210,7 @@ class MemoryStorage:
 
     def _check_taken(self, key: str, conditional: bool) -> None:
         if conditional and not self._takes_conditions:
-            raise ConditionNotSupported("storage does not know this request", key=key)
+            raise ConditionNotSupportedError("storage does not know this request", key=key)
 
     def _store(self, key: str, body: bytes) -> Stored:
         stored = Stored(body=bytes(body), etag=self._ids(), last_modified=self._clock.now())
@@ -227,7 +227,7 @@ class MemoryStorage:
         with self._lock:
             stored = self._objects.get(key)
         if stored is None:
-            raise MissingFile("no such object", key=key)
+            raise MissingFileError("no such object", key=key)
         return stored.body
 
 

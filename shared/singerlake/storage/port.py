@@ -1,8 +1,9 @@
 """What the lake asks of a storage: keys, bytes, conditions. Adapters translate their driver's errors at this edge.
 
-Keys are relative to the lake root, separated by ``/`` and never begin with one. Listings are in the byte order of
-the UTF-8 keys. Every method may raise ``AccessDenied``, ``NoSuchBucket``, ``StorageFull``, ``StorageUnavailable``
-(nothing changed) and, for the writing ones, ``UnknownOutcome`` (it may have taken effect: read back).
+Keys are relative to the lake root, separated by ``/`` and never begin with one. Listings are in the byte order of the
+UTF-8 keys. Every method may raise ``AccessDeniedError``, ``NoSuchBucketError``, ``StorageFullError``,
+``StorageUnavailableError`` (nothing changed) and, for the writing ones, ``UnknownOutcomeError`` (it may have taken
+effect: read back).
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ class Storage(Protocol):
 
     def capabilities(self) -> Capabilities:
         """Proved by a probe, for each endpoint and bucket in a process, and proved again after a while. Writes and
-        removes a few objects under ``_singerlake_probe/``, so that only writers may ask. Raises ``ConditionsUnproven``
-        where the answers prove nothing."""
+        removes a few objects under ``_singerlake_probe/``, so that only writers may ask. Raises
+        ``ConditionsUnprovenError`` where the answers prove nothing."""
         ...
 
     def get(self, key: str) -> Stored | None:
@@ -129,18 +130,18 @@ class Storage(Protocol):
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         """Make an object at a key that nobody else writes, of given bytes and of parts of other objects, in their
         order, whole or not at all, in bounded memory; check the size that storage reports. The storage copies by itself
-        what it can. Unconditional, as ``upload``. ``MissingFile`` where an object is not there or ends too early.
+        what it can. Unconditional, as ``upload``. ``MissingFileError`` where an object is not there or ends too early.
 
         What was composed is to be read back where it matters: a part is whatever its object holds meanwhile."""
         ...
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``start``; ``MissingFile`` where there is no object."""
+        """Up to ``length`` bytes from ``start``; ``MissingFileError`` where there is no object."""
         ...
 
     def beginning(self, key: str, length: int) -> Beginning:
-        """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFile`` where
-        there is no object."""
+        """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFileError``
+        where there is no object."""
         ...
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
@@ -150,7 +151,7 @@ class Storage(Protocol):
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
-        """A stream of the bytes [start, end) to read and close; ``MissingFile`` where there is no object."""
+        """A stream of the bytes [start, end) to read and close; ``MissingFileError`` where there is no object."""
         ...
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:

@@ -16,11 +16,11 @@ from enum import Enum
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
-    AccessDenied,
-    ConditionNotSupported,
-    ConditionsUnproven,
-    StorageUnavailable,
-    UnknownOutcome,
+    AccessDeniedError,
+    ConditionNotSupportedError,
+    ConditionsUnprovenError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
 )
 from singerlake.storage.patience import pause
 from singerlake.storage.port import Capabilities, Refused, Storage, Stored, Written
@@ -47,7 +47,7 @@ class _Verdict(Enum):
 
 
 def at_once(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
-    """A ``Race`` in threads. Raises what an attempt raises, but for ``UnknownOutcome``, which is no success."""
+    """A ``Race`` in threads. Raises what an attempt raises, but for ``UnknownOutcomeError``, which is no success."""
     barrier = threading.Barrier(len(bodies))
 
     def run(body: bytes) -> bool:
@@ -66,13 +66,13 @@ def in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
 def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, race: Race = at_once) -> Capabilities:
     """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing.
 
-    Raises ``ConditionsUnproven`` after that, and what storage raises.
+    Raises ``ConditionsUnprovenError`` after that, and what storage raises.
     """
     began, tries = clock.monotonic(), 0
     while (seen := probe(storage, clock=clock, ids=ids, race=race)) is None:
         waited, tries = clock.monotonic() - began, tries + 1
         if waited >= max_wait:
-            raise ConditionsUnproven(
+            raise ConditionsUnprovenError(
                 "the answers of storage do not show whether it honours conditional writes",
                 hint="run again when it answers reliably, or raise s3_probe_max_wait_seconds; nothing was written",
                 lake_root=storage.url,
@@ -114,7 +114,7 @@ def storage_time(storage: Storage, *, ids: IdSource) -> datetime:
     finally:
         _remove(storage, key)
     if entry is None:
-        raise StorageUnavailable("an object that was just written is not there", hint="run again", key=key)
+        raise StorageUnavailableError("an object that was just written is not there", hint="run again", key=key)
     return entry.last_modified
 
 
@@ -137,9 +137,9 @@ def _round(storage: Storage, base: str, nonce: bytes, race: Race, *, fresh: bool
         return Capabilities(
             conditional_put=verdict is _Verdict.HONOURED, conditional_delete=_honours_delete(storage, key, nonce)
         )
-    except ConditionNotSupported:
+    except ConditionNotSupportedError:
         return Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
-    except UnknownOutcome:
+    except UnknownOutcomeError:
         return None
     finally:
         for each in (key, absent):
@@ -178,7 +178,7 @@ def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
 def _won(attempt: Attempt, body: bytes) -> bool:
     try:
         return isinstance(attempt(body), Written)
-    except UnknownOutcome:
+    except UnknownOutcomeError:
         return False
 
 
@@ -190,12 +190,12 @@ def _honours_delete(storage: Storage, key: str, nonce: bytes) -> bool:
         if isinstance(old, Refused):
             return False
         return not storage.delete(key, if_match=old.etag) and storage.head(key) is not None
-    except (AccessDenied, ConditionNotSupported, UnknownOutcome):
+    except (AccessDeniedError, ConditionNotSupportedError, UnknownOutcomeError):
         return False
 
 
 def _remove(storage: Storage, key: str) -> None:
     try:
         storage.delete(key)
-    except (AccessDenied, UnknownOutcome):
+    except (AccessDeniedError, UnknownOutcomeError):
         return

@@ -56,8 +56,8 @@ class GrowingFile:
         self.extracted = joined(self.extracted, span(times))
 
     def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
-        """Compress lines and append them to the spool. Raises ``StorageFull``, ``AccessDenied`` and
-        ``StorageUnavailable``."""
+        """Compress lines and append them to the spool. Raises ``StorageFullError``, ``AccessDeniedError`` and
+        ``StorageUnavailableError``."""
         raw = b"".join(parts)
         parts.clear()
         member = compress_member(raw, self.level)

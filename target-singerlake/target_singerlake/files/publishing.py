@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from singer_sdk.metrics import Metric, Tag, Timer
 
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import BrokenFile, SingerlakeError
+from singerlake.errors import BrokenFileError, SingerlakeError
 from singerlake.format.layout import file_path
 from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
 from singerlake.format.state.selection import newest_version
@@ -345,10 +345,10 @@ def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
 
 
 def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
-    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFile``."""
+    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
     spool, content = growing.spool, growing.schema.content
     if spool is None or spool.messages != growing.messages:
-        raise BrokenFile(
+        raise BrokenFileError(
             "a file in the spool does not hold all that was read for it",
             hint="nothing of it was committed; run again, and report this",
             stream=stream,

@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from singerlake.adapters import open_storage
-from singerlake.errors import InvalidMessage
+from singerlake.errors import InvalidMessageError
 from singerlake.format.ready import ready
 from singerlake.storage.s3.settings import S3Settings
-from target_singerlake.errors import UnreadableLine, unreadable
+from target_singerlake.errors import UnreadableLineError, unreadable
 from target_singerlake.input.decode import envelope, parse
 from target_singerlake.input.exact import encode
 
@@ -36,7 +36,7 @@ _is_object = msgspec.json.Decoder(_AnyObject).decode
 
 
 class Batch:
-    """One BATCH message. Raises ``UnreadableLine``, ``InvalidMessage``."""
+    """One BATCH message. Raises ``UnreadableLineError``, ``InvalidMessageError``."""
 
     def __init__(self, line: bytes, number: int) -> None:
         content = parse(line, number)
@@ -48,7 +48,7 @@ class Batch:
             raise unreadable("the manifest of a BATCH message is not a list of URLs", line, number)
         form, compression = encoding.get("format"), encoding.get("compression")
         if form != "jsonl" or compression not in ("gzip", "none", None):
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 "a BATCH message is in an encoding that is not supported",
                 hint="set the tap's batch_config to format jsonl, compression gzip or none",
                 line=number,
@@ -62,8 +62,8 @@ class Batch:
     def blocks(self, url: str, s3: S3Settings) -> Iterator[tuple[bytes, int]]:
         """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
 
-        Raises ``UnreadableLine`` for a line that is no JSON object, ``InvalidMessage`` for a file that cannot be read,
-        and what storage raises.
+        Raises ``UnreadableLineError`` for a line that is no JSON object, ``InvalidMessageError`` for a file that cannot
+        be read, and what storage raises.
         """
         number = 1
         with closing(_opened(url, s3)) as raw:
@@ -87,10 +87,10 @@ class Batch:
 
     def _require_object(self, record: bytes, number: int) -> None:
         """A second hearing by ``json``. The error shows nothing of the line, which is all record."""
-        with suppress(InvalidMessage):
+        with suppress(InvalidMessageError):
             if isinstance(parse(record, number, exact=False), dict):
                 return
-        raise UnreadableLine(
+        raise UnreadableLineError(
             "a line of a BATCH file is not a JSON object",
             hint="look at what the tap writes",
             line=number,
@@ -114,7 +114,7 @@ def _opened(url: str, s3: S3Settings) -> BinaryIO:
         bucket, _, key = url[len("s3://") :].partition("/")
         return open_storage(f"s3://{bucket}", s3).open(key)
     if scheme not in ("", "file"):
-        raise InvalidMessage(
+        raise InvalidMessageError(
             "a BATCH file is where this target cannot read", hint="use a path, file:// or s3://", scheme=scheme
         )
     failures: list[Exception] = []
@@ -140,9 +140,9 @@ def _paths(url: str) -> Iterator[str]:
         yield slash + path
 
 
-def _unreadable_file(error: Exception) -> InvalidMessage:
+def _unreadable_file(error: Exception) -> InvalidMessageError:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return InvalidMessage(
+    return InvalidMessageError(
         f"a BATCH file cannot be read: {reason.lower()}",
         hint="the tap and the target must see the same files; a relative path is looked for where the target runs",
     )

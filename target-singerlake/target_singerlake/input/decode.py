@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from singerlake.format.ready import ready
-from target_singerlake.errors import KeyPropertyMissing, RecordBeforeSchema, unreadable
+from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
 from target_singerlake.input.early import Early
 from target_singerlake.input.messages import Kind, Message, Records
 
@@ -71,10 +71,10 @@ class RecordCheck:
         return found
 
     def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
-        """Raises ``KeyPropertyMissing``."""
+        """Raises ``MissingKeyPropertyError``."""
         missing = [name for name in self.key_properties if name not in record]
         if missing:
-            raise KeyPropertyMissing(
+            raise MissingKeyPropertyError(
                 "a record has no value for a key property",
                 hint="correct the stream's key_properties, or the tap",
                 line=number,
@@ -110,7 +110,8 @@ class BlockDecoder:
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
         """The messages of ``block``, whose first line has the number ``number``; empty lines are left out.
 
-        Raises ``UnreadableLine``, ``RecordBeforeSchema``, ``KeyPropertyMissing``; what was given before is good.
+        Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``, ``MissingKeyPropertyError``; what was given before
+        is good.
         """
         suspicious = not _is_utf8(block)
         view = io.BytesIO(block)
@@ -178,10 +179,10 @@ class BlockDecoder:
         return Records(stream, line, 1, number, [content.get("time_extracted")])
 
     def require(self, stream: str, number: int) -> RecordCheck:
-        """The check of a stream whose SCHEMA has come. Raises ``RecordBeforeSchema``."""
+        """The check of a stream whose SCHEMA has come. Raises ``RecordBeforeSchemaError``."""
         check = self.checks.get(stream)
         if check is None:
-            raise RecordBeforeSchema(
+            raise RecordBeforeSchemaError(
                 "a record came before its stream's SCHEMA",
                 hint="the tap must send SCHEMA first; a stream map may have renamed the stream",
                 line=number,
@@ -214,7 +215,7 @@ def _message(kind: Kind, stream: str, line: bytes, number: int) -> Message:
 
 
 def envelope(content: Any, line: bytes, number: int) -> tuple[Kind, str]:
-    """Type and stream of a parsed message. Raises ``UnreadableLine`` for what no Singer message may be."""
+    """Type and stream of a parsed message. Raises ``UnreadableLineError`` for what no Singer message may be."""
     if not isinstance(content, dict):
         raise unreadable("a line is JSON but not an object", line, number)
     kind = content.get("type")
@@ -241,7 +242,7 @@ _loose = json.JSONDecoder(parse_float=_some_number, parse_int=_some_number)
 def parse(line: bytes, number: int, *, exact: bool = True) -> Any:
     """A line as JSON. ``exact`` keeps every digit of every number; otherwise numbers are only looked past.
 
-    Raises ``UnreadableLine``.
+    Raises ``UnreadableLineError``.
     """
     try:
         text = line.decode("utf-8")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from target_singerlake.errors import MessageBeforeSchema
+from target_singerlake.errors import MessageBeforeSchemaError
 from target_singerlake.input.messages import Message, Records
 from target_singerlake.state import HeldStates
 
@@ -36,10 +36,11 @@ class Early:
         self._bytes = 0
 
     def hold(self, message: Message) -> None:
-        """Keep a message until its stream's SCHEMA comes. Raises ``MessageBeforeSchema`` where too much is held."""
+        """Keep a message until its stream's SCHEMA comes. Raises ``MessageBeforeSchemaError`` where too much is
+        held."""
         self._bytes += len(message.line) + _EACH
         if self._bytes > HELD_BYTES:
-            raise MessageBeforeSchema(
+            raise MessageBeforeSchemaError(
                 f"more than {HELD_BYTES:,} bytes of ACTIVATE_VERSION messages came before their streams' SCHEMA",
                 hint="the tap must send SCHEMA first",
                 line=message.number,
@@ -65,9 +66,9 @@ class Early:
         self._states.committed(held.epoch)
 
     def require_none(self) -> None:
-        """Raises ``MessageBeforeSchema`` where the SCHEMA of a stream has not come to the end."""
+        """Raises ``MessageBeforeSchemaError`` where the SCHEMA of a stream has not come to the end."""
         for stream, held in self._streams.items():
-            raise MessageBeforeSchema(
+            raise MessageBeforeSchemaError(
                 "an ACTIVATE_VERSION message came, and its stream's SCHEMA never did",
                 hint="every other message is committed, and no STATE behind it was emitted; the tap must send SCHEMA",
                 line=held.lines[0][1],

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake.errors import InvalidSchema
+from singerlake.errors import InvalidSchemaError
 from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state.model import StreamSchema
 from target_singerlake.errors import unreadable
@@ -28,7 +28,7 @@ class Schema:
 
 
 def schema_of(line: bytes, number: int) -> Schema:
-    """The SCHEMA message on a line. Raises ``UnreadableLine``, ``InvalidSchema``."""
+    """The SCHEMA message on a line. Raises ``UnreadableLineError``, ``InvalidSchemaError``."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -38,15 +38,17 @@ def schema_of(line: bytes, number: int) -> Schema:
 
 
 def schema_from(message: dict[str, Any], line: bytes, stream: str, number: int) -> Schema:
-    """The same for a message that is parsed. Raises ``InvalidSchema``."""
+    """The same for a message that is parsed. Raises ``InvalidSchemaError``."""
     where = {"line": number, "stream": stream}
     schema = message.get("schema")
     if not isinstance(schema, dict):
-        raise InvalidSchema("a SCHEMA message has no object as its schema", hint="correct the tap", **where)
+        raise InvalidSchemaError("a SCHEMA message has no object as its schema", hint="correct the tap", **where)
     if not isinstance(schema.get("properties"), dict):
-        raise InvalidSchema("a schema has no properties", hint="Singer streams are objects; correct the tap", **where)
+        raise InvalidSchemaError(
+            "a schema has no properties", hint="Singer streams are objects; correct the tap", **where
+        )
     if is_too_deep(schema):
-        raise InvalidSchema(f"a schema is nested more than {DEEPEST} levels", hint="correct the tap", **where)
+        raise InvalidSchemaError(f"a schema is nested more than {DEEPEST} levels", hint="correct the tap", **where)
     names = {field: _names(message.get(field), field, where) for field in _SETS}
     rest = {name: value for name, value in message.items() if name not in ("schema", *_SETS)}
     rest |= {field: sorted(set(values)) for field, values in names.items()}
@@ -63,5 +65,5 @@ def _names(value: Any, field: str, where: dict[str, Any]) -> tuple[str, ...]:
         return ()
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidSchema(f"{field} of a SCHEMA message is not a list of names", hint="correct the tap", **where)
+        raise InvalidSchemaError(f"{field} of a SCHEMA message is not a list of names", hint="correct the tap", **where)
     return tuple(names)

@@ -8,8 +8,8 @@ from jsonschema.exceptions import ValidationError
 from singer_sdk.exceptions import InvalidJSONSchema
 from singer_sdk.sinks.core import JSONSchemaValidator
 
-from singerlake.errors import InvalidSchema
-from target_singerlake.errors import RecordAgainstSchema
+from singerlake.errors import InvalidSchemaError
+from target_singerlake.errors import RecordAgainstSchemaError
 from target_singerlake.input.decode import parse
 from target_singerlake.input.messages import Records
 from target_singerlake.input.schema import Schema
@@ -22,12 +22,12 @@ class Validators:
         self._made: dict[str, tuple[bytes, Any]] = {}
 
     def check(self, schema: Schema, record: Records) -> None:
-        """Look at one record. Raises ``RecordAgainstSchema``, whose text names the place and the rule but shows no
-        value, and ``InvalidSchema``."""
+        """Look at one record. Raises ``RecordAgainstSchemaError``, whose text names the place and the rule but shows no
+        value, and ``InvalidSchemaError``."""
         try:
             self._validator(schema, record.number).validate(parse(record.data, record.number)["record"])
         except ValidationError as error:
-            raise RecordAgainstSchema(
+            raise RecordAgainstSchemaError(
                 "a record is not what its schema allows",
                 hint="correct the tap, or unset validate_records",
                 line=record.number,
@@ -37,7 +37,7 @@ class Validators:
             ) from None
         except RecursionError:
             # One that refers to itself without end, or a record that is deeper than any schema may be.
-            raise InvalidSchema(
+            raise InvalidSchemaError(
                 "a record cannot be held against its schema: one of the two is nested too deep",
                 hint="unset validate_records",
                 line=record.number,
@@ -50,7 +50,7 @@ class Validators:
             try:
                 made = schema.identity, JSONSchemaValidator(schema.content.schema).validator
             except InvalidJSONSchema as error:
-                raise InvalidSchema(
+                raise InvalidSchemaError(
                     "a schema is not valid JSON Schema",
                     hint="correct the tap, or unset validate_records",
                     line=number,

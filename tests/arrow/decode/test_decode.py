@@ -32,7 +32,7 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
 )
 from singerlake.arrow.schema.own import METADATA
-from singerlake.errors import BrokenFile, ValueDoesNotFit
+from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import CENTS, EITHER_CENTS, FITS, MISFITS, POINT, SECRET, TEXT_CENTS, UTC
 
@@ -95,7 +95,7 @@ def test_a_property_that_is_missing_or_null_is_null_and_the_last_of_two_counts()
 
 @pytest.mark.parametrize(("column", "text"), MISFITS)
 def test_a_value_that_does_not_fit_is_an_error_with_its_place_and_its_beginning(column: Column, text: str) -> None:
-    with pytest.raises(ValueDoesNotFit) as raised:
+    with pytest.raises(ValueDoesNotFitError) as raised:
         one(column, "null", text, "null")
     message = str(raised.value)
     assert "column 'x'" in message
@@ -114,7 +114,7 @@ def test_a_value_that_does_not_fit_is_an_error_with_its_place_and_its_beginning(
     ],
 )
 def test_a_nested_value_that_does_not_fit_is_named_by_its_path(column: Column, text: str, path: str) -> None:
-    with pytest.raises(ValueDoesNotFit) as raised:
+    with pytest.raises(ValueDoesNotFitError) as raised:
         one(column, text)
     assert f"column {path!r} is" in str(raised.value)
 
@@ -122,7 +122,7 @@ def test_a_nested_value_that_does_not_fit_is_named_by_its_path(column: Column, t
 def test_the_first_record_with_a_misfit_is_the_one_named() -> None:
     columns = Struct((Field("a", Date()), Field("b", Date())))
     lines = [record("{}"), record('{"b":"no"}'), record('{"a":"no"}')]
-    with pytest.raises(ValueDoesNotFit, match=r"column 'b' is .*offset=101"):
+    with pytest.raises(ValueDoesNotFitError, match=r"column 'b' is .*offset=101"):
         rows(columns, lines)
 
 
@@ -132,7 +132,7 @@ def test_a_null_where_the_schema_forbids_it_is_an_error() -> None:
         (Struct((Field("o", Struct((Field("a", Integer(), nullable=False),))),)), "o.a", '{"o":{}}'),
     ]:
         for mode in Mode:
-            with pytest.raises(ValueDoesNotFit, match=f"column '{path}' is an integer of 64 bits, never null"):
+            with pytest.raises(ValueDoesNotFitError, match=f"column '{path}' is an integer of 64 bits, never null"):
                 decoder_of(fields, mode=mode).batch(record(text), 100, ORIGIN)
     required = Struct((Field("o", Struct((Field("a", Integer(), nullable=False),))),))
     batch = decode(required, [record('{"o":null}'), record('{"o":{"a":1}}')])
@@ -168,7 +168,7 @@ def test_activate_version_is_no_row_and_keeps_its_offset() -> None:
     lines = [activate, record('{"a":1}'), activate, record('{"a":2}', time_extracted='"2026-01-01T00:00:00Z"')]
     for extra in ([], [record('{"a":NaN}')]):
         if extra:
-            with pytest.raises(ValueDoesNotFit, match="offset=104"):
+            with pytest.raises(ValueDoesNotFitError, match="offset=104"):
                 rows(columns, lines + extra, metadata=True)
             continue
         assert rows(columns, lines, metadata=True) == [
@@ -188,7 +188,7 @@ def test_activate_version_is_no_row_and_keeps_its_offset() -> None:
 def test_a_time_of_extraction_that_is_none_is_an_error_only_where_it_is_asked_for() -> None:
     bad = [record("{}", time_extracted="31337")]
     assert rows(Struct((Field("a", Integer()),)), bad) == [{"a": None}]
-    with pytest.raises(ValueDoesNotFit, match="column '_time_extracted'"):
+    with pytest.raises(ValueDoesNotFitError, match="column '_time_extracted'"):
         rows(METADATA, bad, metadata=True)
 
 
@@ -214,7 +214,7 @@ def test_without_metadata_its_names_are_ordinary_properties() -> None:
     ],
 )
 def test_a_line_that_is_no_message_breaks_the_file_and_is_not_shown(line: bytes) -> None:
-    with pytest.raises(BrokenFile) as raised:
+    with pytest.raises(BrokenFileError) as raised:
         rows(Struct((Field("a", Integer()),)), [record('{"a":1}'), line])
     assert "offset=101" in str(raised.value)
     assert SECRET not in str(raised.value)
@@ -256,7 +256,7 @@ def test_the_fast_way_and_the_careful_way_read_the_same(column: Column, values: 
     def outcome() -> Any:
         try:
             return rows(columns, lines)
-        except ValueDoesNotFit as error:
+        except ValueDoesNotFitError as error:
             # The value itself is shown with or without escapes, as this test patches them.
             return str(error).partition(": ")[0], error.context
 

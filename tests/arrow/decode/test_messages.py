@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.arrow.decode.as_written import captured
-from singerlake.errors import SettingError, UnknownName, ValueDoesNotFit
+from singerlake.errors import SettingError, UnknownNameError, ValueDoesNotFitError
 from singerlake.lake import Lake, LakeStream
 from tests.lakes import activate_version_line, build_stream, record_line
 
@@ -97,7 +97,7 @@ def test_a_version_that_is_no_integer_is_rescued(tmp_path: Path, wrong: str) -> 
     assert rows(stream, "id", "_singer_version", "_rescued_data") == [(1, None, kept), (2, 2, None)]
     names = ("id", "_singer_version", "_rescued_data", "_singer_type")
     assert rows(stream, *names, messages="all")[1] == (None, None, kept, "ACTIVATE_VERSION")
-    with pytest.raises(ValueDoesNotFit, match="column '_singer_version' is an integer of 64 bits"):
+    with pytest.raises(ValueDoesNotFitError, match="column '_singer_version' is an integer of 64 bits"):
         stream.to_arrow(metadata=True, mode="FAILFAST").read_all()
     assert stream.to_arrow(mode="FAILFAST").read_all().num_rows == 2
 
@@ -156,7 +156,7 @@ def test_any_record_s_text_is_found(record: dict[str, Any], other: Any, indent: 
 
 def test_a_stream_whose_schema_names_nothing_has_its_text(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, record_line("s", {"id": 7}), schema={"type": "object"})
-    with pytest.raises(UnknownName, match="name no properties; set option 'record' to read their text"):
+    with pytest.raises(UnknownNameError, match="name no properties; set option 'record' to read their text"):
         stream.to_arrow()
     (row,) = stream.to_arrow(record=True).read_all().to_pylist()
     assert row == {"_singerlake_record": '{"id": 7}', "_rescued_data": '{"id":7}'}
@@ -168,9 +168,9 @@ def test_a_stream_whose_schema_names_nothing_has_its_text(tmp_path: Path) -> Non
         ({"messages": "all"}, SettingError, "'messages' is 'all' without 'metadata'; set 'metadata' to true"),
         ({"messages": "some"}, SettingError, "option 'messages' is not records or all"),
         ({"record": "true"}, SettingError, "record is neither True nor False"),
-        ({"columns": ["_singerlake_record"]}, UnknownName, "set option 'record' to true to have it"),
-        ({"columns": ["_singer_type"], "metadata": True}, UnknownName, "set option 'messages' to all to have it"),
-        ({"columns": ["_singer_version"]}, UnknownName, "set option 'metadata' to true to have it"),
+        ({"columns": ["_singerlake_record"]}, UnknownNameError, "set option 'record' to true to have it"),
+        ({"columns": ["_singer_type"], "metadata": True}, UnknownNameError, "set option 'messages' to all to have it"),
+        ({"columns": ["_singer_version"]}, UnknownNameError, "set option 'metadata' to true to have it"),
     ],
 )
 def test_wrong_options_are_told_at_once(tmp_path: Path, options: dict[str, Any], error: type, said: str) -> None:

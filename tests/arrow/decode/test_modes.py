@@ -16,7 +16,7 @@ from singerlake.arrow.decode.line_by_line import Origin
 from singerlake.arrow.plan.request import Mode, Request
 from singerlake.arrow.schema.columns import Array, Date, Double, Field, Integer, JsonText, Struct, Text, Timestamp
 from singerlake.arrow.schema.own import METADATA, RESCUED
-from singerlake.errors import BrokenFile, ValueDoesNotFit
+from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from tests.arrow.cases import MISFITS, POINT
 from tests.arrow.decode.test_decode import X, column_types, json_values, record
@@ -131,10 +131,10 @@ def test_a_column_declared_without_null_drops_misfits_too_and_names_them_in_the_
     assert (batch.to_pylist(), decoder.dropped) == ([{"a": 1, "o": {"x": 1}}], 2)
     for mode in (Mode.PERMISSIVE, Mode.FAILFAST):
         with pytest.raises(
-            ValueDoesNotFit, match=r"column 'a' .* holds a string: \"two\"; declare .* without NOT NULL"
+            ValueDoesNotFitError, match=r"column 'a' .* holds a string: \"two\"; declare .* without NOT NULL"
         ):
             decoder_of(columns, mode).batch(b"".join(lines), 0, ORIGIN)
-    with pytest.raises(ValueDoesNotFit, match="never null"):
+    with pytest.raises(ValueDoesNotFitError, match="never null"):
         decoder_of(columns, Mode.DROPMALFORMED).batch(record('{"a":null}'), 0, ORIGIN)
 
 
@@ -143,7 +143,7 @@ def test_an_offset_that_its_column_cannot_hold_is_an_error_in_every_mode() -> No
     for mode in Mode:
         decoder = decoder_of(columns, mode, metadata=True)
         assert decoder.batch(record("{}"), 127, ORIGIN)[0].column(0).to_pylist() == [127]
-        with pytest.raises(ValueDoesNotFit, match="a larger number: 128; read it as BIGINT"):
+        with pytest.raises(ValueDoesNotFitError, match="a larger number: 128; read it as BIGINT"):
             decoder.batch(record("{}"), 128, ORIGIN)
 
 
@@ -176,7 +176,7 @@ def test_failfast_names_the_first_record_whichever_way_its_misfit_was_found() ->
     columns = Struct((Field("d", Date()), Field("n", Integer())))
     decoder = decoder_of(columns, Mode.FAILFAST)
     lines = [record("{}"), record('{"d":"no"}'), record('{"n":"no"}')]
-    with pytest.raises(ValueDoesNotFit, match=r"column 'd' .*: \"no\"; .*line=3, offset=1"):
+    with pytest.raises(ValueDoesNotFitError, match=r"column 'd' .*: \"no\"; .*line=3, offset=1"):
         decoder.batch(b"".join(lines), 0, ORIGIN)
 
 
@@ -198,13 +198,13 @@ def test_outside_the_range_meant_nothing_is_given_nor_refused() -> None:
         b"".join(lines), 10, ORIGIN, first=14
     )
     assert mended.column(2).to_pylist() == [None, '{"a":"x"}']
-    with pytest.raises(ValueDoesNotFit, match="offset=15"):
+    with pytest.raises(ValueDoesNotFitError, match="offset=15"):
         decoder.batch(b"".join(lines), 10, ORIGIN, first=11)
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_line_that_is_no_message_breaks_the_file_in_every_mode(mode: Mode) -> None:
-    with pytest.raises(BrokenFile, match="offset=1"):
+    with pytest.raises(BrokenFileError, match="offset=1"):
         decoder_of(Struct((Field("a", Integer()),)), mode).batch(record('{"a":"x"}') + b"{}\n", 0, ORIGIN)
 
 
@@ -232,7 +232,7 @@ def test_every_value_is_in_its_column_or_rescued_and_a_record_that_fits_is_untou
         lost = json.loads(found.column(RESCUED.name)[0].as_py() or "{}")
         try:
             alone, _ = decoder_of(columns, Mode.FAILFAST).batch(line, 0, ORIGIN)
-        except ValueDoesNotFit:
+        except ValueDoesNotFitError:
             assert lost
         else:
             assert not lost

@@ -32,7 +32,7 @@ from singerlake.arrow.schema.columns import (
 from singerlake.arrow.schema.known import known_in
 from singerlake.arrow.schema.own import METADATA, RECORD_TEXT, RESCUED
 from singerlake.arrow.schema.types import arrow_schema
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from tests.arrow.cases import FITS, MISFITS
 from tests.arrow.decode.test_decode import record
 
@@ -83,7 +83,7 @@ def outcome(columns: Struct, data: bytes, *, compiled: bool, **bounds: int) -> A
         decoder = BatchDecoder(wanted, arrow_schema(wanted), Request(metadata=True, record=True), known)
     try:
         batch, messages = decoder.batch(data, 100, ORIGIN, **bounds)
-    except BrokenFile as error:
+    except BrokenFileError as error:
         return str(error), error.context
     batch.validate(full=True)
     # As text, by which NaN is itself and -0.0 another than 0.0.

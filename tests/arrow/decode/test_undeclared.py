@@ -18,7 +18,7 @@ from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import known_in
 from singerlake.arrow.schema.own import RESCUED
 from singerlake.arrow.schema.types import arrow_schema
-from singerlake.errors import ValueDoesNotFit
+from singerlake.errors import ValueDoesNotFitError
 from singerlake.lake import Lake, LakeStream
 from tests.arrow.decode.test_decode import record
 from tests.lakes import build_stream
@@ -123,7 +123,7 @@ def test_rows_are_as_they_are_without_it() -> None:
     [('{"n":1,"more":31337}', "more"), ('{"o":{"in":{"z":31337}}}', "o.in.z"), ('{"l":[{},{"m":31337}]}', "l[].m")],
 )
 def test_failfast_names_the_property_and_its_place(text: str, path: str) -> None:
-    with pytest.raises(ValueDoesNotFit) as raised:
+    with pytest.raises(ValueDoesNotFitError) as raised:
         batch(record('{"n":1}') + record(text), Mode.FAILFAST)
     assert f"property '{path}' has no column, and a record holds it: 31337; read with mode" in str(raised.value)
     assert "line=3, offset=1" in str(raised.value)
@@ -173,7 +173,7 @@ def test_whoever_chooses_columns_knows_of_the_others(tmp_path: Path, caplog: pyt
     assert caplog.records == []
     rows = stream.to_arrow(columns=["b", "_rescued_data"]).read_all().to_pylist()
     assert rows == [{"b": 1, "_rescued_data": '{"c":2}'}, {"b": 3, "_rescued_data": None}]
-    with pytest.raises(ValueDoesNotFit, match=r"'o\.m' has no column"):
+    with pytest.raises(ValueDoesNotFitError, match=r"'o\.m' has no column"):
         stream.to_arrow(columns=["o"], mode="FAILFAST").read_all()
     with caplog.at_level(logging.WARNING):
         assert stream.to_arrow(columns=["o"]).read_all().num_rows == 2

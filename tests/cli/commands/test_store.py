@@ -43,6 +43,7 @@ class TestLs:
             "floor": 4,
             "moving_to": None,
             "trouble": None,
+            "error": None,
         }
         run("store", "trim", lake.storage.url, "--keep", 1, "--yes")
         assert rows(run("store", "ls", lake.storage.url).stdout)["flights"] == ["log", "10", "10", "0", "9"]
@@ -80,6 +81,7 @@ class TestLs:
         assert (result.exit_code, "postgres_url" in result.stdout) == (1, True)
         listed = json.loads(run("store", "ls", lake.storage.url, "--json").stdout)["streams"][1]
         assert (listed["store"], listed["published"], listed["transaction"]) == ("postgres", 3, None)
+        assert listed["error"]["kind"] == "setting"
 
 
 class TestTrim:

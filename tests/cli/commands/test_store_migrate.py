@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout, root
 from singerlake.lake import Lake
 from tests.cli.commands.stores import close, store_of
@@ -147,7 +147,11 @@ class TestMigrate:
         assert metadata.manifest_store == "lockfile"
         listed = run("store", "migrate", lake.storage.url, "--to", "log", "--json")
         assert listed.exit_code == 1
-        assert [each["stream"] for each in json.loads(listed.stdout)["failed"]] == ["a/b", "flights"]
+        failed = json.loads(listed.stdout)["failed"]
+        assert [(each["stream"], each["error"]["kind"]) for each in failed] == [
+            ("a/b", "corrupt_object"),
+            ("flights", "stream_closed"),
+        ]
 
     def test_a_stream_that_is_born_meanwhile_is_moved_too(
         self, run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +183,7 @@ class TestMigrate:
         from singerlake.cli.commands import store_migrate
 
         def fail(*_: object, **__: object) -> None:
-            raise StorageUnavailable("no answer", hint="try again")
+            raise StorageUnavailableError("no answer", hint="try again")
 
         monkeypatch.setattr(store_migrate, "migrate_stream", fail)
         result = run("store", "migrate", lake.storage.url, "--to", "log")

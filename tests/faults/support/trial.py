@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake import errors
-from singerlake.errors import FindOutWhatHappened, TryAgainLater
+from singerlake.errors import RetryableError, UnknownOutcomeError
 from tests.faults.support.crew import Crew, Worker
 from tests.faults.support.places import Place
 from tests.servers.fault_proxy.proxy import ALWAYS, Fault, FaultProxy
@@ -263,6 +263,6 @@ def _counted(crew: Crew, finished: list[Worker], failures: dict[str, int]) -> Ou
 def _failure(worker: Worker) -> str:
     """The error that a writer ended with, which has to be one after which it may be run again."""
     for name in re.findall(r"^(\w+): ", worker.log, re.MULTILINE):
-        if issubclass(getattr(errors, name, object), (TryAgainLater, FindOutWhatHappened)):
+        if issubclass(getattr(errors, name, object), (RetryableError, UnknownOutcomeError)):
             return str(name)
     raise AssertionError(worker.log)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.errors import CorruptObject, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state import manifest as manifests
 from singerlake.format.state.append_only import Roll
@@ -159,7 +159,7 @@ def test_what_others_wrote_is_read_or_refused_as_at_once(
     def read() -> Manifest | str:
         try:
             return from_json(body, key=KEY)
-        except (CorruptObject, UnsupportedFormat) as error:
+        except (CorruptObjectError, UnsupportedFormatError) as error:
             return f"{type(error).__name__}: {error.message}"
 
     at_once = read()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.errors import LostBookmark, UnknownName
+from singerlake.errors import LostBookmarkError, UnknownNameError
 from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
 from singerlake.format.state.model import Manifest
@@ -26,9 +26,9 @@ def test_a_version_is_named_by_label_hash_or_segment(spelling: str) -> None:
 
 
 def test_an_unknown_version_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"no version 'v9'.*v1 .*v2"):
+    with pytest.raises(UnknownNameError, match=r"no version 'v9'.*v1 .*v2"):
         resolve_version(evolved(), "v9")
-    with pytest.raises(UnknownName, match="no data yet"):
+    with pytest.raises(UnknownNameError, match="no data yet"):
         resolve_version(born(), "v1")
 
 
@@ -42,7 +42,7 @@ def test_from_a_version_means_everything_from_its_first_message_on_whatever_the_
 
 def test_versions_keep_the_named_ones_only() -> None:
     assert [part.file.id for part in select(evolved(), versions=["v1"])] == ["a", "c"]
-    with pytest.raises(UnknownName):
+    with pytest.raises(UnknownNameError):
         select(evolved(), versions=["v3"])
 
 
@@ -95,7 +95,7 @@ def test_a_vacuumed_file_s_originals_are_found_in_what_it_replaced() -> None:
 
 
 def test_a_bookmark_that_names_nothing_known_is_lost_loudly() -> None:
-    with pytest.raises(LostBookmark, match="no longer holds the file"):
+    with pytest.raises(LostBookmarkError, match="no longer holds the file"):
         resume(evolved(), Bookmark(lineage="old", offset=4, file="gone", line=1))
-    with pytest.raises(LostBookmark):
+    with pytest.raises(LostBookmarkError):
         resume(evolved(), Bookmark(lineage="old", offset=4))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import SettingError, StorageUnavailable
+from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.verify.verify import Verified, verify_stream
@@ -37,7 +37,7 @@ def verified(lake: Lake, path: Path, engine: Told | None = None) -> Verified:
 
 
 def test_a_run_goes_on_where_the_one_before_was_interrupted(lake: Lake, journal: Path) -> None:
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         verified(lake, journal, Told(lake.storage, most=2))
     rest = Told(lake.storage)
     checked = verified(lake, journal, rest)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake.errors import LostState, StorageUnavailable, StreamClosed
+from singerlake.errors import LostStateError, StorageUnavailableError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
@@ -284,10 +284,10 @@ def test_a_run_that_ended_between_agreement_and_deletion_is_taken_up(place: Plac
 
     def fail(step: Step) -> None:
         if step.operation == "delete" and step.key.endswith(".singer.gz"):
-            raise StorageUnavailable("gone")
+            raise StorageUnavailableError("gone")
 
     storage.hook = fail
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         collect(place)
     storage.hook = lambda _: None
     assert all(is_there(place, file) for file in before.files)
@@ -382,11 +382,11 @@ def test_a_stream_without_state_or_closed_is_told(place: Place) -> None:
     base = place.store().load()
     assert base is not None
     place.committed(base, Close(successor="elsewhere"))
-    with pytest.raises(StreamClosed, match="elsewhere"):
+    with pytest.raises(StreamClosedError, match="elsewhere"):
         collect(place)
 
 
 def test_data_without_state_is_lost_state(place: Place) -> None:
     place.storage.put(f"{PREFIX}v/s-1-2-0000000000000001.singer.gz", b"data")
-    with pytest.raises(LostState, match="rebuild"):
+    with pytest.raises(LostStateError, match="rebuild"):
         collect(place)

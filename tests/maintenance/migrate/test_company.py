@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import ForeignManifest, StreamClosed, UnknownOutcome
+from singerlake.errors import ForeignManifestError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.storage.memory import Step
@@ -41,14 +41,14 @@ def test_a_writer_that_commits_at_any_step_goes_over_or_stops_and_nothing_is_los
         writer, upload = writer_of(place), a_file(place, tmp_path)
         writer.open()
         left = itertools.count()
-        closed: list[StreamClosed] = []
+        closed: list[StreamClosedError] = []
 
         def hook(
             step: Step,
             place: Place = place,
             number: int = number,
             left: Iterator[int] = left,
-            closed: list[StreamClosed] = closed,
+            closed: list[StreamClosedError] = closed,
             writer: StreamWriter = writer,
             upload: Upload = upload,
         ) -> None:
@@ -56,7 +56,7 @@ def test_a_writer_that_commits_at_any_step_goes_over_or_stops_and_nothing_is_los
                 place.storage.hook = lambda _: None
                 try:
                     publish(upload, writer)
-                except StreamClosed as error:
+                except StreamClosedError as error:
                     closed.append(error)
                 place.storage.hook = hook
 
@@ -88,7 +88,7 @@ def test_half_way_a_writer_that_comes_is_told_what_to_do(
         upload = a_file(place, tmp_path)
         try:
             publish(upload, writer_of(place))
-        except StreamClosed as error:
+        except StreamClosedError as error:
             told += "run 'singerlake store migrate' to its end" in error.hint
             migrate(place, target)
             publish(upload, writer_of(place))
@@ -164,7 +164,7 @@ def test_one_that_slept_while_others_moved_the_stream_further_forgets_nothing_th
         place.storage.hook = hook
         try:
             migrate(place, target)
-        except (StreamClosed, ForeignManifest, UnknownOutcome):
+        except (StreamClosedError, ForeignManifestError, UnknownOutcomeError):
             refused += 1
             assert newest(place) == since[0], number
         assert content(newest(place)) == content(since[0]), number

@@ -10,8 +10,8 @@ import pytest
 
 from singerlake.errors import (
     SingerlakeError,
-    StorageUnavailable,
-    UnknownOutcome,
+    StorageUnavailableError,
+    UnknownOutcomeError,
 )
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.port import ManifestStore
@@ -121,8 +121,8 @@ def test_a_request_that_fails_leaves_what_the_next_attempt_ends(
             if (step.operation, step.done) == (operation, done) and next(left) == number:
                 failed.append(step)
                 if operation == "put":
-                    raise UnknownOutcome("no answer", key=step.key)
-                raise StorageUnavailable("no answer", key=step.key)
+                    raise UnknownOutcomeError("no answer", key=step.key)
+                raise StorageUnavailableError("no answer", key=step.key)
 
         place.storage.hook = hook
         try:

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from singerlake.errors import (
-    ConditionNotSupported,
-    ForeignManifest,
-    LostState,
-    StreamClosed,
+    ConditionNotSupportedError,
+    ForeignManifestError,
+    LostStateError,
+    StreamClosedError,
 )
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
@@ -133,7 +133,7 @@ def test_a_stream_on_its_way_to_a_third_store_is_left_alone() -> None:
     place = Place("lockfile")
     base = place.committed(place.born(), add(new_file("a", 3)), Close(successor="dynamodb"))
     for kind in ("log", "lockfile"):
-        with pytest.raises(StreamClosed, match="'dynamodb'") as raised:
+        with pytest.raises(StreamClosedError, match="'dynamodb'") as raised:
             migrate(place, kind)
         assert "--to dynamodb" in raised.value.hint
     assert published(place) == base.manifest
@@ -143,7 +143,7 @@ def test_data_files_without_state_are_not_taken_for_a_new_stream(tmp_path: Path)
     place = Place("lockfile")
     publish(a_file(place, tmp_path), writer_of(place))
     place.storage.delete(KEY)
-    with pytest.raises(LostState, match="no state") as raised:
+    with pytest.raises(LostStateError, match="no state") as raised:
         migrate(place, "log")
     assert "singerlake rebuild" in raised.value.hint
     assert place.storage.get(KEY) is None
@@ -165,7 +165,7 @@ def test_another_state_in_a_database_is_never_replaced(target: str, request: pyt
     other = place.store(kind=target).create(msgspec.structs.replace(place.first(), store=target))
     place.storage.put(KEY, stored.body)
     for dry_run in (True, False):
-        with pytest.raises(ForeignManifest, match=f"'{target}' holds another state"):
+        with pytest.raises(ForeignManifestError, match=f"'{target}' holds another state"):
             migrate(place, target, dry_run=dry_run)
     assert newest(place) == before
     there = place.store(kind=target).load()
@@ -201,7 +201,7 @@ def test_a_log_that_cannot_be_read_and_was_left_behind_is_in_nobody_s_way(body: 
 def test_a_store_that_needs_conditions_is_refused_before_anything_is_closed() -> None:
     place = Place("lockfile", ignore_conditions=True)
     before = with_history(place)
-    with pytest.raises(ConditionNotSupported, match="'log'"):
+    with pytest.raises(ConditionNotSupportedError, match="'log'"):
         migrate(place, "log")
     assert newest(place) == before
 
@@ -235,5 +235,5 @@ def test_where_conditions_are_ignored_the_stream_s_lock_is_held_meanwhile(source
 def test_another_s_manifest_stops_it(field: str) -> None:
     place = Place("lockfile")
     place.storage.put(KEY, to_json(msgspec.structs.replace(place.first(), **{field: "other"})))
-    with pytest.raises(ForeignManifest, match=field):
+    with pytest.raises(ForeignManifestError, match=field):
         migrate(place, "log")

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from singerlake.errors import CorruptObject, TooManyConflicts, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, TooManyConflictsError, UnsupportedFormatError
 from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
 from singerlake.lake import Lake
@@ -112,7 +112,7 @@ def test_root_metadata_in_somebodys_own_spelling_is_not_rewritten(lake: Lake) ->
     assert body(lake, ROOT) == spelled
 
 
-@pytest.mark.parametrize(("damaged", "error"), [(b"{", CorruptObject), (b'{"format":99}', UnsupportedFormat)])
+@pytest.mark.parametrize(("damaged", "error"), [(b"{", CorruptObjectError), (b'{"format":99}', UnsupportedFormatError)])
 def test_root_metadata_that_cannot_be_read_is_left_alone(lake: Lake, damaged: bytes, error: type[Exception]) -> None:
     lake.storage.put(ROOT, damaged)
     with pytest.raises(error):
@@ -149,5 +149,5 @@ def test_others_who_never_stop_are_an_error() -> None:
             storage.hook = busy
 
     storage.hook = busy
-    with pytest.raises(TooManyConflicts, match=r"singerlake\.json"):
+    with pytest.raises(TooManyConflictsError, match=r"singerlake\.json"):
         rebuild_root(storage, ["u"], manifest_store="lockfile", ids=counting_ids())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.hashing import full_hash, schema_hash
 from singerlake.format.state import fold
@@ -379,10 +379,10 @@ def test_an_unavailable_storage_ends_a_rebuild(shelf: Shelf) -> None:
 
     def fail(step: Step) -> None:
         if step.operation == "open" and file_id(7) in step.key:
-            raise StorageUnavailable("no answer")
+            raise StorageUnavailableError("no answer")
 
     shelf.storage.hook = fail
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         shelf.rebuild()
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.errors import CorruptObject, ForeignManifest, TooManyConflicts, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, ForeignManifestError, TooManyConflictsError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json
@@ -252,7 +252,7 @@ def test_discarding_makes_the_state_anew_under_a_new_lineage(settled: Shelf) -> 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"format":1}', b"\xff", b'{"format":0}'])
 def test_a_state_that_cannot_be_read_is_not_overwritten_unasked(settled: Shelf, body: bytes) -> None:
     settled.storage.put(MANIFEST, body)
-    with pytest.raises(CorruptObject, match=r"manifest\.json"):
+    with pytest.raises(CorruptObjectError, match=r"manifest\.json"):
         repair(settled)
     found = settled.storage.get(MANIFEST)
     assert found is not None
@@ -263,7 +263,7 @@ def test_a_state_that_cannot_be_read_is_not_overwritten_unasked(settled: Shelf, 
 
 def test_another_streams_state_is_not_overwritten_unasked(settled: Shelf) -> None:
     commit(settled, msgspec.structs.replace(stored(settled), stream="S"))
-    with pytest.raises(ForeignManifest):
+    with pytest.raises(ForeignManifestError):
         repair(settled)
     repair(settled, discard=True)
     assert stored(settled).stream == STREAM
@@ -272,14 +272,14 @@ def test_another_streams_state_is_not_overwritten_unasked(settled: Shelf) -> Non
 def test_another_kind_of_stores_state_is_never_overwritten(settled: Shelf) -> None:
     theirs = msgspec.structs.replace(stored(settled), store="log", stream="S")
     commit(settled, theirs)
-    with pytest.raises(ForeignManifest):
+    with pytest.raises(ForeignManifestError):
         repair(settled, discard=True)
     assert stored(settled) == theirs
 
 
 def test_a_newer_formats_state_is_never_overwritten(settled: Shelf) -> None:
     settled.storage.put(MANIFEST, b'{"format":99}')
-    with pytest.raises(UnsupportedFormat):
+    with pytest.raises(UnsupportedFormatError):
         repair(settled, discard=True)
     found = settled.storage.get(MANIFEST)
     assert found is not None
@@ -346,7 +346,7 @@ def test_writers_that_never_stop_are_an_error_and_nothing_is_changed(settled: Sh
             settled.storage.hook = busy
 
     settled.storage.hook = busy
-    with pytest.raises(TooManyConflicts, match="nothing was changed"):
+    with pytest.raises(TooManyConflictsError, match="nothing was changed"):
         repair(settled, adopt=True)
     assert settled.numbers(stored(settled)) == [1, 2, 3]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import CorruptObject, StreamClosed
+from singerlake.errors import CorruptObjectError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.maintenance.rebuild.repair import Repair
@@ -73,7 +73,7 @@ def test_a_broken_log_is_given_up_for_a_new_one_only_on_request(kind: str, tmp_p
     key = layout.log_prefix("t", "s") + layout.log_name(number)
     place.storage.put(key, b"{")
     place.storage.delete(layout.manifest_key("t", "s"))
-    with pytest.raises(CorruptObject, match=r"transaction|record"):
+    with pytest.raises(CorruptObjectError, match=r"transaction|record"):
         repair(place)
     repair(place, discard=True)
     after = place.state()
@@ -111,7 +111,7 @@ def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: P
             outcome = await_settled(store, base, outcome, clock=place.clock)
         assert isinstance(outcome, Loaded)
 
-    with pytest.raises(StreamClosed, match="'log'") as raised:
+    with pytest.raises(StreamClosedError, match="'log'") as raised:
         repair_stream(
             place.storage,
             place.store(),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.errors import SettingError, StorageUnavailable
+from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.maintenance.engines.journal import open_journal
@@ -82,7 +82,7 @@ def told(one: Survey) -> tuple[object, object]:
 
 @pytest.mark.parametrize("most", range(FILES))
 def test_a_run_goes_on_where_the_one_before_was_interrupted(shelf: Shelf, journal: Path, most: int) -> None:
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         surveyed(shelf, journal, Told(shelf.storage, most=most))
     rest = Told(shelf.storage)
     done = surveyed(shelf, journal, rest)

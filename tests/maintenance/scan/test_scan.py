@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.format.state.model import DataFile, StreamSchema
 from singerlake.maintenance.scan.scan import CUT, Scanned, scan
 from singerlake.singer_file import FileHeader, Spool, compress_member, member_extra, read_blocks
@@ -50,7 +50,7 @@ def scanned(body: bytes) -> Scanned:
     small = scanned_small(body)
     try:
         found = scan(io.BytesIO(body), key="k")
-    except BrokenFile:
+    except BrokenFileError:
         assert small is None
         raise
     assert small in (None, found)
@@ -194,7 +194,7 @@ def test_a_vacuumed_file_tells_its_sources_over_all_leading_members() -> None:
 
 def test_a_vacuumed_file_that_lost_its_end_is_broken() -> None:
     body = vacuumed_bytes(99, [(1, 2), (2, 2)])
-    with pytest.raises(BrokenFile, match="holds 2 messages, its header says 4"):
+    with pytest.raises(BrokenFileError, match="holds 2 messages, its header says 4"):
         scanned(body[: -len(file_bytes([numbered(2, 2)], extra=header(2)))])
 
 
@@ -210,7 +210,7 @@ def test_a_cut_anywhere_but_between_members_is_noticed() -> None:
         if end in borders and end:
             assert scanned(body[:end]).messages in (0, 3)
         else:
-            with pytest.raises(BrokenFile):
+            with pytest.raises(BrokenFileError):
                 scanned(body[:end])
 
 
@@ -232,7 +232,7 @@ def test_a_flipped_bit_is_noticed_wherever_gzip_has_a_checksum() -> None:
         damaged[position] ^= 0x10
         try:
             seen = scanned(bytes(damaged))
-        except BrokenFile:
+        except BrokenFileError:
             continue
         assert seen.content == untouched.content, position
 
@@ -269,7 +269,7 @@ BROKEN: Sequence[tuple[str, bytes, str]] = (
 
 @pytest.mark.parametrize(("body", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_what_is_no_data_file_is_refused(body: bytes, message: str) -> None:
-    with pytest.raises(BrokenFile, match=message) as raised:
+    with pytest.raises(BrokenFileError, match=message) as raised:
         scanned(body)
     assert raised.value.context == {"key": "k"}
 
@@ -292,13 +292,13 @@ def test_a_schema_may_be_deep() -> None:
 @pytest.mark.parametrize("split", [False, True])
 def test_the_line_that_is_no_message_is_named(lines: list[bytes], number: int, split: bool) -> None:
     members = [[line] for line in lines] if split and len(lines) < 10 else [lines]
-    with pytest.raises(BrokenFile, match=f"line {number} is not a Singer message"):
+    with pytest.raises(BrokenFileError, match=f"line {number} is not a Singer message"):
         scanned(file_bytes(members, extra=None))
 
 
 def test_no_error_gives_a_record_away() -> None:
     secret = b'{"type":"RECORD","stream":"s","record":{"password":"hunter2"}\n'
-    with pytest.raises(BrokenFile) as raised:
+    with pytest.raises(BrokenFileError) as raised:
         scanned(file_bytes([[secret]], extra=None))
     assert "hunter2" not in str(raised.value)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.maintenance.scan import small as module
 from singerlake.maintenance.scan.scan import Scanned, scan
 from singerlake.maintenance.scan.small import MOST_BYTES, scan_small
@@ -52,7 +52,7 @@ def agrees(body: bytes, *, times: bool = True) -> Scanned | None:
     found = scanned_small(body, times=times)
     try:
         expected = scan(io.BytesIO(body), key="k", times=times)
-    except BrokenFile:
+    except BrokenFileError:
         expected = None
     assert found is None or found == expected
     return found

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from singerlake.adapters import open_storage
-from singerlake.errors import AccessDenied, StorageUnavailable
+from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
@@ -88,7 +88,7 @@ def test_what_storage_raises_in_a_process_is_raised_whole(lake: Lake, tmp_path: 
     inside = tmp_path / PREFIX / files[0].path
     inside.rename(tmp_path / "elsewhere")
     inside.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(AccessDenied) as raised:
+    with pytest.raises(AccessDeniedError) as raised:
         list(Processes(partial(open_storage, lake.storage.url), 1)(CHECK, files))
     assert raised.value.hint == "move what it points at into the lake, or make that place the lake_root"
 
@@ -100,5 +100,5 @@ def killed(root: str) -> Storage:
 
 def test_a_process_that_was_killed_is_told_of(lake: Lake) -> None:
     files = lake.stream("t", "s").snapshot().files
-    with pytest.raises(StorageUnavailable, match="ended from outside"):
+    with pytest.raises(StorageUnavailableError, match="ended from outside"):
         list(Processes(partial(killed, lake.storage.url), 1)(CHECK, files))

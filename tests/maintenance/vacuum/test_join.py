@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.scan.scan import scan
@@ -152,7 +152,7 @@ def test_a_file_joined_over_and_over_tells_all_that_it_was_in_between() -> None:
 def test_a_joined_file_that_names_a_place_beyond_itself_is_refused(before: int) -> None:
     told = Provenance(id=file_id(2), lineage="l", offset=0, replaces=((file_id(3), 5),), through=(("x", before),))
     body = provenance_members(told) + file_bytes([numbered(3, 5)], extra=header(3))
-    with pytest.raises(BrokenFile, match="names a place that it does not have"):
+    with pytest.raises(BrokenFileError, match="names a place that it does not have"):
         head_of(2, body)
 
 
@@ -254,20 +254,20 @@ def test_a_member_table_that_does_not_add_up_is_refused() -> None:
     file = listed(1, body)
     start = file.members[0][0]
     for members in [file.members[:1], (*file.members, (start, 0)), tuple(reversed(file.members)), ()]:
-        with pytest.raises(BrokenFile, match="do not add up"):
+        with pytest.raises(BrokenFileError, match="do not add up"):
             read_head(msgspec.structs.replace(file, members=members), body[:start])
 
 
 def test_a_file_that_says_it_is_another_is_refused() -> None:
     for body in (original(2), vacuumed_bytes(2, [(3, 2)])):
-        with pytest.raises(BrokenFile, match=f"says that it is file {file_id(2)}, listed as {file_id(1)}"):
+        with pytest.raises(BrokenFileError, match=f"says that it is file {file_id(2)}, listed as {file_id(1)}"):
             head_of(1, body)
 
 
 def test_a_listed_checksum_may_be_any_text() -> None:
     body = original(1)
     file = listed(2, body)
-    with pytest.raises(BrokenFile, match="says that it is file"):
+    with pytest.raises(BrokenFileError, match="says that it is file"):
         read_head(msgspec.structs.replace(file, sha256="no checksum"), body[: file.members[0][0]])
 
 
@@ -275,7 +275,7 @@ def test_a_joined_file_whose_originals_do_not_add_up_is_refused() -> None:
     body = vacuumed_bytes(2, [(3, 2)])
     file = listed(2, body)
     more = msgspec.structs.replace(file, messages=3, members=((file.members[0][0], 3),))
-    with pytest.raises(BrokenFile, match="other messages than it says"):
+    with pytest.raises(BrokenFileError, match="other messages than it says"):
         read_head(more, body[: file.members[0][0]])
 
 

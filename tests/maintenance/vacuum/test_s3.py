@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
@@ -100,7 +100,7 @@ def test_a_server_that_takes_nothing_is_named_and_nothing_is_replaced(s3: S3Serv
     lines = fill(lake, *[3000] * 3)
     lake = Lake.open(lake.storage.url, s3.settings(patience_seconds=0))
     s3.fail("PUT", status=503, code="SlowDown", times=ALWAYS, key_contains=".singer.gz")
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         vacuum(lake)
     s3.calm()
     assert len(lake.stream("t", "s").snapshot().files) == 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import LostState, StreamClosed
+from singerlake.errors import LostStateError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Bookmark
@@ -265,9 +265,9 @@ def test_a_stream_that_is_moved_to_another_store_is_left_to_be_moved(place: Plac
         assert isinstance(place.commit(loaded, Close(successor=other)), Loaded)
 
     once(place, "compose", close)
-    with pytest.raises(StreamClosed, match=other):
+    with pytest.raises(StreamClosedError, match=other):
         vacuum(place)
-    with pytest.raises(StreamClosed, match=other):
+    with pytest.raises(StreamClosedError, match=other):
         vacuum(place)
 
 
@@ -305,7 +305,7 @@ def test_a_stream_without_state_is_for_a_rebuild() -> None:
     place = Place("lockfile")
     begun(place)
     place.storage.delete(layout.manifest_key("t", "s"))
-    with pytest.raises(LostState, match="rebuild"):
+    with pytest.raises(LostStateError, match="rebuild"):
         vacuum(place)
     assert (
         vacuum_stream(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import SettingError, StorageUnavailable, UnknownOutcome
+from singerlake.errors import SettingError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.dynamodb.log import LARGEST_ITEM, DynamoLog
@@ -64,7 +64,7 @@ class TestThrottling:
         self, stream: Stream, dynamodb: DynamoServer, kind: str
     ) -> None:
         dynamodb.fail(APPEND, times=ALWAYS, **BUSY[kind])  # type: ignore[arg-type]
-        with pytest.raises(StorageUnavailable, match=r"again later.*dynamodb_table='lake-"):
+        with pytest.raises(StorageUnavailableError, match=r"again later.*dynamodb_table='lake-"):
             stream.log().append(0, b"a")
         sent = [request.headers["x-amz-target"].rpartition(".")[2] for request in dynamodb.requests()]
         assert sent[:10] == [APPEND] * 10
@@ -98,7 +98,7 @@ class TestThrottling:
             dynamodb.fail("Query,GetItem", code=code, times=9)
             assert read()
             dynamodb.fail("Query,GetItem", code=code, times=ALWAYS)
-            with pytest.raises(StorageUnavailable):
+            with pytest.raises(StorageUnavailableError):
                 read()
             dynamodb.calm()
             stream.clock.sleep(100)  # so that the next failure is another outage
@@ -115,14 +115,16 @@ class TestThrottling:
             assert 40 <= stream.clock.seconds < 50
             stream.clock.on_sleep = lambda _: None
             door.shut()
-            with pytest.raises(StorageUnavailable, match=r"DynamoDB answered before.*waited_seconds=6"):
+            with pytest.raises(StorageUnavailableError, match=r"DynamoDB answered before.*waited_seconds=6"):
                 log.append(2, b"c")
         assert sorted(stream.items()) == [0, 1]
 
     def test_an_endpoint_that_never_answered_is_given_up_sooner(self, stream: Stream, dynamodb: DynamoServer) -> None:
         with door_to(dynamodb.endpoint_url) as door:
             stream.endpoint_url = door.endpoint_url
-            with pytest.raises(StorageUnavailable, match=r"DynamoDB never answered.*port of dynamodb_endpoint_url"):
+            with pytest.raises(
+                StorageUnavailableError, match=r"DynamoDB never answered.*port of dynamodb_endpoint_url"
+            ):
                 stream.log(stream.table()).append(0, b"a")
         assert 15 <= stream.clock.seconds < 16
 
@@ -140,7 +142,7 @@ class TestThrottling:
     ) -> None:
         log = coverable(stream)
         dynamodb.leave_over(processed=0, times=ALWAYS)
-        with pytest.raises(StorageUnavailable, match="slow down"):
+        with pytest.raises(StorageUnavailableError, match="slow down"):
             log.remove(1, dry_run=False)
         dynamodb.calm()
         assert log.remove(1, dry_run=False) == 2
@@ -234,7 +236,7 @@ class TestLostReplies:
         self, stream: Stream, dynamodb: DynamoServer, kind: str
     ) -> None:
         LOST[kind](dynamodb, APPEND, ALWAYS)
-        with pytest.raises(UnknownOutcome, match="delete nothing"):
+        with pytest.raises(UnknownOutcomeError, match="delete nothing"):
             stream.log().append(0, b"a" * LARGEST_ITEM)
         dynamodb.calm()
         assert stream.items() == {}
@@ -244,7 +246,7 @@ class TestLostReplies:
         dynamodb.drop_reply(APPEND, times=ALWAYS)
         dynamodb.fail("GetItem", code="500 InternalServerError", times=ALWAYS)
         log = stream.log()
-        with pytest.raises(UnknownOutcome):
+        with pytest.raises(UnknownOutcomeError):
             log.append(0, b"a")
         dynamodb.calm()
         assert log.append(0, b"a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.dynamodb.log import LARGEST_ITEM
 from singerlake.storage.memory import Step
@@ -82,7 +82,7 @@ def test_an_item_that_cannot_be_believed_stops_readers_and_stays_as_it_is(stream
     stream.born()
     stream.put(1, **WRONG[kind])
     before = stream.items()
-    with pytest.raises(CorruptObject):
+    with pytest.raises(CorruptObjectError):
         stream.store().load()
     assert stream.items() == before
 
@@ -98,7 +98,7 @@ def test_an_item_that_points_at_what_is_no_body_is_refused_whatever_is_there(
     assert stored is not None
     stream.storage.put(FOLDER + name, stored.body)
     stream.put(1, object={"S": name}, sha256=item["sha256"])
-    with pytest.raises(CorruptObject, match=r"not one that a Singerlake wrote.*number='1'"):
+    with pytest.raises(CorruptObjectError, match=r"not one that a Singerlake wrote.*number='1'"):
         stream.store().load()
 
 
@@ -163,7 +163,7 @@ class TestLargeBodies:
         stream.storage.delete(FOLDER + name)
         if change is not None:
             stream.storage.put(FOLDER + name, change)
-        with pytest.raises(CorruptObject, match=FOLDER + name):
+        with pytest.raises(CorruptObjectError, match=FOLDER + name):
             numbers(stream.log())
 
     def test_a_body_that_is_trimmed_while_it_is_read_is_no_error(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.manifests.dynamodb.client import DynamoTable
 from singerlake.manifests.dynamodb.log import DynamoLog
 from singerlake.storage.s3.storage import S3Settings
@@ -81,7 +81,7 @@ def test_credentials_that_are_refused_are_an_error_at_once(
     stream: Stream, dynamodb: DynamoServer, code: str, named: str
 ) -> None:
     dynamodb.fail(APPEND, code=code)
-    with pytest.raises(AccessDenied, match=named):
+    with pytest.raises(AccessDeniedError, match=named):
         stream.log().append(0, b"a")
     assert stream.clock.seconds == 0
 
@@ -89,7 +89,7 @@ def test_credentials_that_are_refused_are_an_error_at_once(
 def test_a_wrong_access_key_is_told_so_and_writes_nothing(stream: Stream, dynamodb: DynamoServer) -> None:
     settings = dynamodb.settings(access_key_id="AKIAWRONG")
     table = DynamoTable(stream.table_name, settings, endpoint_url=stream.endpoint_url, clock=stream.clock)
-    with pytest.raises(AccessDenied, match="does not know the access key"):
+    with pytest.raises(AccessDeniedError, match="does not know the access key"):
         stream.log(table).append(0, b"a")
     assert stream.items() == {}
 
@@ -101,7 +101,7 @@ def test_without_credentials_the_settings_are_named(stream: Stream, monkeypatch:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     table = DynamoTable("lake", S3Settings(region="x"), endpoint_url=stream.endpoint_url, clock=stream.clock)
-    with pytest.raises(AccessDenied, match="aws_access_key_id"):
+    with pytest.raises(AccessDeniedError, match="aws_access_key_id"):
         stream.log(table).floor()
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
@@ -112,7 +112,7 @@ def test_without_credentials_the_settings_are_named(stream: Stream, monkeypatch:
 def test_an_endpoint_that_nobody_listens_at_is_named_after_some_tries(stream: Stream) -> None:
     nowhere = "http://127.0.0.1:9"
     table = DynamoTable("lake", stream.settings, endpoint_url=nowhere, clock=stream.clock)
-    with pytest.raises(StorageUnavailable, match=f"dynamodb_endpoint_url.*'{nowhere}'"):
+    with pytest.raises(StorageUnavailableError, match=f"dynamodb_endpoint_url.*'{nowhere}'"):
         stream.log(table).append(0, b"a")
     assert stream.clock.seconds > 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.port import Loaded, Outdated
@@ -72,7 +72,7 @@ class TestSnapshots:
         stream.storage.delete(FOLDER + name)
         if body is not None:
             stream.storage.put(FOLDER + name, body)
-        with pytest.raises(CorruptObject, match=FOLDER + name):
+        with pytest.raises(CorruptObjectError, match=FOLDER + name):
             stream.log().base()
 
     def test_a_snapshot_of_another_number_is_an_error(self, stream: Stream) -> None:
@@ -82,7 +82,7 @@ class TestSnapshots:
         stored = stream.storage.get(FOLDER + old)
         assert stored is not None
         stream.storage.put(FOLDER + new, stored.body)
-        with pytest.raises(CorruptObject, match=FOLDER + new):
+        with pytest.raises(CorruptObjectError, match=FOLDER + new):
             stream.log().base()
 
     def test_a_snapshot_that_does_not_read_back_is_not_pointed_at(
@@ -95,7 +95,7 @@ class TestSnapshots:
             return stored and Stored(stored.body[:-1], stored.etag, stored.last_modified)
 
         monkeypatch.setattr(stream.storage, "get", cut)
-        with pytest.raises(CorruptObject, match="read back"):
+        with pytest.raises(CorruptObjectError, match="read back"):
             log.snapshot(state_at(5))
         assert log.base() is None
 
@@ -127,7 +127,7 @@ class TestFloor:
         log = filled(stream, 5)
         if snapshot is not None:
             log.snapshot(state_at(snapshot))
-        with pytest.raises(CorruptObject, match="no snapshot covers"):
+        with pytest.raises(CorruptObjectError, match="no snapshot covers"):
             log.raise_floor(4)
         assert log.floor() == -1
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import AccessDenied, SettingError, StorageUnavailable
+from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError
 from singerlake.manifests.dynamodb.log import LARGEST_ITEM
 from singerlake.manifests.dynamodb.tables import create_table, least_policy
 from tests.fakes import FakeClock
@@ -69,7 +69,7 @@ def test_it_waits_until_the_table_can_be_used_but_not_for_ever(table: WatchedTab
         assert create_table(table) == ARN + table.name
         assert table.clock.monotonic() == 3
     else:
-        with pytest.raises(StorageUnavailable, match=r"not ready.*status='CREATING'"):
+        with pytest.raises(StorageUnavailableError, match=r"not ready.*status='CREATING'"):
             create_table(table)
         assert table.clock.monotonic() == pytest.approx(300, abs=2)
 
@@ -98,12 +98,12 @@ def test_a_table_with_other_keys_is_left_alone(
 
 def test_creation_that_is_denied_or_throttled_says_so(dynamodb: DynamoServer, table: WatchedTable) -> None:
     dynamodb.fail("CreateTable", code="AccessDeniedException", message="not authorized: dynamodb:CreateTable")
-    with pytest.raises(AccessDenied, match="dynamodb:CreateTable"):
+    with pytest.raises(AccessDeniedError, match="dynamodb:CreateTable"):
         create_table(table)
     dynamodb.fail("CreateTable", code="LimitExceededException", times=2)
     assert create_table(table) == ARN + table.name
     dynamodb.fail("DescribeTable", code="500 InternalServerError", times=ALWAYS)
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         create_table(table)
 
 

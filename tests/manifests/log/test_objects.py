@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from singerlake.errors import ConditionNotSupported, CorruptObject, ForeignManifest
+from singerlake.errors import ConditionNotSupportedError, CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.manifest import from_json, to_json
@@ -94,7 +94,7 @@ def test_a_manifest_from_before_the_floor_gives_way_to_the_snapshot_that_the_flo
 def test_a_gap_is_an_error_and_is_never_skipped(place: Place, missing: int) -> None:
     filled(place)
     place.storage.delete(record_key(missing))
-    with pytest.raises(CorruptObject, match=f"transaction {missing + 1} follows {missing - 1}"):
+    with pytest.raises(CorruptObjectError, match=f"transaction {missing + 1} follows {missing - 1}"):
         place.store().load()
 
 
@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_believed_is_an_error_and_stays_as_it_is(place: 
     base = filled(place)
     body, said = BAD[kind]
     place.storage.put(record_key(3), body)
-    with pytest.raises(CorruptObject, match=said) as raised:
+    with pytest.raises(CorruptObjectError, match=said) as raised:
         place.store().load()
     assert record_key(3) in str(raised.value)
     stored = place.storage.get(record_key(3))
@@ -133,7 +133,7 @@ def test_a_transaction_that_does_not_fit_its_state_is_an_error(place: Place) -> 
     body["transaction"]["change"]["schemas"] = {}
     body["transaction"]["change"]["files"][0]["version"] = "unknown"
     place.storage.put(record_key(2), json.dumps(body).encode())
-    with pytest.raises(CorruptObject, match="transaction 2 does not fit"):
+    with pytest.raises(CorruptObjectError, match="transaction 2 does not fit"):
         place.store().load()
 
 
@@ -228,7 +228,7 @@ def test_a_snapshot_that_does_not_read_back_stops_the_trim_before_anything_is_re
     filled(place)
     before = names(place)
     place.storage.put(LOG + layout.log_snapshot_name(8), b"{")
-    with pytest.raises(CorruptObject, match=r"snapshot\.json"):
+    with pytest.raises(CorruptObjectError, match=r"snapshot\.json"):
         place.store().trim(keep=1, dry_run=False)
     assert set(before) <= set(names(place))
 
@@ -237,7 +237,7 @@ def test_a_floor_that_cannot_be_read_is_an_error_that_names_it(place: Place) -> 
     base = filled(place)
     place.storage.put(LOG + layout.LOG_FLOOR, b"7")
     for act in (place.store().load, lambda: place.store().catch_up(base)):
-        with pytest.raises(CorruptObject, match=r"_log/floor\.json"):
+        with pytest.raises(CorruptObjectError, match=r"_log/floor\.json"):
             act()
 
 
@@ -246,7 +246,7 @@ def test_a_snapshot_that_the_floor_names_and_that_is_gone_is_an_error(place: Pla
     place.store().trim(keep=1, dry_run=False)
     place.storage.delete(KEY)
     place.storage.delete(LOG + layout.log_snapshot_name(8))
-    with pytest.raises(CorruptObject, match=r"snapshot\.json"):
+    with pytest.raises(CorruptObjectError, match=r"snapshot\.json"):
         place.store().load()
 
 
@@ -255,13 +255,13 @@ def test_a_snapshot_of_another_stream_is_refused(place: Place) -> None:
     other = place.storage.get(layout.manifest_key("t", "S"))
     assert other is not None
     place.storage.put(KEY, other.body)
-    with pytest.raises(ForeignManifest, match="stream"):
+    with pytest.raises(ForeignManifestError, match="stream"):
         place.store().load()
 
 
 def test_on_storage_without_conditions_nothing_is_written(place: Place) -> None:
     place = Place("log", ignore_conditions=True)
-    with pytest.raises(ConditionNotSupported, match="manifest_store"):
+    with pytest.raises(ConditionNotSupportedError, match="manifest_store"):
         place.born()
     assert list(place.storage.list("raw/")) == []
 

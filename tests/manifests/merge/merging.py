@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from singerlake.clock import IdSource
-from singerlake.errors import SingerlakeError, UnknownOutcome
+from singerlake.errors import SingerlakeError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import NAME, EntryKey, entry_key
@@ -209,7 +209,7 @@ def fail_once(
     operation: str,
     *,
     done: bool,
-    error: type[SingerlakeError] = UnknownOutcome,
+    error: type[SingerlakeError] = UnknownOutcomeError,
     name: str = "manifest.json@",
 ) -> None:
     """The next such request for such an object fails, before its effect or after it."""

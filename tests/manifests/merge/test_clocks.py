@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.format.merge.key import milliseconds
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
@@ -98,7 +98,7 @@ def test_a_storage_whose_clock_makes_no_sense_is_an_error_with_nothing_committed
             writer.clock.begins -= 1000
 
     crew.storage.hook = jumps
-    with pytest.raises(StorageUnavailable, match="none counts"):
+    with pytest.raises(StorageUnavailableError, match="none counts"):
         writer.commit("a")
     crew.storage.hook = lambda step: None
     crew.wait()
@@ -115,7 +115,7 @@ def test_a_storage_that_goes_back_in_time_may_not_put_a_writer_s_commits_out_of_
     pending = writer.commit("a")
     crew.wait(-500)
     writer.clock.begins += 500.25
-    with pytest.raises(StorageUnavailable, match="went back"):
+    with pytest.raises(StorageUnavailableError, match="went back"):
         writer.commit("b")
     crew.wait(500 + LAG)
     writer.clock.begins -= 500

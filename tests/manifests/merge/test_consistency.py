@@ -10,7 +10,7 @@ from itertools import pairwise
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import StorageUnavailable, TryAgainLater, UnknownOutcome
+from singerlake.errors import RetryableError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ReplaceFiles
@@ -106,8 +106,8 @@ def faulty(crew: Crew, faults: list[tuple[int, bool, bool]]) -> Callable[[Step],
         if left and made >= left[0][0] and step.done == left[0][1]:
             _, done, unknown = left.pop(0)
             if step.operation not in ("put", "delete"):
-                raise StorageUnavailable("no answer", key=step.key)
-            raise (UnknownOutcome if unknown or done else StorageUnavailable)("no answer", key=step.key)
+                raise StorageUnavailableError("no answer", key=step.key)
+            raise (UnknownOutcomeError if unknown or done else StorageUnavailableError)("no answer", key=step.key)
 
     return hook
 
@@ -139,7 +139,7 @@ def test_whatever_happens_there_is_one_log(
             world.dies(who, value)
             continue
         crew.wait(value)
-        with suppress(TryAgainLater, UnknownOutcome):
+        with suppress(RetryableError, UnknownOutcomeError):
             if what == "commit":
                 world.commit(who, f"w{who}n{number}")
             elif what == "trim":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.errors import StorageUnavailable, TryAgainLater, UnknownOutcome
+from singerlake.errors import RetryableError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.patch import Entry, to_transaction
 from singerlake.manifests.merge.entries import Held
@@ -148,12 +148,12 @@ def test_what_a_record_below_the_floor_says_of_a_transaction_is_not_believed(see
 
     def hook(step: Step) -> None:
         if step.key.endswith("floor.json"):
-            raise StorageUnavailable("no answer", key=step.key)
+            raise StorageUnavailableError("no answer", key=step.key)
 
     if seen_first:
         # Reading breaks off between the record and the floor that it is below.
         crew.storage.hook = hook
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(StorageUnavailableError):
             ada.store.catch_up(ada.known())
         crew.storage.hook = lambda step: None
         crew.storage.delete(ghost)
@@ -205,8 +205,8 @@ def test_a_writer_that_is_told_nothing_by_storage_for_a_while_loses_nothing() ->
     """Every request may fail once, before its effect or after it."""
     for at in range(40):
         for done in (False, True):
-            for error in (UnknownOutcome, TryAgainLater):
-                if error is TryAgainLater and done:
+            for error in (UnknownOutcomeError, RetryableError):
+                if error is RetryableError and done:
                     continue
                 crew = Crew(settings=MergeSettings(touch=0))
                 crew.born()
@@ -222,7 +222,7 @@ def test_a_writer_that_is_told_nothing_by_storage_for_a_while_loses_nothing() ->
                     error: type[Exception] = error,
                 ) -> None:
                     writes = step.operation == "put"
-                    if step.done is done and (writes or error is TryAgainLater) and next(count) == at:
+                    if step.done is done and (writes or error is RetryableError) and next(count) == at:
                         raise error("no answer")
 
                 crew.storage.hook = hook
@@ -231,14 +231,14 @@ def test_a_writer_that_is_told_nothing_by_storage_for_a_while_loses_nothing() ->
                     while pending is None:
                         try:
                             pending = writer.commit(name)
-                        except (UnknownOutcome, TryAgainLater):
+                        except (UnknownOutcomeError, RetryableError):
                             crew.wait(0.1)
                     crew.wait()
                     for _ in range(20):
                         try:
                             if writer.settle(pending) is not None:
                                 break
-                        except TryAgainLater:
+                        except RetryableError:
                             pass
                         crew.wait(1)
                 crew.storage.hook = lambda step: None

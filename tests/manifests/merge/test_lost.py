@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from singerlake.errors import CorruptObject, SingerlakeError, StorageUnavailable, UnknownOutcome
+from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.merge.key import milliseconds
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.memory import Step
@@ -59,7 +59,7 @@ def test_an_entry_that_lands_just_before_it_is_looked_for_makes_nobody_hasty() -
         if "manifest.json@" not in key:
             return original(key, body, **conditions)  # type: ignore[arg-type]
         late.append((key, body))
-        raise UnknownOutcome("no answer", key=key)
+        raise UnknownOutcomeError("no answer", key=key)
 
     def hook(step: Step) -> None:
         if step.operation == "head" and not step.done and late:
@@ -80,18 +80,18 @@ def test_an_entry_that_may_still_land_is_an_unknown_outcome(crew: Crew) -> None:
     writer = crew.member()
     writer.known()
     fail_once(crew, "put", done=False)
-    with pytest.raises(UnknownOutcome):
+    with pytest.raises(UnknownOutcomeError):
         writer.commit("a")
 
 
-@pytest.mark.parametrize("error", [StorageUnavailable, UnknownOutcome])
+@pytest.mark.parametrize("error", [StorageUnavailableError, UnknownOutcomeError])
 def test_an_entry_that_was_written_and_could_not_be_looked_at_is_an_unknown_outcome(
     crew: Crew, error: type[SingerlakeError]
 ) -> None:
     writer = crew.member()
     writer.known()
     fail_once(crew, "head", done=False, error=error)
-    with pytest.raises(UnknownOutcome):
+    with pytest.raises(UnknownOutcomeError):
         writer.commit("a")
     again = writer.commit("a")
     manifest = writer.settled(again)
@@ -102,8 +102,8 @@ def test_an_entry_that_was_written_and_could_not_be_looked_at_is_an_unknown_outc
 def test_a_commit_that_failed_outright_is_as_if_it_had_not_been(crew: Crew) -> None:
     writer = crew.member()
     writer.known()
-    fail_once(crew, "put", done=False, error=StorageUnavailable)
-    with pytest.raises(StorageUnavailable):
+    fail_once(crew, "put", done=False, error=StorageUnavailableError)
+    with pytest.raises(StorageUnavailableError):
         writer.commit("a")
     assert crew.entries() == []
 
@@ -111,7 +111,7 @@ def test_a_commit_that_failed_outright_is_as_if_it_had_not_been(crew: Crew) -> N
 def test_a_touch_that_fails_is_nobody_s_failure(crew: Crew) -> None:
     writer = crew.member()
     writer.known()
-    fail_once(crew, "put", done=False, error=StorageUnavailable, name="last_change")
+    fail_once(crew, "put", done=False, error=StorageUnavailableError, name="last_change")
     pending = writer.commit("a")
     assert crew.storage.head(f"{LOG}last_change") is None
     writer.settled(pending)
@@ -145,7 +145,7 @@ def test_a_receipt_of_nothing_is_an_error_and_not_waited_for(crew: Crew) -> None
     writer = crew.member()
     writer.commit("a")
     for key in (f"{LOG}elsewhere", writer.held[0].key[:-2] + "00"):
-        with pytest.raises(UnknownOutcome, match="gone"):
+        with pytest.raises(UnknownOutcomeError, match="gone"):
             writer.settled(Pending(f"id {key}", key))
 
 
@@ -154,7 +154,7 @@ def test_an_entry_that_somebody_removed_is_an_error_and_its_file_is_not_listed(c
     pending = writer.commit("a")
     crew.storage.delete(pending.key)
     crew.wait()
-    with pytest.raises(UnknownOutcome, match="gone"):
+    with pytest.raises(UnknownOutcomeError, match="gone"):
         writer.settle(pending)
     writer.settled(writer.commit("b"))
     assert crew.listed() == ["b"]
@@ -166,7 +166,7 @@ def test_an_entry_that_is_none_stops_everybody_and_stays_as_it_is(crew: Crew) ->
     body = b'{"id":"x","at":"","patch":{"from":"the future"}}'
     crew.storage.put(pending.key, body)
     crew.wait()
-    with pytest.raises(CorruptObject, match=r"manifest\.json@"):
+    with pytest.raises(CorruptObjectError, match=r"manifest\.json@"):
         writer.settle(pending)
     stored = crew.storage.get(pending.key)
     assert stored is not None
@@ -186,7 +186,7 @@ def test_a_record_that_does_not_continue_the_log_is_refused(crew: Crew, change: 
     stored = crew.storage.get(key)
     assert stored is not None
     crew.storage.put(key, json.dumps(json.loads(stored.body) | change).encode())
-    with pytest.raises(CorruptObject, match="settle record 1"):
+    with pytest.raises(CorruptObjectError, match="settle record 1"):
         crew.member().store.load()
 
 
@@ -195,7 +195,7 @@ def test_a_gap_in_the_records_is_an_error(crew: Crew) -> None:
     for name in "abc":
         writer.settled(writer.commit(name))
     crew.storage.delete(f"{LOG}00000000000000000002.json")
-    with pytest.raises(CorruptObject):
+    with pytest.raises(CorruptObjectError):
         crew.member().store.load()
 
 

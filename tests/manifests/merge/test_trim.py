@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.merge.entries import Entries
@@ -256,7 +256,7 @@ def test_a_snapshot_that_does_not_read_back_stops_a_trim_before_anything_goes() 
     crew.storage.get = (  # type: ignore[method-assign]
         lambda key: None if key.endswith(".snapshot.json") else original(key)
     )
-    with pytest.raises(CorruptObject):
+    with pytest.raises(CorruptObjectError):
         crew.member().store.trim(keep=1, dry_run=False)
     crew.storage.get = original  # type: ignore[method-assign]
     assert len(crew.entries()) == 6

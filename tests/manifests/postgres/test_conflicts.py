@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import TooManyConflicts
+from singerlake.errors import TooManyConflictsError
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.port import Loaded
@@ -160,7 +160,7 @@ def test_a_lock_that_is_never_given_up_ends_in_an_error_with_nothing_done(
     rival.place.clock.on_sleep = sleeps.append
     monkeypatch.setattr(postgres_session, "_WRITE", postgres_session._WRITE.replace("'10s'", "'50ms'"))
     rival.begin("UPDATE streams SET runs = runs WHERE table_id = %s")
-    with pytest.raises(TooManyConflicts, match="never gave up a lock"):
+    with pytest.raises(TooManyConflictsError, match="never gave up a lock"):
         rival.place.commit(base, add(new_file("a")))
     rival.connection.execute("ROLLBACK")
     assert len(sleeps) == postgres_session._WAITS - 1
@@ -180,7 +180,7 @@ def test_a_writer_that_loses_every_race_gives_up_with_nothing_committed(
             place.change("UPDATE streams SET runs = runs WHERE table_id = %s")
 
     monkeypatch.setattr(postgres_session.Session, "_begin", late)
-    with pytest.raises(TooManyConflicts, match="kept coming first"):
+    with pytest.raises(TooManyConflictsError, match="kept coming first"):
         place.commit(base, add(new_file("a")))
     assert place.listed() == []
 

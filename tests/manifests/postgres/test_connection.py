@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres.connection import Connections, connect, connections_to
 from singerlake.manifests.postgres.schema import create_schema
@@ -181,11 +181,15 @@ def nobody() -> Iterator[int]:
 
 
 URLS: dict[str, tuple[str, type[SingerlakeError], str]] = {
-    "wrong password": ("postgresql://{user}:S3CRET@{at}/postgres", AccessDenied, "password"),
-    "no password": ("postgresql://{user}@{at}/postgres", AccessDenied, "password"),
-    "unknown user": ("postgresql://S3CRETuser:S3CRET@{at}/postgres", AccessDenied, "user"),
+    "wrong password": ("postgresql://{user}:S3CRET@{at}/postgres", AccessDeniedError, "password"),
+    "no password": ("postgresql://{user}@{at}/postgres", AccessDeniedError, "password"),
+    "unknown user": ("postgresql://S3CRETuser:S3CRET@{at}/postgres", AccessDeniedError, "user"),
     "unknown database": ("{url}S3CRET", SettingError, "database"),
-    "nobody there": ("postgresql://u:S3CRET@127.0.0.1:{nobody}/postgres", StorageUnavailable, "check that it runs"),
+    "nobody there": (
+        "postgresql://u:S3CRET@127.0.0.1:{nobody}/postgres",
+        StorageUnavailableError,
+        "check that it runs",
+    ),
     "unknown host": ("postgresql://u:S3CRET@no.such.host.invalid/postgres", SettingError, "no address"),
     "an @ in the password": ("postgresql://u:x@S3CRET@{at}/postgres", SettingError, "%40"),
     "a / in the password": ("postgresql://S3CRET:S3CRET/x@{at}/postgres", SettingError, "%2F"),
@@ -225,7 +229,7 @@ def test_a_silent_server_is_given_up_on() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         url = f"postgresql://u:S3CRET@127.0.0.1:{listening.getsockname()[1]}/d?connect_timeout=2"
-        with pytest.raises(StorageUnavailable, match="in time") as raised:
+        with pytest.raises(StorageUnavailableError, match="in time") as raised:
             connect(url)
     assert SECRET not in str(raised.value)
 

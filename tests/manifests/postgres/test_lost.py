@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import StorageUnavailable, UnknownOutcome
+from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import Close, CollectFiles, RecordRun, RetireFiles
 from singerlake.manifests.port import Loaded
@@ -109,7 +109,7 @@ def test_an_outcome_that_cannot_be_known_is_an_error_of_its_own(
     base = patient.born()
     proxy.drop("^COMMIT", after=True)
     looks = proxy.error("pg_xact_status|FROM transactions", code="57P03", times=ALWAYS)
-    with pytest.raises(UnknownOutcome, match="cannot be told"):
+    with pytest.raises(UnknownOutcomeError, match="cannot be told"):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
     assert looks.hits > 10
     assert clock.seconds == pytest.approx(60)
@@ -127,7 +127,7 @@ def test_a_number_that_another_transaction_bears_after_a_failover_proves_nothing
     patient = by_proxy.but(clock=FakeClock())
     base = patient.born()
     proxy.drop("^COMMIT", after=False)
-    with pytest.raises(UnknownOutcome):
+    with pytest.raises(UnknownOutcomeError):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
     assert place.listed() == []
 
@@ -149,7 +149,7 @@ def test_a_server_that_keeps_hanging_up_is_said_to_be_unavailable(
     patient = by_proxy.but(clock=FakeClock())
     base = patient.born()
     proxy.drop("FOR UPDATE", after=True, times=ALWAYS)
-    with pytest.raises(StorageUnavailable, match="connection was lost"):
+    with pytest.raises(StorageUnavailableError, match="connection was lost"):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
     assert place.listed() == []
 
@@ -171,11 +171,13 @@ def test_a_server_that_restarts_is_waited_for(place: PostgresPlace, postgres: Se
     assert 40 <= clock.seconds < 50
     clock.on_sleep = lambda _: None
     door.shut()
-    with pytest.raises(StorageUnavailable, match=r"answered before.*patience_seconds.*waited_seconds=60") as raised:
+    with pytest.raises(
+        StorageUnavailableError, match=r"answered before.*patience_seconds.*waited_seconds=60"
+    ) as raised:
         store.load()
     assert postgres.password not in str(raised.value)
     before = clock.seconds
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailableError):
         store.load()
     assert clock.seconds - before < 1
 
@@ -183,7 +185,7 @@ def test_a_server_that_restarts_is_waited_for(place: PostgresPlace, postgres: Se
 def test_a_server_that_never_answered_is_given_up_sooner(postgres: Server, door: Door) -> None:
     clock = FakeClock()
     url = postgres.dsn.replace(f":{postgres.port}/", f":{door.port}/")
-    with pytest.raises(StorageUnavailable, match=r"no connection.*check that it runs.*waited_seconds=15"):
+    with pytest.raises(StorageUnavailableError, match=r"no connection.*check that it runs.*waited_seconds=15"):
         PostgresPlace(url, "s", clock=clock).store().load()
     assert 15 <= clock.seconds < 16
 

@@ -10,7 +10,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from singerlake.clock import random_id
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.format.state.transactions import CollectFiles, RetireFiles
 from singerlake.manifests.postgres import schema as postgres_schema
 from singerlake.manifests.postgres.schema import SchemaState, create_schema
@@ -168,12 +168,12 @@ def weak(postgres: Server) -> str:
 
 
 def test_a_user_without_rights_is_told_what_to_grant(place: PostgresPlace, empty: PostgresPlace, weak: str) -> None:
-    with pytest.raises(AccessDenied, match="create the schema"):
+    with pytest.raises(AccessDeniedError, match="create the schema"):
         create_schema(weak, empty.schema)
     base = place.born()
     stranger = place.but(url=weak)
     for act in (stranger.store().load, lambda: stranger.commit(base, add(new_file("a")))):
-        with pytest.raises((AccessDenied, SettingError), match="postgres_schema"):
+        with pytest.raises((AccessDeniedError, SettingError), match="postgres_schema"):
             act()
 
 

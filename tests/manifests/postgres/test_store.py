@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from singerlake.clock import random_id
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest, Position, Retired, Run, StreamSchema
@@ -145,7 +145,7 @@ def test_a_state_that_lists_what_it_calls_retired_is_refused(place: PostgresPlac
     base = place.committed(place.born(), add(new_file("a")))
     both = msgspec.structs.replace(base.manifest, retired=[Retired(id="a", path="x/a", by=None, since="2026")])
     assert isinstance(place.commit(base, Rebase(manifest=both)), Conflict)
-    with pytest.raises(CorruptObject, match="calls retired"):
+    with pytest.raises(CorruptObjectError, match="calls retired"):
         place.but(table_id="lake/t/never").store().create(both)
     assert consistent(place) == base.manifest
     assert place.but(table_id="lake/t/never").store().load() is None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import CorruptObject, ForeignManifest, LostState, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Position
@@ -33,14 +33,14 @@ KEY = layout.manifest_key("t", "s")
 def test_another_s_manifest_json_stops_a_birth(place: PostgresPlace, field: str, value: str) -> None:
     body = to_json(msgspec.structs.replace(place.first(), **{field: value}))
     place.storage.put(KEY, body)
-    with pytest.raises(ForeignManifest, match=field):
+    with pytest.raises(ForeignManifestError, match=field):
         place.born()
     assert place.store().load() is None
 
 
 def test_another_s_row_is_refused(place: PostgresPlace) -> None:
     place.born()
-    with pytest.raises(ForeignManifest, match="stream"):
+    with pytest.raises(ForeignManifestError, match="stream"):
         place.but(stream="S").store().load()
 
 
@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_believed_stop_everything_and_stay(place: PostgresPl
     place.committed(place.born(), add(new_file("a")))
     place.change(BROKEN[what])
     before = place.rows()
-    with pytest.raises(CorruptObject, match="restore the database"):
+    with pytest.raises(CorruptObjectError, match="restore the database"):
         place.store().load()
     assert place.rows() == before
 
@@ -70,7 +70,7 @@ def test_a_transaction_that_cannot_be_believed_stops_whoever_is_behind(place: Po
         lambda: place.store().catch_up(base),
         lambda: place.store().commit(base, place.transaction(add(new_file("b")))),
     ):
-        with pytest.raises(CorruptObject, match="transactions"):
+        with pytest.raises(CorruptObjectError, match="transactions"):
             act()
     assert place.rows() == before
 
@@ -78,7 +78,7 @@ def test_a_transaction_that_cannot_be_believed_stops_whoever_is_behind(place: Po
 def test_a_row_that_does_not_fit_its_transactions_stops_a_commit(place: PostgresPlace) -> None:
     base = place.born()
     place.change("UPDATE streams SET next_offset = 7 WHERE table_id = %s")
-    with pytest.raises(CorruptObject, match="row does not fit"):
+    with pytest.raises(CorruptObjectError, match="row does not fit"):
         place.commit(base, add(new_file("a")))
     assert place.query("SELECT count(*) FROM transactions WHERE table_id = %s") == [(1,)]
 
@@ -87,7 +87,7 @@ def test_a_file_that_the_tables_know_and_the_state_does_not_is_never_listed_twic
     base = place.born()
     place.change("INSERT INTO files (table_id, file_id, path, \"offset\") VALUES (%s, 'a', 'x', 0)")
     before = place.rows()
-    with pytest.raises(CorruptObject, match="do not hold"):
+    with pytest.raises(CorruptObjectError, match="do not hold"):
         place.commit(base, add(new_file("a")))
     assert place.rows() == before
 
@@ -106,7 +106,7 @@ def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place
     before = place.rows()
     cleared = msgspec.structs.replace(base.manifest, lineage="new", retired=())
     change = Rebase(manifest=cleared) if "retired" in what else ReplaceFiles(old=("a",), new=(new_file("b", 3),))
-    with pytest.raises(CorruptObject, match="do not hold"):
+    with pytest.raises(CorruptObjectError, match="do not hold"):
         place.commit(base, change)
     assert place.rows() == before
 
@@ -114,7 +114,7 @@ def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place
 def test_a_newer_format_is_refused(place: PostgresPlace) -> None:
     place.born()
     place.change("UPDATE streams SET format = 2 WHERE table_id = %s")
-    with pytest.raises(UnsupportedFormat, match="format 2"):
+    with pytest.raises(UnsupportedFormatError, match="format 2"):
         place.store().load()
 
 
@@ -202,7 +202,7 @@ def test_a_database_put_back_behind_a_writer_s_own_commits_stops_it(place: Postg
         lambda: place.store().catch_up(base),
         lambda: place.store().commit(base, place.transaction(add(new_file("c")))),
     ):
-        with pytest.raises(LostState, match="lost transactions"):
+        with pytest.raises(LostStateError, match="lost transactions"):
             act()
     assert place.rows() == rows
 

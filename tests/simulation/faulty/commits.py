@@ -11,7 +11,7 @@ import msgspec
 
 import singerlake.manifests.writer
 from singerlake.clock import timestamp
-from singerlake.errors import UnknownOutcome
+from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Run
@@ -101,7 +101,7 @@ class Hasty(WriterJob):
             assert base is not None
             try:
                 outcome = writer.store.commit(base, transaction)
-            except UnknownOutcome:
+            except UnknownOutcomeError:
                 self.after_unknown(uploads)
                 raise
             if isinstance(outcome, Loaded):

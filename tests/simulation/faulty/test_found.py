@@ -30,7 +30,7 @@ BREAKS = {
     "blind-release": "deleted the lock of",
     "hasty": "one batch of one run is listed as two files",
     "tidy": "a listed file was deleted|is listed and not on storage",
-    "no-floor": "was given another state|gave state|CorruptObject|written again",
+    "no-floor": "was given another state|gave state|CorruptObjectError|written again",
     "skips-gaps": "was given another state|gave state|never was",
     "removes-first": "record .* was removed, the floor is",
     "publishes-other": "manifest.json went from",

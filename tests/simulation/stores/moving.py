@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from singerlake.errors import ForeignManifest, StreamClosed
+from singerlake.errors import ForeignManifestError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.state.manifest import from_json
@@ -224,5 +224,5 @@ MOVING = Kind(
     truth=MovingTruth,
     successor=store_in,
     extras=_migrators,
-    transient=(ForeignManifest, StreamClosed),
+    transient=(ForeignManifestError, StreamClosedError),
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from singerlake.errors import StorageUnavailable, UnknownOutcome
+from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
@@ -124,14 +124,14 @@ class SerialStore:
         fate = self._world.fate(operation, "database")
         self._world.step(Step(operation, "database", False))
         if fate is Fate.UNAVAILABLE:
-            raise StorageUnavailable("the database could not answer")
+            raise StorageUnavailableError("the database could not answer")
         if fate is Fate.NEVER:
-            raise UnknownOutcome("no answer came")
+            raise UnknownOutcomeError("no answer came")
         answer = effect()
         self._world.note(f"{operation} database: {type(answer).__name__}")
         self._world.step(Step(operation, "database", True))
         if fate in (Fate.REPLY_LOST, Fate.LATE):
-            raise UnknownOutcome("the reply was lost")
+            raise UnknownOutcomeError("the reply was lost")
         return answer
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import StorageUnavailable, UnknownOutcome
+from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Entry, Part, Refused, Stored, Written
 from singerlake.storage.probe import Attempt, in_turn, prove
@@ -140,9 +140,9 @@ class SimulatedStorage(MemoryStorage):
     def _made(self, operation: str, key: str, send: Callable[[], Entry]) -> Entry:
         try:
             return self._write(operation, key, send, conditional=False)
-        except UnknownOutcome as error:
+        except UnknownOutcomeError as error:
             # As on S3: what was left behind is an object that nobody lists.
-            raise StorageUnavailable("storage could not answer", key=key) from error
+            raise StorageUnavailableError("storage could not answer", key=key) from error
 
     def _store(self, key: str, body: bytes) -> Stored:
         etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
@@ -162,13 +162,13 @@ class SimulatedStorage(MemoryStorage):
             if fate is Fate.LATE:
                 self._weather.later(f"{operation} {key}", send)
             self.hook(Step(operation, key, True))
-            raise UnknownOutcome("no answer came", key=key)
+            raise UnknownOutcomeError("no answer came", key=key)
         answer = send()
         if fate is Fate.DUPLICATED:
             answer = send()
         self._weather.note(f"{operation} {key}: {answer if isinstance(answer, bool) else type(answer).__name__}")
         if fate is Fate.REPLY_LOST:
-            raise UnknownOutcome("the reply was lost", key=key)
+            raise UnknownOutcomeError("the reply was lost", key=key)
         if fate is Fate.TWICE:
             self._weather.later(f"{operation} {key} again", send)
         if fate is Fate.REFUSED and conditional and isinstance(answer, Written):
@@ -178,7 +178,7 @@ class SimulatedStorage(MemoryStorage):
     def _unless_unavailable(self, fate: Fate, operation: str, key: str) -> None:
         if fate is Fate.UNAVAILABLE:
             self.hook(Step(operation, key, False))
-            raise StorageUnavailable("storage could not answer", key=key)
+            raise StorageUnavailableError("storage could not answer", key=key)
 
 
 def _few_in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:

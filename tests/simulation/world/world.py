@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import TryAgainLater, UnknownOutcome
+from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.lock import LockSettings
 from singerlake.storage.memory import Step
@@ -28,7 +28,7 @@ _RERUN_AFTER = (60.0, 600.0)
 """Seconds; the second where others have to finish something before."""
 RESTARTS_WHEN_CALM = 3
 """Times that one job's runs may still fail once faults have ceased: of what happened before."""
-TRANSIENT = (TryAgainLater, UnknownOutcome)
+TRANSIENT = (RetryableError, UnknownOutcomeError)
 """After these an operator runs the same thing again."""
 
 

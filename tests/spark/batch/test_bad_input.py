@@ -54,8 +54,8 @@ def failure(action: Callable[[], object]) -> str:
     ["..", "../tap", "orders/..", "*", "ord*", "%6frders", "Orders", "orders ", "\x00", "é" * 80, "'; --"],
 )
 def test_a_name_is_a_name_and_never_a_path_or_a_pattern(load: Load, name: str) -> None:
-    assert "UnknownName" in failure(lambda: load(stream=name))
-    assert "UnknownName" in failure(lambda: load(tap=name))
+    assert "UnknownNameError" in failure(lambda: load(stream=name))
+    assert "UnknownNameError" in failure(lambda: load(tap=name))
 
 
 def test_a_lake_whose_streams_have_no_data_yet_says_so(load: Load, lake: Lake) -> None:
@@ -157,11 +157,11 @@ def damaged(lake: Lake, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda manifest: manifest.update(format=99), "UnsupportedFormat"),
-        (lambda manifest: manifest.update(stream="other"), "ForeignManifest"),
-        (lambda manifest: manifest.update(tap="other"), "ForeignManifest"),
-        (lambda manifest: manifest.pop("files"), "CorruptObject"),
-        (lambda manifest: manifest["files"][0].update(messages="many"), "CorruptObject"),
+        (lambda manifest: manifest.update(format=99), "UnsupportedFormatError"),
+        (lambda manifest: manifest.update(stream="other"), "ForeignManifestError"),
+        (lambda manifest: manifest.update(tap="other"), "ForeignManifestError"),
+        (lambda manifest: manifest.pop("files"), "CorruptObjectError"),
+        (lambda manifest: manifest["files"][0].update(messages="many"), "CorruptObjectError"),
     ],
 )
 def test_a_manifest_that_cannot_be_trusted_is_not_read(
@@ -176,7 +176,7 @@ def test_a_manifest_that_cannot_be_trusted_is_not_read(
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"null"])
 def test_a_manifest_that_is_none_is_told_and_not_taken_for_missing(load: Load, lake: Lake, body: bytes) -> None:
     (Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)).write_bytes(body)
-    assert "CorruptObject" in failure(load)
+    assert "CorruptObjectError" in failure(load)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_manifest_that_says_something_else_of_a_file_than_the_file_fails_the_r
 ) -> None:
     damaged(lake, lambda manifest: change(manifest["files"][-1]))
     message = failure(lambda: load().collect())
-    assert "BrokenFile" in message or "CorruptObject" in message
+    assert "BrokenFileError" in message or "CorruptObjectError" in message
 
 
 @pytest.mark.parametrize(

@@ -280,9 +280,9 @@ def test_a_schema_that_asks_for_what_is_not_there_is_told_before_any_task(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"stream": "nope"}, "UnknownName: tap 'tap-a' has no stream 'nope'"),
-        ({"path": "/nowhere/at/all"}, "NotALake: nothing here is a lake; check path"),
-        ({"from_version": "v9"}, "UnknownName"),
+        ({"stream": "nope"}, "UnknownNameError: tap 'tap-a' has no stream 'nope'"),
+        ({"path": "/nowhere/at/all"}, "NotALakeError: nothing here is a lake; check path"),
+        ({"from_version": "v9"}, "UnknownNameError"),
         ({"colums": "id"}, "SettingError: option 'colums' is not known"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_broken_file_is_an_error_with_its_name_and_never_fewer_rows(load: Load
     altered = body[:-30] + bytes(255 - byte for byte in body[-30:-20]) + body[-20:]
     path.write_bytes({"cut": body[:-10], "altered": altered, "empty": b""}[damage])
     message = failure(load().collect)
-    assert "BrokenFile" in message
+    assert "BrokenFileError" in message
     assert path.name in message
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from singerlake.arrow.plan.splits import pack, runs
 from singerlake.arrow.schema.columns import Field, Integer, Struct
-from singerlake.errors import NotALake
+from singerlake.errors import NotALakeError
 from singerlake.lake import Lake
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.options import read_options
@@ -55,7 +55,7 @@ def test_exactly_the_offsets_meant_are_read(lake: Lake, first: int, stop: int, t
 def test_a_worker_without_the_lake_says_so(lake: Lake, tmp_path: Path) -> None:
     planned = reader(lake, 0, 23)
     (tmp_path / "raw").rename(tmp_path / "elsewhere")
-    with pytest.raises(NotALake, match="a local path has to be the same folder on the driver and all workers"):
+    with pytest.raises(NotALakeError, match="a local path has to be the same folder on the driver and all workers"):
         list(planned.read(planned.partitions()[0]))
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from singerlake.cli.main import main
-from singerlake.errors import NotALake, SettingError
+from singerlake.errors import NotALakeError, SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.check_file import Check
@@ -85,7 +85,7 @@ def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pyte
 def test_workers_that_do_not_have_the_folder_say_so(spark: SparkSession, lake: Lake) -> None:
     files = lake.stream("t", "s").snapshot().files
     shutil.rmtree(lake.storage.url)
-    with pytest.raises(NotALake, match="on the machine that runs this task"):
+    with pytest.raises(NotALakeError, match="on the machine that runs this task"):
         list(SparkTasks(spark.sparkContext, lake.storage.url, None)(Check("s", "raw/t/s/"), files))
 
 

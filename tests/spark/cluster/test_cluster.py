@@ -75,7 +75,7 @@ def test_a_file_gone_in_mid_read_fails_the_job_with_its_name(driver: Driver, lak
     path = Path(lake.storage.url) / layout.stream_prefix("tap", "big") / last.path
     with pytest.raises(Failed) as raised:
         driver.totals(options(lake), event="remove file", path=str(path))
-    assert "MissingFile: a data file is gone" in str(raised.value)
+    assert "MissingFileError: a data file is gone" in str(raised.value)
     assert "load it again" in str(raised.value)
     assert last.path in str(raised.value)
 

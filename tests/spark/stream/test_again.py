@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import LostBookmark, Rebuilt
+from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.lakes import build_stream
@@ -96,9 +96,9 @@ def test_a_query_whose_file_is_gone_for_good_says_what_to_do(lake: Lake) -> None
     _, end = planned(lake, 0, 4)
     lose_first_file(lake)
     for made in (reader(lake),):
-        with pytest.raises(LostBookmark, match="start it with a new checkpointLocation, and option 'from_offset'"):
+        with pytest.raises(LostBookmarkError, match="start it with a new checkpointLocation, and option 'from_offset'"):
             made.latestOffset(end, ALL)
-        with pytest.raises(LostBookmark, match="no longer holds the file in which this query stands"):
+        with pytest.raises(LostBookmarkError, match="no longer holds the file in which this query stands"):
             made.partitions(end, end)
 
 
@@ -106,7 +106,9 @@ def test_a_batch_that_does_not_hold_the_same_messages_any_more_is_refused(lake: 
     start, end = planned(lake, 0, 14)
     made = reader(lake)
     lose_first_file(lake)
-    with pytest.raises(Rebuilt, match="new checkpointLocation and option 'from_offset' 0, where this batch began"):
+    with pytest.raises(
+        LineageChangedError, match="new checkpointLocation and option 'from_offset' 0, where this batch began"
+    ):
         made.partitions(start, end)
     assert batches(reader(lake), end) == [list(range(14, 25))]
 
@@ -118,7 +120,7 @@ def test_a_batch_over_two_rebuilds_cannot_be_shown_to_be_the_same(lake: Lake) ->
     end = through_json(made.latestOffset(start, limits.ReadMaxRows(10)))
     assert ids(rows(made, start, end)) == list(range(4, 14))
     rebuild(lake)
-    with pytest.raises(Rebuilt):
+    with pytest.raises(LineageChangedError):
         made.partitions(start, end)
 
 
@@ -130,7 +132,7 @@ def test_a_batch_beyond_the_end_of_an_older_state_is_refused_and_not_cut(lake: L
     start, end = planned(lake, 20, 28)
     lake.storage.put(key, older.body)
     made = reader(lake)
-    with pytest.raises(Rebuilt, match="put back to an older state"):
+    with pytest.raises(LineageChangedError, match="put back to an older state"):
         made.partitions(start, end)
     assert made.latestOffset(end, ALL) == end
 
@@ -149,7 +151,7 @@ def test_a_batch_beyond_the_end_of_an_older_state_is_refused_and_not_cut(lake: L
     ],
 )
 def test_a_checkpoint_of_something_else_is_refused(lake: Lake, given: Any) -> None:
-    with pytest.raises(LostBookmark, match="the checkpoint holds"):
+    with pytest.raises(LostBookmarkError, match="the checkpoint holds"):
         reader(lake).partitions(given, given)
 
 
@@ -157,5 +159,5 @@ def test_the_checkpoint_of_another_stream_is_refused(lake: Lake) -> None:
     build_stream(lake, TAP, "other", V1, [{"id": n} for n in range(5)])
     made = reader(lake, stream="other")
     _, end = planned(lake, 0, 3)
-    with pytest.raises(LostBookmark):
+    with pytest.raises(LostBookmarkError):
         made.latestOffset(end, ALL)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import LostState, MissingFile, SettingError, UnknownName
+from singerlake.errors import LostStateError, MissingFileError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
@@ -39,7 +39,7 @@ def lake(tmp_path: Path) -> Lake:
 def test_a_stream_without_data_waits_under_a_users_schema(tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path / "lake"))
     lake.stream(TAP, STREAM).writer(writer_id="w").open()
-    with pytest.raises(UnknownName, match=r"has no data to take a schema from; give one with \.schema"):
+    with pytest.raises(UnknownNameError, match=r"has no data to take a schema from; give one with \.schema"):
         reader(lake)
     made = reader(lake, "id STRING, name STRING")
     start = through_json(made.initialOffset())
@@ -68,20 +68,20 @@ def test_a_column_that_the_first_data_does_not_declare_is_told(tmp_path: Path) -
     made = reader(lake, "nmae STRING")
     start = made.initialOffset()
     add(lake, 0)
-    with pytest.raises(UnknownName, match="no column 'nmae'"):
+    with pytest.raises(UnknownNameError, match="no column 'nmae'"):
         made.partitions(start, made.latestOffset(start, ALL))
 
 
 @pytest.mark.parametrize(
     ("more", "error", "text"),
     [
-        ({"schema": "id BIGINT, nmae STRING"}, UnknownName, "no column 'nmae'"),
+        ({"schema": "id BIGINT, nmae STRING"}, UnknownNameError, "no column 'nmae'"),
         ({"schema": "id FLOAT"}, SettingError, "cannot be read as float"),
         ({"schema": "id BIGINT", "columns": "name"}, SettingError, "name different columns"),
-        ({"schema": "id BIGINT", "from_version": "v9"}, UnknownName, "no version 'v9'"),
-        ({"schema": "id BIGINT", "versions": "v9"}, UnknownName, "no version 'v9'"),
+        ({"schema": "id BIGINT", "from_version": "v9"}, UnknownNameError, "no version 'v9'"),
+        ({"schema": "id BIGINT", "versions": "v9"}, UnknownNameError, "no version 'v9'"),
         ({"schema": "id BIGINT", "from_offset": "26"}, SettingError, "the stream ends at 25"),
-        ({"schema": "id BIGINT", "stream": "nope"}, UnknownName, "has no stream 'nope'"),
+        ({"schema": "id BIGINT", "stream": "nope"}, UnknownNameError, "has no stream 'nope'"),
         ({"schema": "id BIGINT", "from_offset": "1", "from_version": "v1"}, SettingError, "exclude each other"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_state_that_is_lost_stops_a_query_and_a_rebuild_lets_it_go_on(lake: La
     start = through_json(made.latestOffset(made.initialOffset(), limits.ReadMaxRows(12)))
     lake.storage.delete(layout.manifest_key(TAP, STREAM))
     for each in (made, reader(lake)):
-        with pytest.raises(LostState, match="run 'singerlake rebuild', then start the query again"):
+        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start the query again"):
             each.latestOffset(start, ALL)
     rebuild(lake)
     assert batches(reader(lake), start) == [list(range(12, 25))]
@@ -107,7 +107,7 @@ def test_a_file_that_went_away_after_planning_says_to_start_again(lake: Lake) ->
     made = reader(lake)
     partitions = made.partitions(made.initialOffset(), made.latestOffset(made.initialOffset(), ALL))
     vacuum(lake)
-    with pytest.raises(MissingFile, match="start the query again, it goes on where it stands"):
+    with pytest.raises(MissingFileError, match="start the query again, it goes on where it stands"):
         [batch for partition in partitions for batch in made.read(partition)]
     assert ids(rows(made, made.initialOffset(), made.latestOffset(made.initialOffset(), ALL))) == list(range(25))
 

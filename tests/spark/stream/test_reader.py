@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import Rebuilt, SettingError
+from singerlake.errors import LineageChangedError, SettingError
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
 from tests.lakes import activate_version_line, build_stream, record_line
@@ -48,7 +48,7 @@ def test_offsets_of_another_lineage_are_no_beginning_and_a_checkpoint_has_its_ow
     made = reader(lake, from_offset=20, lineage=lineage)
     start = through_json(made.initialOffset())
     rebuild(lake)
-    with pytest.raises(Rebuilt, match=f"option 'lineage' is '{lineage}', and the stream's is"):
+    with pytest.raises(LineageChangedError, match=f"option 'lineage' is '{lineage}', and the stream's is"):
         reader(lake, from_offset=20, lineage=lineage).initialOffset()
     again = reader(lake, from_offset=20, lineage=lineage)
     assert ids(rows(again, start, again.latestOffset(start, ALL))) == [20, 21, 22, 23, 24]

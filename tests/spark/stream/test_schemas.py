@@ -19,7 +19,7 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.errors import ValueDoesNotFit
+from singerlake.errors import ValueDoesNotFitError
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.news import not_read
@@ -143,7 +143,7 @@ def test_what_new_columns_hold_has_no_place_but_beside_the_row_until_the_query_s
     kept = rows(made["PERMISSIVE"], starts["PERMISSIVE"], ends["PERMISSIVE"])
     assert [row["_rescued_data"] for row in kept] == [None, None, '{"b":1}', '{"b":2,"c":3}']
     assert ids(rows(made["DROPMALFORMED"], starts["DROPMALFORMED"], ends["DROPMALFORMED"])) == [24, 25, 26, 27]
-    with pytest.raises(ValueDoesNotFit, match=r"property 'b' has no column.*when it is started again"):
+    with pytest.raises(ValueDoesNotFitError, match=r"property 'b' has no column.*when it is started again"):
         rows(made["FAILFAST"], starts["FAILFAST"], ends["FAILFAST"])
     found = rows(reader(lake), starts["PERMISSIVE"], ends["PERMISSIVE"])
     assert [(row["b"], row["_rescued_data"]) for row in found[2:]] == [(1, None), (2, '{"c":3}')]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from singerlake.errors import CorruptObject, ForeignManifest, LostState
+from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
@@ -167,7 +167,7 @@ def test_a_manifest_of_another_stream_is_refused(kind: str) -> None:
     base, polled = place.born(), follower(place)
     polled.newest()
     publish_as(place, kind, msgspec.structs.replace(base.manifest, stream="S"))
-    with pytest.raises(ForeignManifest):
+    with pytest.raises(ForeignManifestError):
         polled.newest()
 
 
@@ -179,7 +179,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_and_one_that_is_mended_is_fol
     assert stored is not None
     place.storage.put(KEY, b'{"format":1,')
     for _ in range(2):
-        with pytest.raises(CorruptObject):
+        with pytest.raises(CorruptObjectError):
             polled.newest()
     place.storage.put(KEY, stored.body)
     assert polled.newest() == from_json(stored.body, key=KEY) == base.manifest
@@ -207,5 +207,5 @@ def test_a_state_that_is_lost_is_an_error_that_says_what_to_do() -> None:
     polled.newest()
     place.storage.delete(KEY)
     for each in (polled, follower(place)):
-        with pytest.raises(LostState, match="run 'singerlake rebuild', then start the query again"):
+        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start the query again"):
             each.newest()

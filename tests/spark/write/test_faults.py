@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 from pyspark.sql.functions import udf
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import AccessDenied, CommitRefused, LockWaitExceeded, StorageUnavailable
+from singerlake.errors import AccessDeniedError, CommitRefusedError, LockTimeoutError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.state.transactions import RetireFiles, Transaction
 from singerlake.lake import Lake
@@ -78,7 +78,7 @@ def test_a_commit_that_cannot_be_is_an_error_of_the_write_and_lists_nothing(spar
     place.write(spark.range(2))
     with held(place, place.manifest.files[0].version):
         said = failure(lambda: place.write(spark.range(2, 4), lock_max_wait_seconds=0))
-    assert "LockWaitExceeded" in said
+    assert "LockTimeoutError" in said
     assert "another-writer" in said
     assert place.records() == [{"id": 0}, {"id": 1}]
     assert [run.status for run in place.manifest.runs] == ["finished", "failed"]
@@ -127,7 +127,7 @@ def test_a_commit_done_again_changes_nothing(root: str, stream: Place) -> None:
 
 def test_a_task_that_did_not_say_what_it_wrote_keeps_all_from_being_committed(root: str, stream: Place) -> None:
     job = writer(root)
-    with pytest.raises(CommitRefused, match="a task did not say what it wrote"):
+    with pytest.raises(CommitRefusedError, match="a task did not say what it wrote"):
         job.commit([job.write(iter([rows(1)])), None])
     assert stream.manifest.files == ()
 
@@ -146,7 +146,7 @@ def test_an_abort_where_the_lake_does_not_answer_is_a_warning(
     job = writer(root)
 
     def refuse(*_: object) -> None:
-        raise StorageUnavailable("storage is away")
+        raise StorageUnavailableError("storage is away")
 
     monkeypatch.setattr(writing, "_stream_writer", refuse)
     job.abort([None])
@@ -157,7 +157,7 @@ def test_what_fails_after_the_commit_does_not_fail_the_write(
     root: str, stream: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise StorageUnavailable("storage is away")
+        raise StorageUnavailableError("storage is away")
 
     monkeypatch.setattr(Lake, "announce", refuse)
     job = writer(root)
@@ -170,7 +170,7 @@ def test_a_file_that_was_retired_meanwhile_is_refused_and_never_half_listed(root
     job = writer(root)
     messages = [job.write(iter([rows(1)])), job.write(iter([rows(2)]))]
     retire(stream, messages[1])
-    with pytest.raises(CommitRefused, match="retired as an orphan"):
+    with pytest.raises(CommitRefusedError, match="retired as an orphan"):
         job.commit(messages)
     assert stream.manifest.files == ()
 
@@ -206,7 +206,7 @@ def test_another_writer_in_between_gets_the_offsets_before(root: str, stream: Pl
 def test_a_lock_that_is_held_is_waited_for_no_longer_than_told(root: str, stream: Place) -> None:
     job = writer(root, lock_max_wait_seconds="0")
     message = job.write(iter([rows(1)]))
-    with held(stream, message.files[0].version), pytest.raises(LockWaitExceeded, match="another-writer"):
+    with held(stream, message.files[0].version), pytest.raises(LockTimeoutError, match="another-writer"):
         job.commit([message])
     job.commit([message])
     assert ids(stream) == [1]
@@ -227,7 +227,7 @@ def test_a_spool_that_cannot_be_written_is_said_with_its_setting(
     root: str, tmp_path: Path, place: Callable[[Path], Path]
 ) -> None:
     job = writer(root, spool_dir=str(place(tmp_path)))
-    with pytest.raises((StorageUnavailable, AccessDenied), match="set spool_dir"):
+    with pytest.raises((StorageUnavailableError, AccessDeniedError), match="set spool_dir"):
         job.write(iter([rows(1)]))
 
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
-from singerlake.errors import SettingError, SingerlakeError, UnknownName
+from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.lock import LockSettings
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
@@ -125,7 +125,7 @@ def test_names_that_differ_in_case_only_are_two() -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_a_key_that_is_no_column_is_refused_and_those_there_are_are_listed() -> None:
-    with pytest.raises(UnknownName, match="key property 'ID' is no column; there are: id, b"):
+    with pytest.raises(UnknownNameError, match="key property 'ID' is no column; there are: id, b"):
         json_schema(t.StructType.fromDDL("id INT, b INT"), ("ID",))
 
 
@@ -134,7 +134,7 @@ CREATED_BY_NOBODY: dict[str, tuple[str, dict[str, Any], str]] = {
     "a type": ("SELECT X'00' b", {}, "column 'b' is of the type binary"),
     "an unknown key": ("SELECT 1 a", {"key_properties": "b"}, "key property 'b' is no column"),
     "a store without its settings": ("SELECT 1 a", {"manifest_store": "postgres"}, "postgres_url"),
-    "a long name": ("SELECT 1 a", {"stream": "x" * 300}, "NameTooLong"),
+    "a long name": ("SELECT 1 a", {"stream": "x" * 300}, "NameTooLongError"),
 }
 
 

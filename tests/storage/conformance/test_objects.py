@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.clock import SystemClock
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.storage.port import Refused, Storage, Written
 from tests.storage.adapters import Opener
 from tests.storage.conformance.objects import ODD_KEYS, body, keys, written
@@ -99,14 +99,14 @@ class TestReadingAndWriting:
             lambda: storage.delete(key),
         ]
         for operation in operations:
-            with pytest.raises(CorruptObject, match="key"):
+            with pytest.raises(CorruptObjectError, match="key"):
                 operation()
 
     @pytest.mark.parametrize("prefix", ["/", "../", "a/../", "a//b", "/a", "../x"])
     def test_a_prefix_that_could_leave_the_lake_is_refused(self, storage: Storage, prefix: str) -> None:
-        with pytest.raises(CorruptObject):
+        with pytest.raises(CorruptObjectError):
             list(storage.list(prefix))
-        with pytest.raises(CorruptObject):
+        with pytest.raises(CorruptObjectError):
             storage.list_folder(prefix)
 
     @pytest.mark.parametrize("key", ODD_KEYS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import MissingFile
+from singerlake.errors import MissingFileError
 from singerlake.storage.port import Beginning, Part, Storage
 from tests.storage.adapters import Opener
 from tests.storage.conformance.objects import ODD_KEYS, body
@@ -45,12 +45,12 @@ class TestPartsAndUploads:
             assert stream.read(1) == b""
 
     def test_parts_of_an_absent_object_are_a_missing_file(self, storage: Storage) -> None:
-        with pytest.raises(MissingFile, match="absent"):
+        with pytest.raises(MissingFileError, match="absent"):
             storage.read_range("absent", 0, 1)
-        with pytest.raises(MissingFile, match="absent"):
+        with pytest.raises(MissingFileError, match="absent"):
             storage.open("absent")
         for length in (0, 1):
-            with pytest.raises(MissingFile, match="absent"):
+            with pytest.raises(MissingFileError, match="absent"):
                 storage.beginning("absent", length)
 
     @pytest.mark.parametrize("length", [0, 1, 256, 10_239, 10_240, 99_999])
@@ -118,13 +118,13 @@ class TestComposing:
 
     @pytest.mark.parametrize("more", [0, 6 << 20])
     def test_a_source_that_is_not_there_is_named_and_nothing_is_made(self, shelf: Storage, more: int) -> None:
-        with pytest.raises(MissingFile, match="from/absent"):
+        with pytest.raises(MissingFileError, match="from/absent"):
             shelf.compose("made/not", [Part("from/small", 0, 3), Part("from/absent", 0, 10 + more)])
         assert shelf.head("made/not") is None
 
     @pytest.mark.parametrize("name", ["small", "large"])
     def test_a_source_that_ends_too_early_is_named_and_nothing_is_made(self, shelf: Storage, name: str) -> None:
         size = len(SMALL if name == "small" else LARGE)
-        with pytest.raises(MissingFile, match=f"ends before.*from/{name}"):
+        with pytest.raises(MissingFileError, match=f"ends before.*from/{name}"):
             shelf.compose("made/not", [b"bytes", Part(f"from/{name}", 1, size + 1)])
         assert shelf.head("made/not") is None

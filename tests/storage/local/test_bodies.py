@@ -45,7 +45,7 @@ def test_bodies_are_not_looked_for_behind_a_link(storage: LocalStorage, tmp_path
     shutil.copytree(tmp_path / "outside", tmp_path / "other")
     (Path(storage.url) / "raw").symlink_to(tmp_path / "other")
     assert list(storage.bodies(["raw/tap/x"] * 2, 10)) == [None, None]
-    with pytest.raises(errors.AccessDenied, match="link"):
+    with pytest.raises(errors.AccessDeniedError, match="link"):
         storage.open("raw/tap/x")
 
 
@@ -83,7 +83,7 @@ def test_a_pipe_is_no_object_and_is_not_waited_for(storage: LocalStorage, operat
         if operation in ("get", "bodies"):
             assert asked.result(timeout=10) in (None, (None,), [None])
         else:
-            with pytest.raises(errors.MissingFile):
+            with pytest.raises(errors.MissingFileError):
                 asked.result(timeout=10)
 
 

@@ -97,13 +97,13 @@ def test_the_etag_changes_when_an_object_is_deleted_and_made_again(storage: Loca
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (errno.ENOSPC, errors.StorageFull),
-        (errno.EDQUOT, errors.StorageFull),
-        (errno.EACCES, errors.AccessDenied),
-        (errno.EPERM, errors.AccessDenied),
-        (errno.EROFS, errors.AccessDenied),
-        (errno.ENAMETOOLONG, errors.NameTooLong),
-        (errno.EIO, errors.StorageUnavailable),
+        (errno.ENOSPC, errors.StorageFullError),
+        (errno.EDQUOT, errors.StorageFullError),
+        (errno.EACCES, errors.AccessDeniedError),
+        (errno.EPERM, errors.AccessDeniedError),
+        (errno.EROFS, errors.AccessDeniedError),
+        (errno.ENAMETOOLONG, errors.NameTooLongError),
+        (errno.EIO, errors.StorageUnavailableError),
     ],
 )
 def test_an_error_before_the_rename_is_translated_and_leaves_the_old_object(
@@ -137,9 +137,9 @@ def test_a_folder_that_cannot_be_flushed_after_the_rename_is_an_unknown_outcome(
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fails_for_folders)
-    with pytest.raises(errors.UnknownOutcome):
+    with pytest.raises(errors.UnknownOutcomeError):
         storage.put("x", b"new")
-    with pytest.raises(errors.UnknownOutcome):
+    with pytest.raises(errors.UnknownOutcomeError):
         storage.delete("x")
 
 
@@ -160,7 +160,7 @@ def test_every_folder_on_the_way_is_flushed_before_a_write_returns(
 
 
 def test_a_name_the_file_system_cannot_hold_is_a_clear_error(storage: LocalStorage) -> None:
-    with pytest.raises(errors.NameTooLong, match="shorten"):
+    with pytest.raises(errors.NameTooLongError, match="shorten"):
         storage.put("raw/" + "n" * 300, b"1")
 
 
@@ -168,7 +168,7 @@ def test_a_lake_root_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "lake").write_bytes(b"")
     storage = LocalStorage(tmp_path / "lake", clock=SystemClock(), ids=random_id)
     assert storage.get("x") is None
-    with pytest.raises(errors.CorruptObject):
+    with pytest.raises(errors.CorruptObjectError):
         storage.put("x", b"1")
 
 
@@ -176,9 +176,9 @@ def test_a_folder_where_an_object_belongs_is_a_clear_error_and_no_object(storage
     storage.put("a/b", b"1")
     assert storage.get("a") is None
     assert storage.head("a") is None
-    with pytest.raises(errors.CorruptObject):
+    with pytest.raises(errors.CorruptObjectError):
         storage.put("a", b"2")
-    with pytest.raises(errors.CorruptObject):
+    with pytest.raises(errors.CorruptObjectError):
         storage.put("a/b/c", b"2")
     assert keys(storage) == ["a/b"]
 
@@ -195,7 +195,7 @@ def test_a_link_that_leads_out_of_the_lake_is_refused(storage: LocalStorage, tmp
         "delete": lambda: storage.delete("raw/link/secret"),
         "list": lambda: keys(storage),
     }
-    with pytest.raises(errors.AccessDenied, match="link"):
+    with pytest.raises(errors.AccessDeniedError, match="link"):
         calls[operation]()
     assert os.listdir(tmp_path / "outside") == ["secret"]
 
@@ -209,7 +209,7 @@ def test_a_place_that_becomes_a_link_is_refused_from_then_on(storage: LocalStora
     shutil.copytree(tmp_path / "was", tmp_path / "other") if name != "raw/tap/v/x" else (tmp_path / "other").touch()
     place.symlink_to(tmp_path / "other")
     for _ in range(2):
-        with pytest.raises(errors.AccessDenied, match="link"):
+        with pytest.raises(errors.AccessDeniedError, match="link"):
             storage.open("raw/tap/v/x")
     place.unlink()
     (tmp_path / "was").rename(place)
@@ -230,7 +230,7 @@ def test_nothing_is_written_through_a_link_to_the_folder_that_was_there(
         "delete_all": lambda: storage.delete_all(["raw/tap/x"]),
         "compose": lambda: storage.compose("raw/tap/new", [b"1"]),
     }
-    with pytest.raises(errors.AccessDenied, match="link"):
+    with pytest.raises(errors.AccessDeniedError, match="link"):
         calls[operation]()
     assert os.listdir(tmp_path / "outside" / "tap") == ["x"]
 
@@ -239,7 +239,7 @@ def test_a_folder_that_is_made_again_is_read(storage: LocalStorage) -> None:
     storage.put("raw/tap/x", b"1")
     assert storage.open("raw/tap/x").read() == b"1"
     shutil.rmtree(Path(storage.url) / "raw")
-    with pytest.raises(errors.MissingFile):
+    with pytest.raises(errors.MissingFileError):
         storage.open("raw/tap/x")
     storage.put("raw/tap/x", b"2")
     assert storage.open("raw/tap/x").read() == b"2"
@@ -256,7 +256,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(storage: LocalStorage, tmp_p
     place = Path(storage.url) / FLOCK_NAME
     place.unlink()
     place.symlink_to(tmp_path / "outside")
-    with pytest.raises(errors.AccessDenied, match="link"):
+    with pytest.raises(errors.AccessDeniedError, match="link"):
         storage.put("raw/x", b"2")
     assert not (tmp_path / "outside").exists()
 

@@ -110,7 +110,7 @@ def test_a_source_that_is_gone_is_missing_on_a_server_that_does_not_find_sources
     s3: S3Server, storage: S3Storage
 ) -> None:
     s3.decode_copy_sources_twice()
-    with pytest.raises(errors.MissingFile, match="key='a%23b'"):
+    with pytest.raises(errors.MissingFileError, match="key='a%23b'"):
         storage.compose("made", [Part("a%23b", 0, len(LARGE)), b"more"])
     assert uploads(s3, storage) == []
 
@@ -121,7 +121,7 @@ def test_an_upload_that_storage_forgot_is_no_missing_source(
 ) -> None:
     objects(storage)
     s3.fail("PUT", status=status, code=code, times=ALWAYS, key_contains="made")
-    with pytest.raises(errors.StorageUnavailable, match=r"upload.*run again.*key='made'"):
+    with pytest.raises(errors.StorageUnavailableError, match=r"upload.*run again.*key='made'"):
         storage.compose("made", [of("large"), of("small")])
 
 
@@ -143,7 +143,7 @@ def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: S3Storage) 
 def test_what_cannot_be_made_leaves_nothing(s3: S3Server, storage: S3Storage, code: str) -> None:
     objects(storage)
     s3.fail("PUT", status=503, code=code, times=ALWAYS, key_contains="made")
-    with pytest.raises(errors.StorageUnavailable, match=r"made|large"):
+    with pytest.raises(errors.StorageUnavailableError, match=r"made|large"):
         storage.compose("made", [of("large"), of("small")])
     s3.calm()
     assert storage.head("made") is None
@@ -153,7 +153,7 @@ def test_what_cannot_be_made_leaves_nothing(s3: S3Server, storage: S3Storage, co
 def test_a_full_store_says_so(s3: S3Server, storage: S3Storage) -> None:
     objects(storage)
     s3.fail("PUT", status=403, code="QuotaExceeded", times=ALWAYS, key_contains="made")
-    with pytest.raises(errors.StorageFull):
+    with pytest.raises(errors.StorageFullError):
         storage.compose("made", [of("large"), of("small")])
 
 

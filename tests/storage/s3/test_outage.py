@@ -114,7 +114,7 @@ def test_a_server_that_stays_down_is_given_up_after_the_patience(
 ) -> None:
     (tmp_path / "spool").write_bytes(b"1")
     door.shut()
-    with pytest.raises(errors.StorageUnavailable, match=r"answered before.*patience_seconds.*waited_seconds=6\d"):
+    with pytest.raises(errors.StorageUnavailableError, match=r"answered before.*patience_seconds.*waited_seconds=6\d"):
         CALLS[call](storage, tmp_path / "spool")
     assert 60 <= clock.seconds < 62, "what is looked up and cleaned up afterwards does not wait as long again"
 
@@ -124,7 +124,7 @@ def test_threads_wait_together_and_give_up_together(storage: S3Storage, door: Do
     told: list[str] = []
 
     def ask() -> None:
-        with pytest.raises(errors.StorageUnavailable) as caught:
+        with pytest.raises(errors.StorageUnavailableError) as caught:
             storage.get("a")
         told.append(str(caught.value))
 
@@ -141,7 +141,7 @@ def test_a_port_where_nobody_ever_answered_is_given_up_sooner_and_named(
     s3: S3Server, clock: FakeClock, door: Door, tmp_path: Path, call: str
 ) -> None:
     settings = s3.settings(endpoint_url=door.endpoint_url)
-    with pytest.raises(errors.StorageUnavailable, match=r"never answered.*port of s3_endpoint_url.*refused"):
+    with pytest.raises(errors.StorageUnavailableError, match=r"never answered.*port of s3_endpoint_url.*refused"):
         CALLS[call](S3Storage("bucket", "", settings, clock=clock, ids=random_id), tmp_path)
     assert 15 <= clock.seconds < 16
 
@@ -174,7 +174,7 @@ def test_a_host_name_that_was_known_is_waited_for(
 ) -> None:
     door.shut()
     monkeypatch.setattr(socket, "getaddrinfo", no_such_host)
-    with pytest.raises(errors.StorageUnavailable, match="answered before"):
+    with pytest.raises(errors.StorageUnavailableError, match="answered before"):
         storage.get("a")
     assert clock.seconds >= 60
 
@@ -184,7 +184,7 @@ def test_the_patience_is_a_setting(s3: S3Server, storage: S3Storage, door: Door,
         "bucket", "", s3.settings(endpoint_url=door.endpoint_url, patience_seconds=7), clock=clock, ids=random_id
     )
     door.shut()
-    with pytest.raises(errors.StorageUnavailable, match="waited_seconds=7"):
+    with pytest.raises(errors.StorageUnavailableError, match="waited_seconds=7"):
         hasty.get("a")
     with pytest.raises(errors.SettingError, match="patience_seconds"):
         s3.settings(patience_seconds=-1)

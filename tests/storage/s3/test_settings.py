@@ -160,7 +160,7 @@ class TestUploads:
         monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
         (tmp_path / "big").write_bytes(b"1" * (6 << 20))
         s3.fail("PUT", status=403, code="AccessDenied", times=ALWAYS)
-        with pytest.raises(errors.AccessDenied, match="s3:PutObject"):
+        with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
             storage.upload("big", tmp_path / "big")
         s3.calm()
         assert storage.head("big") is None
@@ -171,7 +171,7 @@ class TestUploads:
         (tmp_path / "spool").write_bytes(b"1")
         storage.put("data", b"longer")
         s3.fail("PUT", status=500, code="InternalError", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable):
+        with pytest.raises(errors.StorageUnavailableError):
             storage.upload("data", tmp_path / "spool")
 
 
@@ -195,27 +195,27 @@ class TestErrors:
     @pytest.mark.parametrize("call", sorted(CALLS))
     def test_a_bucket_that_does_not_exist_is_named(self, s3: S3Server, clock: PatientlessClock, call: str) -> None:
         storage = S3Storage(f"none-{random_id()}", "lake", s3.settings(), clock=clock, ids=random_id)
-        with pytest.raises(errors.NoSuchBucket, match="s3://none-"):
+        with pytest.raises(errors.NoSuchBucketError, match="s3://none-"):
             CALLS[call](storage)
 
     @pytest.mark.parametrize("call", sorted(set(CALLS) - {"head"}))
     def test_a_wrong_access_key_names_its_setting_and_shows_no_secret(self, make: Make, call: str) -> None:
-        with pytest.raises(errors.AccessDenied, match="aws_access_key_id") as caught:
+        with pytest.raises(errors.AccessDeniedError, match="aws_access_key_id") as caught:
             CALLS[call](make(access_key_id="AKIAWRONG"))
         assert SECRET_ACCESS_KEY not in "".join(traceback.format_exception(caught.value))
 
     @pytest.mark.parametrize(
         ("code", "status", "expected", "hint"),
         [
-            ("AccessDenied", 403, errors.AccessDenied, "s3:GetObject"),
-            ("SignatureDoesNotMatch", 403, errors.AccessDenied, "aws_secret_access_key"),
-            ("ExpiredToken", 400, errors.AccessDenied, "aws_session_token"),
-            ("InvalidToken", 400, errors.AccessDenied, "aws_session_token"),
-            ("RequestTimeTooSkewed", 403, errors.AccessDenied, "clock"),
-            ("KMS.DisabledException", 400, errors.AccessDenied, "s3_kms_key_id"),
+            ("AccessDenied", 403, errors.AccessDeniedError, "s3:GetObject"),
+            ("SignatureDoesNotMatch", 403, errors.AccessDeniedError, "aws_secret_access_key"),
+            ("ExpiredToken", 400, errors.AccessDeniedError, "aws_session_token"),
+            ("InvalidToken", 400, errors.AccessDeniedError, "aws_session_token"),
+            ("RequestTimeTooSkewed", 403, errors.AccessDeniedError, "clock"),
+            ("KMS.DisabledException", 400, errors.AccessDeniedError, "s3_kms_key_id"),
             ("AuthorizationHeaderMalformed", 400, errors.SettingError, "aws_region"),
-            ("KeyTooLongError", 400, errors.NameTooLong, "shorten"),
-            ("QuotaExceeded", 403, errors.StorageFull, "quota"),
+            ("KeyTooLongError", 400, errors.NameTooLongError, "shorten"),
+            ("QuotaExceeded", 403, errors.StorageFullError, "quota"),
             ("SomethingNew", 400, errors.SettingError, "SomethingNew"),
         ],
     )
@@ -248,7 +248,7 @@ class TestErrors:
     @pytest.mark.parametrize("call", ["put", "create"])
     def test_an_endpoint_where_nobody_answers_is_named(self, clock: PatientlessClock, call: str) -> None:
         settings = S3Settings(access_key_id="a", secret_access_key="b", endpoint_url="http://127.0.0.1:1")
-        with pytest.raises(errors.StorageUnavailable, match="s3_endpoint_url"):
+        with pytest.raises(errors.StorageUnavailableError, match="s3_endpoint_url"):
             CALLS[call](S3Storage("bucket", "", settings, clock=clock, ids=random_id))
 
     def test_a_profile_that_does_not_exist_is_named(
@@ -257,7 +257,7 @@ class TestErrors:
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         settings = S3Settings(profile="nobody", endpoint_url=s3.endpoint_url)
-        with pytest.raises(errors.AccessDenied, match="aws_profile"):
+        with pytest.raises(errors.AccessDeniedError, match="aws_profile"):
             S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
 
     def test_missing_credentials_name_the_settings(
@@ -269,13 +269,13 @@ class TestErrors:
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         storage = S3Storage("bucket", "", S3Settings(endpoint_url=s3.endpoint_url), clock=clock, ids=random_id)
-        with pytest.raises(errors.AccessDenied, match="aws_profile"):
+        with pytest.raises(errors.AccessDeniedError, match="aws_profile"):
             storage.put("a", b"1")
 
     def test_a_file_that_vanishes_before_it_is_read_is_missing(self, storage: S3Storage) -> None:
         storage.put("a", b"1")
         storage.delete("a")
-        with pytest.raises(errors.MissingFile, match="key='a'"):
+        with pytest.raises(errors.MissingFileError, match="key='a'"):
             storage.open("a")
 
 

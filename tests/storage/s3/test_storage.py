@@ -58,7 +58,7 @@ class TestLostReplies:
     def test_what_cannot_be_told_is_an_unknown_outcome(self, s3: S3Server, storage: S3Storage) -> None:
         s3.drop_reply("PUT", times=ALWAYS)
         s3.fail("GET,HEAD", status=403, code="AccessDenied", times=ALWAYS)
-        with pytest.raises(errors.UnknownOutcome, match="delete nothing"):
+        with pytest.raises(errors.UnknownOutcomeError, match="delete nothing"):
             storage.put("a", b"nonce 1", if_absent=True)
         s3.calm()
         assert body(storage, "a") == b"nonce 1"
@@ -68,7 +68,7 @@ class TestLostReplies:
     ) -> None:
         s3.drop_request("PUT")
         s3.fail("PUT", status=403, code="ExpiredToken", times=ALWAYS)
-        with pytest.raises(errors.UnknownOutcome, match="ExpiredToken"):
+        with pytest.raises(errors.UnknownOutcomeError, match="ExpiredToken"):
             storage.put("a", b"nonce 1", if_absent=True)
 
     def test_a_delete_whose_reply_was_lost_is_done(self, s3: S3Server, storage: S3Storage) -> None:
@@ -105,7 +105,7 @@ class TestLostReplies:
     def test_what_may_not_be_removed_is_an_error_that_says_so(self, s3: S3Server, storage: S3Storage) -> None:
         storage.put("a", b"1")
         s3.fail("POST,DELETE", status=403, code="AccessDenied", times=ALWAYS)
-        with pytest.raises(errors.AccessDenied, match="s3:DeleteObject"):
+        with pytest.raises(errors.AccessDeniedError, match="s3:DeleteObject"):
             storage.delete_all(["a"])
 
     def test_a_body_that_breaks_off_is_read_again(self, s3: S3Server, storage: S3Storage) -> None:
@@ -138,7 +138,7 @@ class TestConflictsAndLoad:
 
     def test_conflicts_without_end_over_nothing_change_nothing(self, s3: S3Server, storage: S3Storage) -> None:
         s3.fail("PUT", status=409, code="ConditionalRequestConflict", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable):
+        with pytest.raises(errors.StorageUnavailableError):
             storage.put("a", b"mine", if_absent=True)
         s3.calm()
         assert storage.get("a") is None
@@ -167,7 +167,7 @@ class TestConflictsAndLoad:
         self, s3: S3Server, storage: S3Storage, clock: PatientlessClock, call: str
     ) -> None:
         s3.fail("GET,PUT", status=503, code="SlowDown", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable, match=r"run again later.*waited_seconds=60"):
+        with pytest.raises(errors.StorageUnavailableError, match=r"run again later.*waited_seconds=60"):
             storage.read_range("a", 0, 1) if call == "read_range" else storage.put("a", b"1")
         assert sum(clock.slept) == pytest.approx(60)
 
@@ -187,7 +187,7 @@ class TestConflictsAndLoad:
         assert isinstance(storage.put("a", b"1"), Written)
         assert len(clock.slept) == 3
         s3.fail("PUT", status=status, code=code, times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailable):
+        with pytest.raises(errors.StorageUnavailableError):
             storage.put("a", b"2")
         assert body(storage, "a") == b"1"
 
@@ -266,7 +266,7 @@ class TestStoresThatBreakTheRules:
         self, s3: S3Server, make: Make, clock: PatientlessClock
     ) -> None:
         s3.fail("PUT", status=412, code="PreconditionFailed", times=ALWAYS, conditional_only=True)
-        with pytest.raises(errors.ConditionsUnproven, match="s3_probe_max_wait_seconds"):
+        with pytest.raises(errors.ConditionsUnprovenError, match="s3_probe_max_wait_seconds"):
             make(probe_max_wait=30).capabilities()
         assert 30 <= clock.monotonic() < 40
 

@@ -97,9 +97,14 @@ ROLE = "arn:aws:iam::123456789012:role/lake"
         (200, b"", errors.SettingError, "assumes no roles"),
         (200, b"<a/>", errors.SettingError, "assumes no roles"),
         (501, XML % b"NotImplemented", errors.SettingError, "assumes no roles"),
-        (403, XML % b"AccessDenied", errors.AccessDenied, "the role cannot be assumed.*whom the role trusts"),
-        (403, STS % b"InvalidClientTokenId", errors.AccessDenied, "the role cannot be assumed.*access key"),
-        (503, XML % b"ServiceUnavailable", errors.StorageUnavailable, "the role cannot be assumed.*run again later"),
+        (403, XML % b"AccessDenied", errors.AccessDeniedError, "the role cannot be assumed.*whom the role trusts"),
+        (403, STS % b"InvalidClientTokenId", errors.AccessDeniedError, "the role cannot be assumed.*access key"),
+        (
+            503,
+            XML % b"ServiceUnavailable",
+            errors.StorageUnavailableError,
+            "the role cannot be assumed.*run again later",
+        ),
     ],
 )
 @pytest.mark.parametrize("call", ["get", "create"])
@@ -130,5 +135,5 @@ def test_a_role_is_waited_for_as_storage_is(s3: S3Server) -> None:
         assert 10 <= clock.seconds < 16
         clock.on_sleep = lambda _: None
         door.shut()
-        with pytest.raises(errors.StorageUnavailable, match="answered before"):
+        with pytest.raises(errors.StorageUnavailableError, match="answered before"):
             S3Storage(bucket, "lake", settings, clock=clock, ids=random_id).get("a")

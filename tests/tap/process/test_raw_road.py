@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from singerlake.errors import SettingError, UnknownName
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
 from tests.lakes import activate_version_line, build_stream, record_line
@@ -138,7 +138,7 @@ def test_versions_restricts_and_the_bookmark_still_moves_on(flights, root, chose
 
 
 def test_an_unknown_version_is_an_error_before_anything_is_written(flights, root):
-    with pytest.raises(UnknownName, match=r"v1.*v2") as raised:
+    with pytest.raises(UnknownNameError, match=r"v1.*v2") as raised:
         replay(root, from_version="v3")
     assert raised.value.output.text == b""
 

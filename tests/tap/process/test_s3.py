@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from singerlake.errors import AccessDenied, NoSuchBucket
+from singerlake.errors import AccessDeniedError, NoSuchBucketError
 from singerlake.lake import Lake
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
@@ -56,13 +56,13 @@ def test_a_process_replays_from_s3(bucket_lake, settings, tmp_path):
 
 
 def test_a_bucket_that_is_not_there_is_an_error(settings):
-    with pytest.raises(NoSuchBucket):
+    with pytest.raises(NoSuchBucketError):
         replay("s3://no-such-bucket-here/lake", **settings)
 
 
 def test_a_refusal_is_an_error_that_holds_no_secret(s3, bucket_lake, settings):
     s3.fail("GET", status=403, code="AccessDenied", times=-1)
-    with pytest.raises(AccessDenied) as raised:
+    with pytest.raises(AccessDeniedError) as raised:
         replay(bucket_lake, **settings)
     assert SECRET_ACCESS_KEY not in str(raised.value)
 

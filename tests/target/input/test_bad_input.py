@@ -14,13 +14,13 @@ from singer_sdk.exceptions import (
 )
 
 from singerlake.errors import (
-    InputEndedEarly,
-    InvalidSchema,
-    NameTooLong,
+    InvalidSchemaError,
+    NameTooLongError,
     SettingError,
     SingerlakeError,
+    TruncatedInputError,
 )
-from target_singerlake.errors import RecordAgainstSchema
+from target_singerlake.errors import RecordAgainstSchemaError
 from target_singerlake.settings import EXTRACTOR_NAME
 from tests.target.support import ingest, kept, kept_ids, record, records, run, schema, state, text
 
@@ -44,12 +44,12 @@ BAD_LINES = [
     (record(1, "orders"), RecordsWithoutSchemaException, "before its stream's SCHEMA"),
     (b'{"type": "RECORD", "stream": "users"}', InvalidInputLine, "no object as its record"),
     (b'{"type": "RECORD", "stream": "users", "record": {"name": "x"}}', MissingKeyPropertiesError, "key property"),
-    (b'{"type": "SCHEMA", "stream": "users", "key_properties": []}', InvalidSchema, "no object as its schema"),
-    (b'{"type": "SCHEMA", "stream": "users", "schema": true}', InvalidSchema, "no object as its schema"),
-    (schema(schema={"type": "object"}), InvalidSchema, "no properties"),
-    (schema(schema={"properties": []}), InvalidSchema, "no properties"),
-    (schema(schema=deep(401)), InvalidSchema, "nested more than 400 levels"),
-    (schema(keys=(7,)), InvalidSchema, "not a list of names"),  # type: ignore[arg-type]
+    (b'{"type": "SCHEMA", "stream": "users", "key_properties": []}', InvalidSchemaError, "no object as its schema"),
+    (b'{"type": "SCHEMA", "stream": "users", "schema": true}', InvalidSchemaError, "no object as its schema"),
+    (schema(schema={"type": "object"}), InvalidSchemaError, "no properties"),
+    (schema(schema={"properties": []}), InvalidSchemaError, "no properties"),
+    (schema(schema=deep(401)), InvalidSchemaError, "nested more than 400 levels"),
+    (schema(keys=(7,)), InvalidSchemaError, "not a list of names"),  # type: ignore[arg-type]
     (schema(""), InvalidInputLine, "names no stream"),
     (b'{"type": "STATE"}', InvalidInputLine, "no value"),
     (record(1) + record(2), InvalidInputLine, "not JSON"),
@@ -91,7 +91,7 @@ def test_a_cut_last_line_commits_the_whole_ones_and_ends_with_1(tmp_path: Path, 
     assert len(done.errors) == 1
     assert "ended in the middle of a line" in done.errors[0]
     assert kept_ids(tmp_path / "lake") == [1, 2, 3]
-    with pytest.raises(InputEndedEarly):
+    with pytest.raises(TruncatedInputError):
         ingest(tmp_path / "lake", data, **road)
 
 
@@ -108,7 +108,7 @@ def test_the_bytes_of_a_state_are_passed_on(tmp_path: Path) -> None:
 
 
 def test_a_stream_name_that_is_too_long_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NameTooLong, match="stream name"):
+    with pytest.raises(NameTooLongError, match="stream name"):
         ingest(tmp_path, [schema("x" * 300), *records(1, stream="x" * 300)])
 
 
@@ -155,7 +155,7 @@ def test_validate_records_stops_at_a_record_its_schema_forbids_and_shows_no_valu
     tmp_path: Path, road: dict[str, Any]
 ) -> None:
     bad = b'{"type": "RECORD", "stream": "users", "record": {"id": "hunter2", "name": "x"}}'
-    with pytest.raises(RecordAgainstSchema) as raised:
+    with pytest.raises(RecordAgainstSchemaError) as raised:
         ingest(tmp_path, [schema(), *records(1, 2), bad], validate_records=True, **road)
     assert "hunter2" not in str(raised.value)
     assert raised.value.context == {"line": 4, "stream": "users", "property": "id", "rule": "type"}

@@ -11,7 +11,7 @@ import pytest
 from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
 from singerlake.clock import random_id
-from singerlake.errors import InvalidMessage, MissingFile, SingerlakeError
+from singerlake.errors import InvalidMessageError, MissingFileError, SingerlakeError
 from tests.servers.s3 import S3Server
 from tests.target.support import ingest, kept, kept_ids, manifest, record, records, schema, state
 
@@ -117,7 +117,7 @@ def test_a_batch_on_s3_is_read_with_the_settings(tmp_path: Path, s3: S3Server) -
     }
     ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/some/b.gz")], **reach)
     assert kept_ids(tmp_path / "lake") == [1, 2, 3, 4]
-    with pytest.raises(MissingFile):
+    with pytest.raises(MissingFileError):
         ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/missing.gz")], **reach)
 
 
@@ -161,7 +161,7 @@ def test_a_bad_line_of_a_batch_file_is_named_with_its_file(
     ],
 )
 def test_a_batch_that_cannot_be_read_is_a_clear_error(tmp_path: Path, message: bytes, says: str) -> None:
-    with pytest.raises(InvalidMessage, match=says):
+    with pytest.raises(InvalidMessageError, match=says):
         ingest(tmp_path / "lake", [schema(), *records(1), message])
     assert kept_ids(tmp_path / "lake") == [1]
 
@@ -171,7 +171,7 @@ def test_a_batch_file_that_is_damaged_is_a_clear_error(tmp_path: Path, cut: int)
     put(tmp_path / "b.gz", LINES)
     data = (tmp_path / "b.gz").read_bytes()
     (tmp_path / "b.gz").write_bytes(data[:cut] if cut > 0 else data[:cut] + b"zzzz")
-    with pytest.raises(InvalidMessage, match="cannot be read"):
+    with pytest.raises(InvalidMessageError, match="cannot be read"):
         ingest(tmp_path / "lake", [schema(), batch((tmp_path / "b.gz").as_uri())])
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.errors import InvalidMessage
-from target_singerlake.errors import EXCERPT, KeyPropertyMissing, RecordBeforeSchema, UnreadableLine
+from singerlake.errors import InvalidMessageError
+from target_singerlake.errors import EXCERPT, MissingKeyPropertyError, RecordBeforeSchemaError, UnreadableLineError
 from target_singerlake.input.decode import BlockDecoder, RecordCheck
 from target_singerlake.input.early import Early
 from target_singerlake.input.messages import Message, Records
@@ -129,7 +129,7 @@ def test_a_line_that_is_no_message_is_named_and_what_came_before_it_is_given(
     decode = decoder()
     block = (record() + b"\n") * before + bad + b"\n" + record() + b"\n"
     found: list[Records | Message] = []
-    with pytest.raises(UnreadableLine, match=says) as raised:
+    with pytest.raises(UnreadableLineError, match=says) as raised:
         found.extend(decode.messages(block, 1))
     assert [entry[2] for entry in flat(found)] == [record()] * before
     assert raised.value.context["line"] == before + 1
@@ -137,10 +137,10 @@ def test_a_line_that_is_no_message_is_named_and_what_came_before_it_is_given(
 
 def test_two_objects_on_a_line_and_one_over_two_do_not_pass_as_three() -> None:
     split = b'{"type": "RECORD", "stream": "a",\n"record": {}}\n'
-    with pytest.raises(UnreadableLine) as raised:
+    with pytest.raises(UnreadableLineError) as raised:
         list(decoder().messages(record() + record() + b"\n" + split, 1))
     assert raised.value.context["line"] == 1
-    with pytest.raises(UnreadableLine) as raised:
+    with pytest.raises(UnreadableLineError) as raised:
         list(decoder().messages(split + record() + record() + b"\n", 1))
     assert raised.value.context["line"] == 1
 
@@ -175,13 +175,13 @@ def test_a_record_without_a_key_property_is_refused(keys: tuple[str, ...], befor
     good = record(record=json.dumps(dict.fromkeys(keys)))
     assert len(flat(list(decode.messages((good + b"\n") * 20, 1)))) == 20
     bad = record(record=json.dumps(dict.fromkeys(keys[1:])))
-    with pytest.raises(KeyPropertyMissing) as raised:
+    with pytest.raises(MissingKeyPropertyError) as raised:
         list(decode.messages((good + b"\n") * before + bad + b"\n", 1))
     assert raised.value.context == {"line": before + 1, "stream": "a", "missing": [keys[0]]}
 
 
 def test_a_record_before_its_schema_is_refused() -> None:
-    with pytest.raises(RecordBeforeSchema) as raised:
+    with pytest.raises(RecordBeforeSchemaError) as raised:
         list(decoder().messages(record() + b"\n" + record("c") + b"\n", 1))
     assert raised.value.context == {"line": 2, "stream": "c"}
 
@@ -196,7 +196,7 @@ def test_a_record_before_its_schema_is_refused() -> None:
     ],
 )
 def test_an_error_shows_how_a_line_begins_but_nothing_of_its_record_or_state(bad: bytes) -> None:
-    with pytest.raises(InvalidMessage) as raised:
+    with pytest.raises(InvalidMessageError) as raised:
         list(decoder().messages(bad + b"\n", 1))
     assert "hunter2" not in str(raised.value)
     assert raised.value.context["length"] in (len(bad), len(bad) + 1)

@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from target_singerlake.errors import MessageBeforeSchema, RecordBeforeSchema
+from target_singerlake.errors import MessageBeforeSchemaError, RecordBeforeSchemaError
 from target_singerlake.input.early import HELD_BYTES, Early
 from target_singerlake.input.messages import Message
 from target_singerlake.state import HeldStates
@@ -53,7 +53,7 @@ def test_where_the_schema_never_comes_the_run_fails_and_no_state_goes_past_it(
 ) -> None:
     lines = [schema("a"), record(1, "a"), state(1), activate(1), record(2, "a"), state(2)]
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with redirect_stdout(out), pytest.raises(MessageBeforeSchema, match="SCHEMA never did") as raised:
+    with redirect_stdout(out), pytest.raises(MessageBeforeSchemaError, match="SCHEMA never did") as raised:
         TargetSingerlake(config=config(tmp_path, max_file_records=1, **maps)).listen(io.BytesIO(text(lines)))
     assert raised.value.context == {"line": 4, "stream": "users", "streams": 1}
     out.seek(0)
@@ -63,13 +63,13 @@ def test_where_the_schema_never_comes_the_run_fails_and_no_state_goes_past_it(
 
 @pytest.mark.parametrize("maps", [{}, {"stream_maps": RENAMED}])
 def test_a_record_before_its_schema_stays_an_error(tmp_path: Path, maps: dict[str, Any]) -> None:
-    with pytest.raises(RecordBeforeSchema):
+    with pytest.raises(RecordBeforeSchemaError):
         ingest(tmp_path, [activate(1), *records(1), schema()], **maps)
 
 
 def test_no_more_is_held_than_a_bounded_amount(tmp_path: Path) -> None:
     lines = [activate(number, f"s{number % 50}") for number in range(HELD_BYTES // 200)]
-    with pytest.raises(MessageBeforeSchema, match="more than 1,048,576 bytes") as raised:
+    with pytest.raises(MessageBeforeSchemaError, match="more than 1,048,576 bytes") as raised:
         ingest(tmp_path, lines)
     assert isinstance(raised.value, SingerlakeError)
 

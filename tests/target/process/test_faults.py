@@ -19,14 +19,14 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import (
-    AccessDenied,
-    CorruptObject,
-    ForeignManifest,
-    LockWaitExceeded,
-    MissingFile,
+    AccessDeniedError,
+    CorruptObjectError,
+    ForeignManifestError,
+    LockTimeoutError,
+    MissingFileError,
     SettingError,
-    StorageFull,
-    UnsupportedFormat,
+    StorageFullError,
+    UnsupportedFormatError,
 )
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
@@ -166,7 +166,7 @@ def test_a_full_disk_is_named_and_nothing_half_written_appears(
         monkeypatch.setattr(os, "rename", full)
         monkeypatch.setattr(os, "replace", full)
         monkeypatch.setattr(os, "link", full)
-    with pytest.raises(StorageFull):
+    with pytest.raises(StorageFullError):
         ingest(tmp_path / "lake", LINES)
     monkeypatch.undo()
     assert kept_ids(tmp_path / "lake") == [1]
@@ -199,7 +199,7 @@ def test_a_lake_root_without_permission_is_named(public: Path, mode: int) -> Non
     root = public / "lake"
     root.mkdir()
     root.chmod(mode)
-    with unprivileged(), pytest.raises(AccessDenied) as raised:
+    with unprivileged(), pytest.raises(AccessDeniedError) as raised:
         ingest(root, LINES)
     assert str(root) in str(raised.value)
     root.chmod(0o755)
@@ -225,17 +225,17 @@ def test_what_a_run_that_was_killed_left_in_the_spool_is_removed_by_the_next(tmp
 
 
 def test_a_spool_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AccessDenied, match="spool_dir"):
+    with pytest.raises(AccessDeniedError, match="spool_dir"):
         ingest(tmp_path / "lake", LINES, spool_dir=str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (b"{", CorruptObject),
-        (b'{"format": 1}', CorruptObject),
-        (b'{"format": 99}', UnsupportedFormat),
-        (b"", CorruptObject),
+        (b"{", CorruptObjectError),
+        (b'{"format": 1}', CorruptObjectError),
+        (b'{"format": 99}', UnsupportedFormatError),
+        (b"", CorruptObjectError),
     ],
 )
 def test_a_manifest_that_cannot_be_read_is_named_and_left_alone(tmp_path: Path, body: bytes, kind: type) -> None:
@@ -256,7 +256,7 @@ def test_a_manifest_of_another_stream_is_refused(tmp_path: Path) -> None:
     (tmp_path / other).parent.mkdir()
     shutil.copy(tmp_path / key, tmp_path / other)
     body = (tmp_path / other).read_bytes()
-    with pytest.raises(ForeignManifest):
+    with pytest.raises(ForeignManifestError):
         ingest(tmp_path, [schema("Users"), *records(1, stream="Users")])
     assert (tmp_path / other).read_bytes() == body
 
@@ -284,7 +284,7 @@ def test_the_lock_of_a_dead_writer_is_taken_over(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_slow_live_writer_is_respected_and_its_holder_named(tmp_path: Path) -> None:
     with lock_on(tmp_path, refresh=0.5, stale_after=30).held():
-        with pytest.raises(LockWaitExceeded, match="the-other-writer"):
+        with pytest.raises(LockTimeoutError, match="the-other-writer"):
             ingest(tmp_path, LINES, lock_stale_after_seconds=2, lock_refresh_seconds=1, lock_max_wait_seconds=5)
         assert kept_ids(tmp_path) == []
 
@@ -334,7 +334,7 @@ def test_an_upload_that_storage_refuses_leaves_nothing_listed_and_no_state(s3: S
     ingest(root, [schema(), *records(100)])
     s3.fail("PUT", status=403, code="AccessDenied", times=-1, key_contains=".singer.gz")
     out: list[str] = []
-    with pytest.raises(AccessDenied):
+    with pytest.raises(AccessDeniedError):
         out += ingest(root, LINES)
     s3.calm()
     assert out == []
@@ -387,11 +387,11 @@ def test_a_run_that_fails_at_the_lake_is_recorded_as_failed(tmp_path: Path, monk
     def second_is_missing(self: StreamWriter, files: Sequence[NewFile]) -> None:
         calls.append(files)
         if len(calls) == 2:
-            raise MissingFile("gone")
+            raise MissingFileError("gone")
         confirm(self, files)
 
     monkeypatch.setattr(StreamWriter, "_confirm", second_is_missing)
     monkeypatch.setattr("target_singerlake.files.publishing.FILES_AT_ONCE", 1)
-    with pytest.raises(MissingFile):
+    with pytest.raises(MissingFileError):
         ingest(tmp_path, LINES, max_file_records=3)
     assert [run.status for run in manifest(tmp_path).runs] == ["failed"]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from singerlake.arrow.schema.columns import Array, Column, JsonText, Struct, Variant
-from singerlake.arrow.values.values import Lost, Misfit, describe, fit, kind, parse, slot, text_of
+from singerlake.arrow.values.values import Lost, MisfitError, describe, fit, kind, parse, slot, text_of
 
 NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What is raised for a line that is not strict JSON, or is nested deeper than the interpreter goes."""
@@ -78,7 +78,7 @@ def fit_text(text: bytes, column: Column, path: str, lost: list[Lost] | None, ke
     if isinstance(column, Array) and text[:1] == b"[":
         return [fit_text(bytes(item), column.element, path + "[]", None, ()) for item in _ARRAY.decode(text)]
     if text[:1] in (b"{", b"["):
-        raise Misfit(path, describe(column), kind({} if text[:1] == b"{" else []))
+        raise MisfitError(path, describe(column), kind({} if text[:1] == b"{" else []))
     return fit(parse(text), column, path)
 
 
@@ -98,7 +98,7 @@ def _fit_object(
         here = (*keys, field.name)
         try:
             value = fit_text(written, field.type, prefix + field.name, lost, here)
-        except Misfit as misfit:
+        except MisfitError as misfit:
             if lost is None:
                 raise
             lost.append(Lost(here, written.decode(), misfit))

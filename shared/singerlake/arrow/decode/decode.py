@@ -26,7 +26,7 @@ from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ENVELOPE, FILE, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
 from singerlake.arrow.values.arrays import build, integers_from, mend, misfits, transposed
 from singerlake.arrow.values.typed import holds_raw, typed_decoder
-from singerlake.arrow.values.values import Lost, Misfit, describe
+from singerlake.arrow.values.values import Lost, MisfitError, describe
 from singerlake.format.lines.messages import one_a_line
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class BatchDecoder:
         """The records of whole lines, the first of whose messages has ``offset``, and how many messages they are; only
         records with offsets [``first``, ``stop``) are in the batch. SCHEMA lines are no messages.
 
-        Raises ``ValueDoesNotFit`` in the mode ``FAILFAST``, and ``BrokenFile`` for a line that is no Singer message.
+        Raises ``ValueDoesNotFitError`` in the mode ``FAILFAST``, and ``BrokenFileError`` for a line that is no Singer
+        message.
         """
         taken = self._plain.take(data)
         if taken is not None:
@@ -164,7 +165,7 @@ class BatchDecoder:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
                 if place is None and field.name == OFFSET:
-                    found = Misfit(field.name, describe(field.type), "a larger number")
+                    found = MisfitError(field.name, describe(field.type), "a larger number")
                     raise value_error(
                         Lost((field.name,), str(rows.offsets[-1]), found), rows.offsets[-1], origin, hint=_BIGINT
                     ) from None
@@ -212,7 +213,7 @@ class BatchDecoder:
             value, lost = self._careful.again(line, field)
             try:
                 values[row], mended = mend(value, field, arrow, (field.name,))
-            except Misfit as misfit:
+            except MisfitError as misfit:
                 if not lost or self._mode is not Mode.DROPMALFORMED:
                     cause = lost[0] if lost else Lost((field.name,), "null", misfit)
                     raise value_error(cause, rows.offsets[row], origin, hint=_NOT_NULL) from None

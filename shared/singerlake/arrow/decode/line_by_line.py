@@ -15,8 +15,8 @@ from singerlake.arrow.schema.columns import Field, Struct
 from singerlake.arrow.schema.known import KnownObject, undeclared, undeclared_in
 from singerlake.arrow.schema.own import ENVELOPE, METADATA
 from singerlake.arrow.values.typed import holds_raw
-from singerlake.arrow.values.values import Lost, Misfit, fit, fit_record, parse, slot, text_of
-from singerlake.errors import BrokenFile, ValueDoesNotFit
+from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
+from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 
 _SHOWN = 100
 """Characters of a value that an error shows."""
@@ -58,7 +58,7 @@ class Careful:
         self._raw = holds_raw(record)
 
     def rows(self, data: bytes, offset: int, origin: Origin) -> Rows:
-        """The rows of whole lines. Raises ``BrokenFile`` for a line that is no Singer message."""
+        """The rows of whole lines. Raises ``BrokenFileError`` for a line that is no Singer message."""
         messages: list[Any] = []
         lost: dict[int, list[Lost]] = {}
         next_offset = offset
@@ -172,7 +172,7 @@ class Careful:
             value = message.get(ENVELOPE[name])
             try:
                 fitted = fit(value, field.type, name)
-            except Misfit as misfit:
+            except MisfitError as misfit:
                 lost.append(Lost((name,), text_of(value), misfit))
                 fitted = None
             setattr(read, ENVELOPE[name], fitted)
@@ -188,7 +188,7 @@ _NO_COLUMN = (
 )
 
 
-def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE) -> ValueDoesNotFit:
+def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE) -> ValueDoesNotFitError:
     """The error that names a value."""
     text = lost.text if len(lost.text) <= _SHOWN else lost.text[:_SHOWN] + "..."
     if lost.misfit is None:
@@ -196,7 +196,7 @@ def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE)
         hint = _NO_COLUMN
     else:
         what = f"column {lost.misfit.path!r} is {lost.misfit.expected}, and a record holds {lost.misfit.found}: {text}"
-    return ValueDoesNotFit(
+    return ValueDoesNotFitError(
         what,
         hint=hint,
         file=origin.path,
@@ -210,8 +210,8 @@ def path_of(keys: Iterable[str | int]) -> str:
     return "".join("[]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
-def _no_message(error: Exception, offset: int, origin: Origin) -> BrokenFile:
-    return BrokenFile(
+def _no_message(error: Exception, offset: int, origin: Origin) -> BrokenFileError:
+    return BrokenFileError(
         f"holds a line that is no Singer message ({type(error).__name__})",
         hint="run 'singerlake verify'",
         file=origin.path,

@@ -16,7 +16,7 @@ from singerlake.arrow.schema.columns import Field, Struct, with_variants
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject, known_in
 from singerlake.arrow.schema.own import ALL, RESCUED, option_for, own_columns
-from singerlake.errors import CorruptObject, Rebuilt, SettingError, UnknownName
+from singerlake.errors import CorruptObjectError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, Manifest
@@ -37,8 +37,8 @@ class Pin:
 
 
 def pin(manifest: Manifest, request: Request) -> Pin:
-    """What is wanted of the stream as it is now. Raises ``UnknownName`` listing the versions, ``SettingError`` for an
-    offset behind the stream's end."""
+    """What is wanted of the stream as it is now. Raises ``UnknownNameError`` listing the versions, ``SettingError`` for
+    an offset behind the stream's end."""
     versions = request.versions
     end = manifest.next_offset
     for name, offset in (("from_offset", request.from_offset), ("to_offset", request.to_offset)):
@@ -62,7 +62,7 @@ def pin(manifest: Manifest, request: Request) -> Pin:
 
 
 def check_lineage(manifest: Manifest, request: Request) -> None:
-    """Raise ``Rebuilt`` where the offsets that are asked for are of another lineage than the stream's."""
+    """Raise ``LineageChangedError`` where the offsets that are asked for are of another lineage than the stream's."""
     if request.lineage is None or request.lineage.strip() == manifest.lineage:
         return
     if manifest.lineage is None:
@@ -71,16 +71,16 @@ def check_lineage(manifest: Manifest, request: Request) -> None:
     else:
         what = f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt"
         hint = "find out anew what the offsets are; then set the new lineage, or leave it out"
-    raise Rebuilt(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
+    raise LineageChangedError(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
 
 
 def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
-    """The files that hold what was pinned, in the stream as it is now. Raises ``Rebuilt``, and ``CorruptObject`` where
-    their offsets leave a message out or hold one twice."""
+    """The files that hold what was pinned, in the stream as it is now. Raises ``LineageChangedError``, and
+    ``CorruptObjectError`` where their offsets leave a message out or hold one twice."""
     if manifest.lineage != pinned.lineage or (
         manifest.lineage is None and _files_mark(manifest, pinned.stop) != pinned.files
     ):
-        raise Rebuilt(
+        raise LineageChangedError(
             "the stream was rebuilt after this DataFrame or table was made",
             hint="load it again",
             tap=manifest.tap,
@@ -109,8 +109,8 @@ def _check_offsets(manifest: Manifest, pinned: Pin, listed: Sequence[DataFile]) 
         raise _contradiction(manifest, f"no file holds offset {offset}")
 
 
-def _contradiction(manifest: Manifest, what: str) -> CorruptObject:
-    return CorruptObject(
+def _contradiction(manifest: Manifest, what: str) -> CorruptObjectError:
+    return CorruptObjectError(
         f"the manifest contradicts itself: {what}",
         hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
         key=layout.manifest_key(manifest.tap, manifest.stream),
@@ -138,10 +138,10 @@ def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Str
 
 
 def projected(columns: Struct | None, manifest: Manifest, request: Request) -> Struct:
-    """The columns of a table without a schema of the user's. Raises ``UnknownName`` where nothing declares any, or not
-    the ones named."""
+    """The columns of a table without a schema of the user's. Raises ``UnknownNameError`` where nothing declares any, or
+    not the ones named."""
     if columns is None:
-        raise UnknownName(
+        raise UnknownNameError(
             f"stream {manifest.stream!r} has no data to take a schema from",
             hint="give one with .schema(...), or select other versions",
             tap=manifest.tap,
@@ -149,7 +149,7 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
     if request.columns is not None:
         return Struct(tuple(_named(columns, name) for name in request.columns))
     if all(field == RESCUED for field in columns.fields):
-        raise UnknownName(
+        raise UnknownNameError(
             f"the schemas of stream {manifest.stream!r} name no properties",
             hint="set option 'record' to read their text, or 'metadata' to read offsets and times",
             tap=manifest.tap,
@@ -183,7 +183,7 @@ def _named(columns: Struct, name: str) -> Field:
     return field
 
 
-def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
+def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownNameError:
     """The error for a column that nobody declared, within the struct that ``path`` leads to."""
     names = ", ".join(field.name for field in columns.fields)
     hint = f"there are: {names}"
@@ -192,7 +192,7 @@ def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownName:
     elif not path and ALL.get(name) is not None:
         option = option_for(name)
         hint = f"set option {option!r} to {'all' if option == 'messages' else 'true'} to have it; {hint}"
-    return UnknownName(f"no column {path + name!r} in the versions selected", hint=hint)
+    return UnknownNameError(f"no column {path + name!r} in the versions selected", hint=hint)
 
 
 def _offset(file: DataFile) -> int:

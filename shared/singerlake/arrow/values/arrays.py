@@ -27,13 +27,13 @@ from singerlake.arrow.schema.columns import (
     Variant,
 )
 from singerlake.arrow.values.decimals import decimals
-from singerlake.arrow.values.values import EXACT, Misfit, describe, parse, slot
-from singerlake.arrow.values.variant import TooManyDigits, encode
+from singerlake.arrow.values.values import EXACT, MisfitError, describe, parse, slot
+from singerlake.arrow.values.variant import TooManyDigitsError, encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Mended: TypeAlias = tuple[tuple[str, ...], Misfit]
+Mended: TypeAlias = tuple[tuple[str, ...], MisfitError]
 """The names of properties that lead to a value that was left out, and why."""
 
 
@@ -142,7 +142,9 @@ def mend(value: Any, field: Field, arrow: pa.DataType, keys: tuple[str, ...]) ->
             setattr(value, name, fitting)
             lost += more
         return value, lost
-    misfit = _explain(value, field, arrow, ".".join(keys)) or Misfit(".".join(keys), describe(field.type), "another")
+    misfit = _explain(value, field, arrow, ".".join(keys)) or MisfitError(
+        ".".join(keys), describe(field.type), "another"
+    )
     if value is None or not field.nullable:
         raise misfit
     return None, [(keys, misfit)]
@@ -158,16 +160,16 @@ def _fits(values: Sequence[Any], field: Field, arrow: pa.DataType) -> bool:
     return True
 
 
-def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> Misfit | None:
+def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> MisfitError | None:
     if _fits([value], field, arrow):
         return None
     if value is None:
-        return Misfit(path, f"{describe(field.type)}, never null", "null")
+        return MisfitError(path, f"{describe(field.type)}, never null", "null")
     for inner, inner_field, inner_arrow, inner_path in _inside(value, field.type, arrow, path):
         found = _explain(inner, inner_field, inner_arrow, inner_path)
         if found is not None:
             return found
-    return Misfit(path, describe(field.type), "one that does not fit")
+    return MisfitError(path, describe(field.type), "one that does not fit")
 
 
 def _inside(value: Any, column: Column, arrow: pa.DataType, path: str) -> list[tuple[Any, Field, pa.DataType, str]]:
@@ -264,7 +266,7 @@ def _variants(texts: Sequence[str | None], arrow: pa.DataType) -> pa.Array:
 
     try:
         encoded = [(b"", b"") if text is None else encode(parse(text.encode())) for text in texts]
-    except (TooManyDigits, RecursionError) as error:
+    except (TooManyDigitsError, RecursionError) as error:
         raise pa.ArrowInvalid("no variant holds it") from error
     children = [pa.array(part, pa.binary()) for part in zip(*encoded, strict=True)] or [pa.array([], pa.binary())] * 2
     missing = pa.array([text is None for text in texts], pa.bool_())

@@ -35,7 +35,7 @@ EXACT = 2**53
 
 
 @dataclass
-class Misfit(Exception):
+class MisfitError(Exception):
     """A value does not fit its column: ``path`` leads to it (``address.zip``), ``expected`` and ``found`` say what
     was declared and what is there in kind."""
 
@@ -51,7 +51,7 @@ class Lost:
 
     keys: tuple[str | int, ...]
     text: str
-    misfit: Misfit | None = None
+    misfit: MisfitError | None = None
 
 
 class Number(str):
@@ -107,7 +107,7 @@ def fit(value: Any, column: Column, path: str, lost: list[Lost] | None = None, k
             return [fit(item, column.element, path + "[]") for item in value]
     elif isinstance(column, Struct):
         return _fit_fields(value, column, path + ".", lost, keys)
-    raise Misfit(path, describe(column), kind(value))
+    raise MisfitError(path, describe(column), kind(value))
 
 
 def fit_record(record: dict[str, Any], columns: Struct, lost: list[Lost]) -> SimpleNamespace:
@@ -124,7 +124,7 @@ def _fit_fields(
         here = (*keys, field.name)
         try:
             found = fit(item, field.type, prefix + field.name, lost, here)
-        except Misfit as misfit:
+        except MisfitError as misfit:
             if lost is None:
                 raise
             lost.append(Lost(here, text_of(item), misfit))
@@ -154,7 +154,7 @@ def _fit_number(value: Number, column: Column, path: str) -> Any:
                 return int(exact)
         elif isinstance(column, Decimal) and column.number:
             return str(value)
-    raise Misfit(path, describe(column), kind(value))
+    raise MisfitError(path, describe(column), kind(value))
 
 
 def kind(value: Any) -> str:

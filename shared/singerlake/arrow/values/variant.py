@@ -24,12 +24,12 @@ _VERSION_SORTED = 0b0001_0001
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-class TooManyDigits(ValueError):
+class TooManyDigitsError(ValueError):
     """No type of a variant holds this number exactly."""
 
 
 def encode(value: Any) -> tuple[bytes, bytes]:
-    """``value`` (as ``values.parse`` gives it) and the metadata that belongs to it. Raises ``TooManyDigits`` for a
+    """``value`` (as ``values.parse`` gives it) and the metadata that belongs to it. Raises ``TooManyDigitsError`` for a
     number that no type of a variant holds exactly, ``UnicodeEncodeError`` for a string that is no Unicode."""
     keys = sorted({key.encode() for key in _keys(value)})
     numbered = {key: number for number, key in enumerate(keys)}
@@ -98,7 +98,7 @@ def _number(text: Number) -> bytes:
     if "e" in text or "E" in text:
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise TooManyDigits("no double holds it")
+            raise TooManyDigitsError("no double holds it")
         return _primitive(_DOUBLE) + struct.pack("<d", number)
     whole, _, fraction = text.partition(".")
     if len(whole) + len(fraction) <= _DIGITS + 1:
@@ -111,7 +111,7 @@ def _number(text: Number) -> bytes:
             size = next(size for size, most in enumerate((10**9, 10**18, 10**38)) if abs(unscaled) < most)
             body = unscaled.to_bytes(4 << size, "little", signed=True)
             return _primitive(_DECIMAL4 + size) + bytes([len(fraction)]) + body
-    raise TooManyDigits("more digits than a decimal has")
+    raise TooManyDigitsError("more digits than a decimal has")
 
 
 def _offsets(items: list[bytes]) -> list[int]:

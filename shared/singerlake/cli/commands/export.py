@@ -10,7 +10,7 @@ import click
 from singerlake.cli.options import chosen_taps, tap_option, with_lake
 from singerlake.cli.output import say_json
 from singerlake.clock import timestamp
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
@@ -76,7 +76,7 @@ def _state(lake: Lake, tap: str, stream: str) -> Manifest | str:
     """The state of a stream, or why there is none."""
     try:
         return lake.stream(tap, stream).state() or "no manifest; run 'singerlake rebuild'"
-    except LookAtTheLake as error:
+    except LakeError as error:
         return f"{error.message}; {error.hint}"
 
 

@@ -13,8 +13,19 @@ import click
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.exits import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, finding_json, minute, progress, say, say_findings, say_json, shown, size
-from singerlake.errors import LookAtTheLake, SettingError, SingerlakeError
+from singerlake.cli.output import (
+    counted,
+    error_json,
+    finding_json,
+    minute,
+    progress,
+    say,
+    say_findings,
+    say_json,
+    shown,
+    size,
+)
+from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
@@ -130,7 +141,7 @@ def gc(
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
                     locks = remove_locks(lake.storage, locks)
-            except (LookAtTheLake, SettingError) as error:
+            except (LakeError, SettingError) as error:
                 # One that cannot be collected keeps none of the others back.
                 findings.append(Finding("manifest", there.prefix, f"is not collected: {error.message}; {error.hint}"))
                 continue
@@ -220,5 +231,7 @@ def _json(
             for one in done
         ],
         "findings": [finding_json(finding) for finding in findings],
-        "failed": [{"tap": tap, "stream": stream, "error": str(error)} for (tap, stream), error in failed.items()],
+        "failed": [
+            {"tap": tap, "stream": stream, "error": error_json(error)} for (tap, stream), error in failed.items()
+        ],
     }

@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, shown, table
-from singerlake.errors import UnknownName
+from singerlake.errors import UnknownNameError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.locks import Held, break_lock, locks_of, read_lock
@@ -85,10 +85,10 @@ def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) ->
             if not held.free
         ]
     if not key.startswith(f"{layout.RAW}/") or key.rpartition("/")[2] != layout.LOCK:
-        raise UnknownName("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
+        raise UnknownNameError("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
     found = read_lock(lake.storage, key)
     if found is None:
-        raise UnknownName("no lock has this key", hint="see 'singerlake lock ls'", key=key)
+        raise UnknownNameError("no lock has this key", hint="see 'singerlake lock ls'", key=key)
     return [] if found.free else [found]
 
 

@@ -15,7 +15,7 @@ from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
-from singerlake.errors import CorruptObject, ForeignManifest, LookAtTheLake, SettingError
+from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine
@@ -137,8 +137,8 @@ def _streams(
                 del repair
                 if needed:
                     record_run(lake.storage, store, "rebuild", changed, started=started, clock=lake.clock, ids=lake.ids)
-            except (LookAtTheLake, SettingError) as error:
-                discardable = isinstance(error, CorruptObject | ForeignManifest)
+            except (LakeError, SettingError) as error:
+                discardable = isinstance(error, CorruptObjectError | ForeignManifestError)
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))
     return done, findings

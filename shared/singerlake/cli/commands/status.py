@@ -11,7 +11,7 @@ import click
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, say_json, second, shown, size, table
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format.state.model import CAPTURE, Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
@@ -80,7 +80,7 @@ def _looked_at(lake: Lake, tap: str, stream: str) -> _Stream:
     try:
         # Never from the data files: nothing but a state remembers runs.
         manifest = lake.stream(tap, stream).state()
-    except LookAtTheLake as error:
+    except LakeError as error:
         return _Stream(tap, stream, None, locks, f"{error.message}; {error.hint}")
     return _Stream(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
 

@@ -12,8 +12,8 @@ from singerlake.cli.commands.store_create import create
 from singerlake.cli.commands.store_migrate import migrate
 from singerlake.cli.exits import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say, say_json, shown, table
-from singerlake.errors import LostState, SingerlakeError
+from singerlake.cli.output import Column, counted, error_json, say, say_json, shown, table
+from singerlake.errors import LostStateError, SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
@@ -39,7 +39,7 @@ _NO_STATE = "no state; run 'singerlake rebuild'"
 class Kept:
     """Where a stream's state is. ``transaction`` is the newest, ``published`` the one in ``manifest.json``, ``tail``
     how many lie between; transactions up to ``floor`` were trimmed. ``moving_to``: it is on its way to that store.
-    ``trouble`` says why figures are missing."""
+    ``trouble`` says why figures are missing, ``error`` the error that it came from."""
 
     tap: str
     stream: str
@@ -50,6 +50,7 @@ class Kept:
     floor: int | None = None
     moving_to: str | None = None
     trouble: str | None = None
+    error: dict[str, Any] | None = None
 
 
 @click.group()
@@ -141,7 +142,7 @@ def _kept(lake: Lake, tap: str, stream: str) -> Kept:
         newest = loaded.manifest.transaction.number
         floor = keeper.trim(keep=newest + 1, dry_run=True).floor
     except SingerlakeError as error:
-        return Kept(tap, stream, kind, published=number, trouble=str(error))
+        return Kept(tap, stream, kind, published=number, trouble=str(error), error=error_json(error))
     closed = loaded.manifest.closed
     going = f"is on its way to {closed}; run 'singerlake store migrate --to {closed}' to its end" if closed else None
     return Kept(
@@ -169,7 +170,7 @@ def _trimmed(lake: Lake, tap: str, stream: str, *, keep: int, dry_run: bool) -> 
         published(lake.storage, layout.manifest_key(tap, stream))
         kind = there.kind()
         if kind is None:
-            return LostState("no state", hint="run 'singerlake rebuild'")
+            return LostStateError("no state", hint="run 'singerlake rebuild'")
         return there.store(kind).trim(keep=keep, dry_run=dry_run)
     except SingerlakeError as error:
         return error
@@ -184,5 +185,5 @@ def _said(outcome: Trimmed, *, dry_run: bool) -> str:
 
 def _trim_json(tap: str, stream: str, outcome: Trimmed | SingerlakeError) -> dict[str, Any]:
     if isinstance(outcome, SingerlakeError):
-        return {"tap": tap, "stream": stream, "trouble": str(outcome)}
-    return {"tap": tap, "stream": stream, **asdict(outcome), "trouble": None}
+        return {"tap": tap, "stream": stream, "trouble": str(outcome), "error": error_json(outcome)}
+    return {"tap": tap, "stream": stream, **asdict(outcome), "trouble": None, "error": None}

@@ -10,8 +10,8 @@ import click
 
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, say, say_json, shown
-from singerlake.errors import FixTheSettings, SingerlakeError
+from singerlake.cli.output import counted, error_json, say, say_json, shown
+from singerlake.errors import ConfigurationError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.maintenance.rebuild.caches import use_manifest_store
@@ -19,7 +19,7 @@ from singerlake.maintenance.record import record_run
 from singerlake.maintenance.tally import Tally
 
 Pair = tuple[str, str]
-Outcome = Migration | str
+Outcome = Migration | SingerlakeError
 """What was done to a stream, or why it could not be."""
 
 
@@ -46,7 +46,7 @@ def migrate(
     """
     outcomes = _move(lake, chosen_streams(lake, tap, stream), kind, dry_run, quiet=as_json)
     root = False
-    if tap is None and not any(isinstance(outcome, str) for outcome in outcomes.values()):
+    if tap is None and not any(isinstance(outcome, SingerlakeError) for outcome in outcomes.values()):
         root = use_manifest_store(lake.storage, kind, ids=lake.ids, dry_run=dry_run)
         if root and not as_json:
             say(f"root metadata: {'would be written' if dry_run else 'written'}; new streams get {kind}")
@@ -55,7 +55,7 @@ def migrate(
         outcomes |= _move(lake, late, kind, dry_run, quiet=as_json)
     if as_json:
         say_json(_json(lake, outcomes, kind, root, dry_run))
-    ctx.exit(1 if any(isinstance(outcome, str) for outcome in outcomes.values()) else 0)
+    ctx.exit(1 if any(isinstance(outcome, SingerlakeError) for outcome in outcomes.values()) else 0)
 
 
 def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: bool) -> dict[Pair, Outcome]:
@@ -63,7 +63,7 @@ def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: boo
     for pair in pairs:
         outcomes[pair] = _moved(lake, pair, kind, dry_run)
         if not quiet:
-            what, failed = shown(_said(outcomes[pair], dry_run)), isinstance(outcomes[pair], str)
+            what, failed = shown(_said(outcomes[pair], dry_run)), isinstance(outcomes[pair], SingerlakeError)
             say(f"{shown(pair[0])}/{shown(pair[1])}: {what}", problem=failed)
     return outcomes
 
@@ -79,10 +79,10 @@ def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
             clock, ids = lake.clock, lake.ids
             record_run(lake.storage, new, "migrate", files, started=started, clock=clock, ids=ids, wait=False)
         return moved
-    except FixTheSettings:
+    except ConfigurationError:
         raise
     except SingerlakeError as error:
-        return f"not moved: {error}"
+        return error
 
 
 def _is_late(lake: Lake, pair: Pair, outcomes: dict[Pair, Outcome]) -> bool:
@@ -91,8 +91,8 @@ def _is_late(lake: Lake, pair: Pair, outcomes: dict[Pair, Outcome]) -> bool:
 
 
 def _said(outcome: Outcome, dry_run: bool) -> str:
-    if isinstance(outcome, str):
-        return outcome
+    if isinstance(outcome, SingerlakeError):
+        return f"not moved: {outcome}"
     if outcome.transaction is None:
         return "has no state yet"
     holds = f"{counted(outcome.files, 'file')}, {counted(outcome.messages, 'message')}"
@@ -111,8 +111,8 @@ def _json(lake: Lake, outcomes: dict[Pair, Outcome], kind: str, root: bool, dry_
         "streams": [asdict(outcome) for outcome in outcomes.values() if isinstance(outcome, Migration)],
         "root_metadata": root,
         "failed": [
-            {"tap": tap, "stream": stream, "error": outcome}
+            {"tap": tap, "stream": stream, "error": error_json(outcome)}
             for (tap, stream), outcome in outcomes.items()
-            if isinstance(outcome, str)
+            if isinstance(outcome, SingerlakeError)
         ],
     }

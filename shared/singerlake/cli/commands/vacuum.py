@@ -10,7 +10,7 @@ import click
 
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
-from singerlake.errors import LookAtTheLake, SettingError
+from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.record import record_run
@@ -78,7 +78,7 @@ def vacuum(
                 )
                 if (joined := done[name, each].joined).files:
                     record_run(lake.storage, store, "vacuum", joined, started=started, clock=lake.clock, ids=lake.ids)
-            except (LookAtTheLake, SettingError) as error:
+            except (LakeError, SettingError) as error:
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}"))
     findings += [finding for vacuumed in done.values() for finding in vacuumed.findings]
     if as_json:

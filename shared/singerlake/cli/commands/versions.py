@@ -10,7 +10,7 @@ import click
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, finding_json, minute, say_findings, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.reports.history import Version, versions_of
@@ -84,7 +84,7 @@ def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[_State | None, Findin
     try:
         manifest = there.snapshot()
         return _State(manifest.lineage, manifest.next_offset, versions_of(manifest)), None
-    except LookAtTheLake as error:
+    except LakeError as error:
         return None, Finding("manifest", there.prefix, f"{error.message}; {error.hint}")
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from singerlake.errors import CorruptObject, ForeignManifest, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.ready import ready
@@ -45,8 +45,8 @@ def to_json(manifest: Manifest) -> bytes:
 
 def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
     """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
-    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObject``,
-    ``UnsupportedFormat``."""
+    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``,
+    ``UnsupportedFormatError``."""
     if not body.startswith(_OWN_BEGINNING):
         check_format(body, key=key)
     try:
@@ -54,7 +54,7 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
             large = in_pieces(body, known.files if known else Roll()) if len(body) > LARGE else None
             return large or decode(body, Manifest)
     except msgspec.DecodeError as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
 
@@ -64,19 +64,19 @@ def check_format(body: bytes, *, key: str) -> None:
     try:
         written = decode(body, _Head).format
     except msgspec.DecodeError as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
     if not isinstance(written, int) or isinstance(written, bool) or written < 1:
-        raise CorruptObject("has no format number", hint="is this a Singerlake's object?", key=key)
+        raise CorruptObjectError("has no format number", hint="is this a Singerlake's object?", key=key)
     if written > FORMAT:
-        raise UnsupportedFormat(
+        raise UnsupportedFormatError(
             f"written in format {written}, this version reads up to {FORMAT}", hint="upgrade singerlake", key=key
         )
 
 
 def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, key: str) -> Manifest:
-    """The manifest, if it is the one that belongs at ``key``. Raises ``ForeignManifest``.
+    """The manifest, if it is the one that belongs at ``key``. Raises ``ForeignManifestError``.
 
     On a file system that folds case, the streams ``A`` and ``a`` share a folder; this keeps them from mixing.
     """
@@ -86,7 +86,7 @@ def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, k
         ("store", manifest.store, store if store is not None else manifest.store),
     ):
         if found != expected:
-            raise ForeignManifest(
+            raise ForeignManifestError(
                 f"manifest belongs to {field} {found!r}, not {expected!r}",
                 hint="nothing was written; use the matching setting, or another lake root",
                 key=key,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.errors import CorruptObject, LostBookmark, UnknownName
+from singerlake.errors import CorruptObjectError, LostBookmarkError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.ready import ready
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
@@ -46,14 +46,14 @@ class Slice:
 
 
 def resolve_version(manifest: Manifest, text: str) -> str:
-    """The hash that ``text`` names: a label (``v2``), a hash or a hash's path segment. Raises ``UnknownName``."""
+    """The hash that ``text`` names: a label (``v2``), a hash or a hash's path segment. Raises ``UnknownNameError``."""
     if text in manifest.versions:
         return text
     for version, label in manifest.versions.items():
         if text in (label, layout.to_segment(version)):
             return version
     known = ", ".join(f"{label} ({version})" for version, label in manifest.versions.items())
-    raise UnknownName(
+    raise UnknownNameError(
         f"stream {manifest.stream!r} has no version {text!r}",
         hint=f"it has: {known}" if known else "it has no data yet",
         tap=manifest.tap,
@@ -74,7 +74,7 @@ def _label(text: str) -> tuple[int, str]:
 
 def first_offset(manifest: Manifest, from_version: str | None) -> int:
     """The offset at which a version first appears; 0 for None. Everything from there on follows, whatever its
-    schema, so that nothing is lost when an older schema comes back. Raises ``UnknownName``."""
+    schema, so that nothing is lost when an older schema comes back. Raises ``UnknownNameError``."""
     if from_version is None:
         return 0
     return schema_of(manifest, resolve_version(manifest, from_version)).first_offset
@@ -84,7 +84,7 @@ def select(
     manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
 ) -> list[Slice]:
     """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
-    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownName``."""
+    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
     return [
         Slice(file, max(0, offset - file.offset))
@@ -99,7 +99,7 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
     Same lineage, and the bookmark's file either gone or where the bookmark says: the offset itself. Otherwise the
     bookmark's file is looked for among the listed files, then among ``origins``: ``(original id, offset of its first
     message, listed file)`` for each file that a vacuumed one replaced. An offset beyond the end stands: it is the
-    reader's to wait. Raises ``LostBookmark``.
+    reader's to wait. Raises ``LostBookmarkError``.
     """
     listed = manifest.by_id.get(bookmark.file) if bookmark.file else None
     same = bookmark.lineage is not None and bookmark.lineage == manifest.lineage
@@ -112,7 +112,7 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
     for original, offset, _ in origins:
         if original == bookmark.file:
             return offset + bookmark.line
-    raise LostBookmark(
+    raise LostBookmarkError(
         "the lake was rebuilt and no longer holds the file this bookmark names",
         hint="run with --full-refresh, or set the state by hand",
         stream=manifest.stream,
@@ -125,10 +125,10 @@ ready(Bookmark)
 
 
 def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
-    """The schema of a version, by its hash. Raises ``CorruptObject`` where the manifest has none."""
+    """The schema of a version, by its hash. Raises ``CorruptObjectError`` where the manifest has none."""
     found = manifest.schemas.get(version)
     if found is None:
-        raise CorruptObject(
+        raise CorruptObjectError(
             "the manifest has no schema for a version that it lists",
             hint="run 'singerlake rebuild', which takes it from the data files",
             tap=manifest.tap,

@@ -13,7 +13,7 @@ from itertools import chain
 from multiprocessing import get_context
 from typing import Any
 
-from singerlake.errors import StorageUnavailable
+from singerlake.errors import StorageUnavailableError
 from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
 from singerlake.maintenance.vacuum.groups import grouped
 from singerlake.storage.port import Storage
@@ -46,7 +46,7 @@ class Processes:
                 while waiting:
                     yield from _answered(*waiting.popleft())
             except BrokenProcessPool as error:
-                raise StorageUnavailable(
+                raise StorageUnavailableError(
                     "a process that read files was ended from outside",
                     hint="it may have needed more memory than there is: give fewer --threads",
                 ) from error

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import BrokenFile, LostState, MissingFile, StorageUnavailable
+from singerlake.errors import BrokenFileError, LostStateError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.ready import ready
 from singerlake.format.state.fold import Conflict
@@ -83,14 +83,14 @@ def collect_stream(
     change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. ``sized`` is told
     the bytes to read of files that hold what is to be deleted.
 
-    What must stay for a person to look at is a finding. Raises ``LostState`` where there are data files and no state,
-    ``StreamClosed`` where the stream was moved, ``TooManyConflicts``, ``UnknownOutcome`` and what storage and store
-    raise; what was agreed on by then stays.
+    What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
+    state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
+    storage and store raise; what was agreed on by then stays.
     """
     loaded = store.load()
     if loaded is None:
         if has_data_files(storage, tap, stream) and (loaded := store.load()) is None:
-            raise LostState(
+            raise LostStateError(
                 "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
             )
         if loaded is None:
@@ -144,7 +144,7 @@ class _Collection:
         publish_manifest(self.storage, key, self.loaded.manifest)
         there = published(self.storage, key)
         if there is None or there.number < self.loaded.manifest.transaction.number:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 "manifest.json does not show what was just published", hint="check the storage, then run again", key=key
             )
 
@@ -181,7 +181,7 @@ class _Collection:
                 extra = member_extra(body.read(_HEAD))
             with self.storage.open(entry.key) as body:
                 first = next(inflate(body, where={"file": entry.key}, size=_HEAD), b"")
-        except (BrokenFile, MissingFile) as error:
+        except (BrokenFileError, MissingFileError) as error:
             return f"it cannot be read ({error.message})"
         try:
             told = msgspec.json.decode(extra[0] if extra and extra[0] else b"{}", type=_Named)
@@ -269,7 +269,7 @@ class _Collection:
                     digest.update(piece)
                     if self.progress is not None:
                         self.progress(len(piece))
-        except MissingFile:
+        except MissingFileError:
             return None
         return digest.hexdigest()
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from singerlake.clock import IdSource
-from singerlake.errors import CorruptObject, TooManyConflicts
+from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage, Stored, Written
@@ -21,7 +21,7 @@ def rebuild_catalogue(
 ) -> bool:
     """Write the catalogue of a tap; True where it was, or with ``dry_run`` would be, another. ``whole``: the manifests
     are all of the tap's, so that other entries go. A catalogue that cannot be read is replaced: it is only a cache.
-    Raises ``TooManyConflicts`` and what storage raises."""
+    Raises ``TooManyConflictsError`` and what storage raises."""
     fresh = [item for item in map(catalogue.entry, manifests) if item is not None]
     key = layout.catalogue_key(tap)
 
@@ -37,7 +37,7 @@ def rebuild_catalogue(
 def _catalogue(stored: Stored | None, key: str) -> dict[str, Any] | None:
     try:
         return catalogue.from_json(stored.body, key=key) if stored else None
-    except CorruptObject:
+    except CorruptObjectError:
         return None
 
 
@@ -45,8 +45,8 @@ def rebuild_root(
     storage: Storage, taps: Iterable[str], *, manifest_store: str, ids: IdSource, dry_run: bool = False
 ) -> bool:
     """Write the root metadata with an entry for each of ``taps``; every annotation, and every other tap's entry,
-    stays. True where it was, or would be, another. Raises ``CorruptObject``, ``UnsupportedFormat``,
-    ``TooManyConflicts`` and what storage raises."""
+    stays. True where it was, or would be, another. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
+    ``TooManyConflictsError`` and what storage raises."""
     key = layout.root_metadata_key()
     wanted = sorted(taps)
     lake_id = ids()
@@ -95,4 +95,4 @@ def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | No
             outcome = storage.put(key, body, if_match=stored.etag)
         if isinstance(outcome, Written):
             return True
-    raise TooManyConflicts("others kept changing it while it was rebuilt", hint="run again", key=key)
+    raise TooManyConflictsError("others kept changing it while it was rebuilt", hint="run again", key=key)

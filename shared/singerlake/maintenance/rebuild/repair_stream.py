@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CommitRefused, CorruptObject, ForeignManifest, LookAtTheLake, TooManyConflicts
+from singerlake.errors import (
+    CommitRefusedError,
+    CorruptObjectError,
+    ForeignManifestError,
+    LakeError,
+    TooManyConflictsError,
+)
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
@@ -66,9 +72,10 @@ def repair_stream(
     ``sized`` is told the stored bytes of all, for which everything is listed before anything is read. ``planned`` is
     shown what is about to be written, before it is; again where a writer came first and it was planned anew.
 
-    Raises ``CorruptObject`` and ``ForeignManifest`` where a state is there that is not this stream's, unless it is to
-    be discarded; ``UnsupportedFormat`` always; ``StreamClosed`` where the stream is on its way to another manifest
-    store; ``TooManyConflicts`` where writers kept coming first; ``CommitRefused``; what storage raises.
+    Raises ``CorruptObjectError`` and ``ForeignManifestError`` where a state is there that is not this stream's, unless
+    it is to be discarded; ``UnsupportedFormatError`` always; ``StreamClosedError`` where the stream is on its way to
+    another manifest store; ``TooManyConflictsError`` where writers kept coming first; ``CommitRefusedError``; what
+    storage raises.
     """
     for _ in range(_ATTEMPTS):
         base, unreadable = _load(storage, store, tap, stream, wish)
@@ -104,7 +111,7 @@ def repair_stream(
                 continue
             if _written(plan, store, base, ids(), now, clock):
                 return plan
-    raise TooManyConflicts(
+    raise TooManyConflictsError(
         "writers kept changing the stream while it was read; nothing was changed",
         hint="run again when they are done",
         tap=tap,
@@ -120,16 +127,16 @@ def _load(
     key = layout.manifest_key(tap, stream)
     try:
         return store.load(), None
-    except (CorruptObject, ForeignManifest) as error:
+    except (CorruptObjectError, ForeignManifestError) as error:
         stored = storage.get(key)
         if not wish.discard:
             raise
         if stored is None:
-            if isinstance(error, ForeignManifest):
+            if isinstance(error, ForeignManifestError):
                 raise
             # What cannot be read is the log, whose numbers the new state begins above.
             return None, None
-        if isinstance(error, ForeignManifest) and from_json(stored.body, key=key).store != store.kind:
+        if isinstance(error, ForeignManifestError) and from_json(stored.body, key=key).store != store.kind:
             raise
         return None, stored.etag
 
@@ -137,7 +144,7 @@ def _load(
 def _unused_number(storage: Storage, tap: str, stream: str) -> int:
     """The first transaction number that nothing on the lake has had: numbers never restart."""
     numbers = [-1]
-    with suppress(LookAtTheLake):
+    with suppress(LakeError):
         there = published(storage, layout.manifest_key(tap, stream))
         numbers += [there.number] if there else []
     log = layout.log_prefix(tap, stream)
@@ -159,5 +166,7 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
     if isinstance(outcome, Conflict):
         if outcome.successor is not None:
             raise stream_closed(plan.after.tap, plan.after.stream, outcome.successor)
-        raise CommitRefused(f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again")
+        raise CommitRefusedError(
+            f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again"
+        )
     return not isinstance(outcome, Outdated)

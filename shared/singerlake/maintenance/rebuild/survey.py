@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import msgspec
 
-from singerlake.errors import BrokenFile, LookAtTheLake, MissingFile
+from singerlake.errors import BrokenFileError, LakeError, MissingFileError
 from singerlake.format import kept_schema, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.state.model import StreamSchema
@@ -58,7 +58,7 @@ def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSche
         return None
     try:
         kept = kept_schema.from_json(stored.body, key=entry.key)
-    except LookAtTheLake as error:
+    except LakeError as error:
         return Finding("broken", entry.key, f"{error.message}; left out")
     if (kept.tap, kept.stream) != (tap, stream):
         return Finding("misplaced", entry.key, f"is of stream {kept.stream!r} of tap {kept.tap!r}; left out")
@@ -158,9 +158,9 @@ class Look:
         try:
             with storage.open(key) as body:
                 scanned = scan(body, key=key)
-        except BrokenFile as error:
+        except BrokenFileError as error:
             return Finding("broken", key, f"{error.message}; left out")
-        except MissingFile:
+        except MissingFileError:
             return Finding("vanished", key, "was there when the folder was listed, and is not any more")
         return self._said(entry, scanned)
 

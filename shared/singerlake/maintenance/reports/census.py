@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
@@ -34,7 +34,7 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
     """The figures of one stream, whose newest state ``state`` gives. Raises what storage raises."""
     try:
         manifest = state()
-    except LookAtTheLake as error:
+    except LakeError as error:
         return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
     if manifest is None:
         return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")

@@ -27,7 +27,7 @@ class Version:
 
 
 def versions_of(manifest: Manifest) -> list[Version]:
-    """In the order of their first appearance. Raises ``CorruptObject`` where one has no schema."""
+    """In the order of their first appearance. Raises ``CorruptObjectError`` where one has no schema."""
     found = []
     for version, label in manifest.versions.items():
         schema = schema_of(manifest, version)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.format.hashing import DEEPEST, is_too_deep
 from singerlake.format.lines.counted import count
 from singerlake.format.lines.messages import Envelope, envelope, envelopes
@@ -23,7 +23,7 @@ _HINT = "restore the file from a backup; a rebuild leaves it out"
 class Lines:
     """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``extracted`` (the
     span of the records' times, where ``times`` are wanted), ``stream`` and ``schema`` are what was seen so far.
-    Methods raise ``BrokenFile`` where a line is no message of the stream that the SCHEMA message names."""
+    Methods raise ``BrokenFileError`` where a line is no message of the stream that the SCHEMA message names."""
 
     def __init__(self, key: str, *, times: bool) -> None:
         self.messages = 0
@@ -179,5 +179,5 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
-    """Raise ``BrokenFile`` for the data file at ``key``."""
-    raise BrokenFile(message, hint=_HINT, key=key) from cause
+    """Raise ``BrokenFileError`` for the data file at ``key``."""
+    raise BrokenFileError(message, hint=_HINT, key=key) from cause

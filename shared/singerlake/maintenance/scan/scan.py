@@ -55,7 +55,7 @@ def scan(stream: BinaryIO, *, key: str, times: bool = True) -> Scanned:
     """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
     otherwise.
 
-    Raises ``BrokenFile`` where the gzip is damaged or cut, where a line is no Singer message or of another stream
+    Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is no Singer message or of another stream
     than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
     """
     reader = _Reader(key, times)

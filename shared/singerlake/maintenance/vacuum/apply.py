@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
-    BrokenFile,
-    LostState,
-    MissingFile,
+    BrokenFileError,
+    LostStateError,
+    MissingFileError,
     SingerlakeError,
-    StorageUnavailable,
+    StorageUnavailableError,
 )
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
@@ -75,9 +75,9 @@ def vacuum_stream(
     """Join the small files of a stream; with ``dry_run`` only plan to. ``sized`` is told the stored bytes to join.
 
     A file that is not what the manifest says is a finding, and the run of files that it is in stays as it is. Raises
-    ``LostState`` where there are data files and no state, ``StreamClosed`` where the stream was moved to another
-    manifest store, ``TooManyConflicts``, ``UnknownOutcome`` and what storage and store raise; what was committed by
-    then stays.
+    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
+    another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
+    was committed by then stays.
     """
     loaded = store.load() or _born(storage, store, tap, stream)
     if loaded is None:
@@ -163,15 +163,15 @@ class _Vacuum:
             while True:
                 found = self.storage.beginning(key, length)
                 if found.size != file.bytes:
-                    raise BrokenFile(f"has {found.size} bytes, listed are {file.bytes}")
+                    raise BrokenFileError(f"has {found.size} bytes, listed are {file.bytes}")
                 head = read_head(file, found.data)
                 if head.schema is not None or length >= file.bytes:
                     return head
                 # Where the SCHEMA message shares its member with others, nobody knows where it ends.
                 length = min(max(4 * length, _BEGINNING), file.bytes)
-        except MissingFile:
+        except MissingFileError:
             return self._missing(key)
-        except BrokenFile as error:
+        except BrokenFileError as error:
             return self._refused(key, error.message)
 
     def _join(self, group: tuple[Head, ...]) -> Join:
@@ -188,7 +188,7 @@ class _Vacuum:
         key = self.prefix + wanted.file.path
         try:
             self.storage.compose(key, wanted.pieces(self.prefix))
-        except MissingFile as error:
+        except MissingFileError as error:
             there = str(error.context.get("key", ""))
             ends = "end" in error.context
             return _Made(made.bytes, finding=self._refused(there, error.message) if ends else self._missing(there))
@@ -204,7 +204,7 @@ class _Vacuum:
         try:
             with self.storage.open(key, start) as body:
                 return checked(body, wanted)
-        except MissingFile:
+        except MissingFileError:
             return Differs(None)
 
     def _listed(self, wanted: Join) -> bool:
@@ -213,12 +213,12 @@ class _Vacuum:
         return all(head.file.id in known for head in wanted.heads)
 
     def _blamed(self, head: Head | None, key: str) -> Finding:
-        """Which original is not what the manifest says. Raises ``StorageUnavailable`` where they all are."""
+        """Which original is not what the manifest says. Raises ``StorageUnavailableError`` where they all are."""
         if head is not None:
             source = self.prefix + head.file.path
             if isinstance(self._read_back(source, Join((head,), b"", head.file), len(head.dropped)), Differs):
                 return self._refused(source, "its bytes are not those that the manifest lists")
-        raise StorageUnavailable(
+        raise StorageUnavailableError(
             "storage gave back other bytes of a joined file than it was made of",
             hint="check the storage, then run again; no file was replaced by it",
             key=key,
@@ -297,7 +297,7 @@ def _born(storage: Storage, store: ManifestStore, tap: str, stream: str) -> Load
         return None
     loaded = store.load()
     if loaded is None:
-        raise LostState(
+        raise LostStateError(
             "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
         )
     return loaded

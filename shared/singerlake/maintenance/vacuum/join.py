@@ -16,7 +16,7 @@ from datetime import datetime
 
 import msgspec
 
-from singerlake.errors import BrokenFile
+from singerlake.errors import BrokenFileError
 from singerlake.format import layout
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
@@ -73,24 +73,26 @@ class Join:
 
 def read_head(file: DataFile, stored: bytes) -> Head:
     """The head of ``file`` from the first of its stored bytes, up to its first tabled member at least. Raises
-    ``BrokenFile`` where the file says that it is another, or where its member table cannot be right."""
+    ``BrokenFileError`` where the file says that it is another, or where its member table cannot be right."""
     starts = [start for start, _ in file.members]
     if sum(messages for _, messages in file.members) != file.messages or starts != sorted({*starts}):
-        raise BrokenFile("its gzip members do not add up to what the manifest says", hint="run 'singerlake verify'")
+        raise BrokenFileError(
+            "its gzip members do not add up to what the manifest says", hint="run 'singerlake verify'"
+        )
     provenance, size = split_provenance(stored)
     header = read_header(stored)
     own = provenance.id if provenance else header.id if header else file.id
     if own != file.id:
         if not is_by_content(file.id, file.sha256):
-            raise BrokenFile(f"says that it is file {own}, listed as {file.id}", hint="run 'singerlake verify'")
+            raise BrokenFileError(f"says that it is file {own}, listed as {file.id}", hint="run 'singerlake verify'")
         # Another file has the id that is in it; its content is what it is known by.
         provenance = None
     sources = provenance.replaces if provenance else ((file.id, file.messages),)
     if sum(messages for _, messages in sources) != file.messages:
-        raise BrokenFile("holds other messages than it says it was joined from", hint="run 'singerlake verify'")
+        raise BrokenFileError("holds other messages than it says it was joined from", hint="run 'singerlake verify'")
     through = ((file.id, 0), *provenance.through) if provenance else ()
     if not all(0 <= before < file.messages for _, before in through):
-        raise BrokenFile("names a place that it does not have", hint="run 'singerlake verify'")
+        raise BrokenFileError("names a place that it does not have", hint="run 'singerlake verify'")
     return Head(file, stored[:size], sources, through, _schema(stored[size:]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from singerlake.errors import LookAtTheLake, MissingFile
+from singerlake.errors import LakeError, MissingFileError
 from singerlake.format.hashing import full_hash
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
@@ -48,9 +48,9 @@ def check_file(storage: Storage, stream: str, file: DataFile, key: str) -> tuple
     try:
         with storage.open(key) as body:
             scanned = scan(body, key=key, times=False)
-    except MissingFile:
+    except MissingFileError:
         return (missing(file, key),)
-    except LookAtTheLake as error:
+    except LakeError as error:
         return (Finding("broken", key, error.message),)
     return _held(stream, file, scanned, key)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from singerlake.errors import LookAtTheLake
+from singerlake.errors import LakeError
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
@@ -61,7 +61,7 @@ def verify_stream(
     prefix = layout.stream_prefix(tap, stream)
     try:
         manifest = state()
-    except LookAtTheLake as error:
+    except LakeError as error:
         return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
     if manifest is None:
         beside = sum(1 for _ in data_files(storage, tap, stream))
@@ -102,7 +102,7 @@ def verify_stream(
 def _entry(manifest: Manifest) -> dict[str, Any] | None:
     try:
         return catalogue.entry(manifest)
-    except LookAtTheLake:
+    except LakeError:
         # Its version has no schema, which is a finding of its own.
         return None
 
@@ -114,7 +114,7 @@ def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]
     stored = storage.get(key)
     try:
         cached = catalogue.from_json(stored.body, key=key)["streams"] if stored else []
-    except LookAtTheLake:
+    except LakeError:
         return ()
     behind = []
     for item in cached:
@@ -219,12 +219,12 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
 def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
     try:
         parse()
-    except LookAtTheLake as error:
+    except LakeError as error:
         return [Finding(kind, key, _said(error))]
     return []
 
 
-def _said(error: LookAtTheLake) -> str:
+def _said(error: LakeError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
 
 

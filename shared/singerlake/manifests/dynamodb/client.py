@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.manifests.dynamodb.errors import NotDynamoDB, Unprocessed, meaning, reading, translate
+from singerlake.manifests.dynamodb.errors import NotDynamoDBError, UnprocessedError, meaning, reading, translate
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.attempts import Write, settle
 from singerlake.storage.s3.client import in_session, region_for
@@ -81,7 +81,7 @@ class DynamoTable:
     before the first call.
 
     ``settings`` give credentials and region; what concerns S3 alone is not looked at. Every method may raise
-    ``AccessDenied``, ``SettingError`` (no such table, one with other keys) and ``StorageUnavailable``.
+    ``AccessDeniedError``, ``SettingError`` (no such table, one with other keys) and ``StorageUnavailableError``.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DynamoTable:
 
         ``look`` reads back after a lost reply: True where the effect is seen, False where it can no longer come, None
         where it still may. The token is made of the request itself, so that sending it twice is harmless. Raises
-        ``UnknownOutcome``.
+        ``UnknownOutcomeError``.
         """
         items = [{kind: {"TableName": self.name, **arguments}} for kind, arguments in actions]
         request = json.dumps(items, sort_keys=True).encode("ascii")
@@ -143,7 +143,7 @@ class DynamoTable:
         return self._settle(Write[bool](send, look, refused=False, conditional=True), meaning)
 
     def delete(self, keys: Sequence[Item]) -> None:
-        """Delete items, which may be gone, in their order. Raises ``UnknownOutcome``."""
+        """Delete items, which may be gone, in their order. Raises ``UnknownOutcomeError``."""
         for start in range(0, len(keys), _BATCH):
             self._delete([{"DeleteRequest": {"Key": key}} for key in keys[start : start + _BATCH]])
 
@@ -161,7 +161,7 @@ class DynamoTable:
             reply = self._client.batch_write_item(RequestItems={self.name: left})
             left = reply.get("UnprocessedItems", {}).get(self.name, [])
             if left:
-                raise Unprocessed
+                raise UnprocessedError
             return True
 
         self._settle(Write[bool](send, _no_look, refused=False, conditional=False), meaning)
@@ -210,7 +210,7 @@ def _believe(http_response: Any, **_: Any) -> None:
     """Refuse a success that some proxy made up: the answer to a write holds nothing that would be missed."""
     kind = http_response.headers.get("content-type", "")
     if http_response.status_code < 300 and not kind.startswith("application/x-amz-json"):
-        raise NotDynamoDB
+        raise NotDynamoDBError
 
 
 def _no_look() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError, StorageUnavailable
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.s3 import errors as s3_errors
 from singerlake.storage.s3.errors import Meaning
 from singerlake.storage.s3.settings import S3Settings
@@ -37,14 +37,14 @@ _KEY_ID = "check aws_access_key_id"
 _SIGNATURE = "check aws_secret_access_key, and the clock of this machine"
 _EXPIRED = "renew aws_session_token"
 _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
-    "AccessDeniedException": (AccessDenied, "DynamoDB denied access", _POLICY),
-    "UnrecognizedClientException": (AccessDenied, "AWS does not know the access key", _KEY_ID),
-    "InvalidClientTokenId": (AccessDenied, "AWS does not know the access key", _KEY_ID),
-    "MissingAuthenticationToken": (AccessDenied, "AWS asks for credentials", _KEY_ID),
-    "MissingAuthenticationTokenException": (AccessDenied, "AWS asks for credentials", _KEY_ID),
-    "InvalidSignatureException": (AccessDenied, "the secret is not that of the access key", _SIGNATURE),
-    "IncompleteSignatureException": (AccessDenied, "the secret is not that of the access key", _SIGNATURE),
-    "ExpiredTokenException": (AccessDenied, "the session token has expired", _EXPIRED),
+    "AccessDeniedException": (AccessDeniedError, "DynamoDB denied access", _POLICY),
+    "UnrecognizedClientException": (AccessDeniedError, "AWS does not know the access key", _KEY_ID),
+    "InvalidClientTokenId": (AccessDeniedError, "AWS does not know the access key", _KEY_ID),
+    "MissingAuthenticationToken": (AccessDeniedError, "AWS asks for credentials", _KEY_ID),
+    "MissingAuthenticationTokenException": (AccessDeniedError, "AWS asks for credentials", _KEY_ID),
+    "InvalidSignatureException": (AccessDeniedError, "the secret is not that of the access key", _SIGNATURE),
+    "IncompleteSignatureException": (AccessDeniedError, "the secret is not that of the access key", _SIGNATURE),
+    "ExpiredTokenException": (AccessDeniedError, "the session token has expired", _EXPIRED),
     "ResourceNotFoundException": (
         SettingError,
         "the DynamoDB table does not exist",
@@ -61,11 +61,11 @@ _WRONG_PORT = "check host and port of dynamodb_endpoint_url, that the server run
 _SHOWN = 300
 
 
-class Unprocessed(Exception):
+class UnprocessedError(Exception):
     """A batch was answered with a part of it left over, for want of throughput."""
 
 
-class NotDynamoDB(Exception):
+class NotDynamoDBError(Exception):
     """A success that is not in DynamoDB's form, which botocore would take for an empty one."""
 
 
@@ -73,9 +73,9 @@ def meaning(error: Exception) -> Meaning:
     """What a failed write tells about its effect. Errors that are not botocore's are raised again."""
     from botocore.exceptions import ClientError
 
-    if isinstance(error, Unprocessed):
+    if isinstance(error, UnprocessedError):
         return Meaning.BUSY
-    if isinstance(error, NotDynamoDB):
+    if isinstance(error, NotDynamoDBError):
         return Meaning.UNKNOWN
     if not isinstance(error, ClientError):
         return s3_errors.meaning(error)
@@ -101,14 +101,14 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
-    if isinstance(error, Unprocessed):
-        return StorageUnavailable("DynamoDB kept asking to slow down", hint="run again later", **context)
-    if isinstance(error, NotDynamoDB):
+    if isinstance(error, UnprocessedError):
+        return StorageUnavailableError("DynamoDB kept asking to slow down", hint="run again later", **context)
+    if isinstance(error, NotDynamoDBError):
         return SettingError("what answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return s3_errors.without_answer(error, "DynamoDB", _WRONG_HOST, _WRONG_PORT, **context)
     if isinstance(error, ResponseParserError):
-        return translate(NotDynamoDB(), settings, **context)
+        return translate(NotDynamoDBError(), settings, **context)
     if not isinstance(error, boto.ClientError):
         return s3_errors.translate(error, settings, **context)
     code = _code(error)
@@ -116,7 +116,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         code = "ValidationException"
     kind, message, hint = _EXPLAINED.get(code, (SettingError, "DynamoDB refused a request", "look at code and reason"))
     if code not in _EXPLAINED and meaning(error) is not Meaning.FATAL:
-        kind, message, hint = StorageUnavailable, "DynamoDB could not answer", "run again later"
+        kind, message, hint = StorageUnavailableError, "DynamoDB could not answer", "run again later"
     context = {**context, "code": code or f"HTTP {_status(error)}"}
     if "Signature" not in code:  # its message quotes the signed headers, a session token among them
         reason = _reason(error, settings)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from singerlake.clock import IdSource
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
@@ -103,7 +103,7 @@ class DynamoLog:
             if stored is not None:
                 manifest = read_manifest(stored.body, key=key)
                 if manifest.transaction.number != pointer.number:
-                    raise CorruptObject("a snapshot of another transaction", hint="restore it", key=key)
+                    raise CorruptObjectError("a snapshot of another transaction", hint="restore it", key=key)
                 return manifest
             if pointer == before:
                 raise self._gone("the newest snapshot", key)
@@ -124,7 +124,7 @@ class DynamoLog:
         if stored is None or hashlib.sha256(stored.body).digest() != written:
             if self._reaches(number):  # and so whoever moved the pointer may have removed this one
                 return
-            raise CorruptObject("a snapshot does not read back as written", hint="nothing was removed", key=key)
+            raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
         pointer = {**self._pointer_key, _SNAPSHOT: {"N": str(number)}, "object": {"S": name}}
         self._table.write(put(pointer, below(_SNAPSHOT, number)), look=lambda: self._reaches(number) or None)
 
@@ -141,7 +141,7 @@ class DynamoLog:
             look=lambda: self.floor() >= number or None,
         )
         if not raised and self.floor() < number:
-            raise CorruptObject(
+            raise CorruptObjectError(
                 "no snapshot covers the new floor", hint="nothing was removed", table_id=self._table_id, floor=number
             )
 
@@ -195,7 +195,7 @@ class DynamoLog:
                 return None
             raise self._gone(f"the body of transaction {number}", key)
         if hashlib.sha256(stored.body).hexdigest() != sha256:
-            raise CorruptObject(f"not the body that transaction {number} had", hint="restore it", key=key)
+            raise CorruptObjectError(f"not the body that transaction {number} had", hint="restore it", key=key)
         return stored.body
 
     def _pointer(self) -> _Pointer | None:
@@ -220,8 +220,8 @@ class DynamoLog:
             raise self._foreign(item)
         return name
 
-    def _foreign(self, item: Item) -> CorruptObject:
-        return CorruptObject(
+    def _foreign(self, item: Item) -> CorruptObjectError:
+        return CorruptObjectError(
             "an item of the DynamoDB table is not one that a Singerlake wrote",
             hint="restore it; nothing was changed",
             dynamodb_table=self._table.name,
@@ -229,8 +229,8 @@ class DynamoLog:
             number=item["number"]["N"],
         )
 
-    def _gone(self, what: str, key: str) -> CorruptObject:
-        return CorruptObject(
+    def _gone(self, what: str, key: str) -> CorruptObjectError:
+        return CorruptObjectError(
             f"{what} is gone", hint="restore it, or run 'singerlake rebuild'", key=key, table_id=self._table_id
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from singerlake.errors import SettingError, StorageUnavailable
+from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.manifests.dynamodb.client import HASH, RANGE, DynamoTable
 
 _KEYS = [{"AttributeName": HASH, "KeyType": "HASH"}, {"AttributeName": RANGE, "KeyType": "RANGE"}]
@@ -20,7 +20,7 @@ def create_table(table: DynamoTable) -> str:
     """Make the table, billed on demand, where it is not there yet, and wait until it can be used; gives its ARN.
 
     One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys,
-    ``StorageUnavailable`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
+    ``StorageUnavailableError`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
     """
 
     def describe(client: Any) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def create_table(table: DynamoTable) -> str:
     # A description may lag behind the creation.
     while found is None or found["TableStatus"] not in ("ACTIVE", "UPDATING"):
         if table.clock.monotonic() - began > _LONGEST_WAIT:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 "the DynamoDB table is not ready yet",
                 hint="run again later",
                 dynamodb_table=table.name,

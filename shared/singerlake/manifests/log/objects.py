@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from singerlake.clock import IdSource
-from singerlake.errors import ConditionNotSupported, CorruptObject
+from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.ready import ready
@@ -50,7 +50,7 @@ class ObjectLog:
         self._ids = ids
 
     def append(self, number: int, body: bytes) -> bool:
-        """Raises ``ConditionNotSupported`` where the storage ignores conditions."""
+        """Raises ``ConditionNotSupportedError`` where the storage ignores conditions."""
         self._require_conditions()
         return isinstance(self._storage.put(self._key(number), body, if_absent=True), Written)
 
@@ -92,7 +92,7 @@ class ObjectLog:
             if snapshot is not None:
                 return check_own(snapshot, tap=self._tap, stream=self._stream, store=None, key=key)
             if floor == before:
-                raise CorruptObject(
+                raise CorruptObjectError(
                     "the snapshot that the log's floor names is gone",
                     hint="restore it, or run 'singerlake rebuild'",
                     key=key,
@@ -108,7 +108,7 @@ class ObjectLog:
         if there is None and self._superseded(manifest.transaction.number):
             return
         if there is None or there.transaction != manifest.transaction:
-            raise CorruptObject("a snapshot does not read back as written", hint="nothing was removed", key=key)
+            raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
 
     def floor(self) -> int:
         found = self._floor()
@@ -160,7 +160,7 @@ class ObjectLog:
         numbered = [(layout.log_snapshot_number(key[len(self._log) :]), key) for key in names]
         fit = [(number, key) for number, key in numbered if number is not None and number >= at_least]
         if not fit:
-            raise CorruptObject("no snapshot covers the new floor", hint="nothing was removed", key=self._log)
+            raise CorruptObjectError("no snapshot covers the new floor", hint="nothing was removed", key=self._log)
         return max(fit)[1][len(self._prefix) :]
 
     def _floor(self) -> tuple[Floor, Stored] | None:
@@ -171,7 +171,7 @@ class ObjectLog:
         try:
             return decode(stored.body, Floor), stored
         except msgspec.DecodeError as error:
-            raise CorruptObject(
+            raise CorruptObjectError(
                 f"not a log's floor: {error}", hint="restore it; nothing was changed", key=key
             ) from error
 
@@ -184,7 +184,7 @@ class ObjectLog:
 
     def _require_conditions(self) -> None:
         if not self._storage.capabilities().conditional_put:
-            raise ConditionNotSupported(
+            raise ConditionNotSupportedError(
                 "this storage ignores conditional writes, without which a log cannot be kept",
                 hint="use manifest_store lockfile (best effort, one writer) or postgres",
                 lake_root=self._storage.url,

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
@@ -69,7 +69,7 @@ class Entries:
         return counts(key.time, found.last_modified, self._settings.stale_ms)
 
     def read(self, names: Iterable[str]) -> Mapping[str, Held]:
-        """What the entries hold, for those that are still there. Raises ``CorruptObject`` for what is no entry."""
+        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is no entry."""
         wanted = list(names)
         if len(wanted) <= _FEW or self._settings.parallel == 1:
             held = map(self._read, wanted)
@@ -96,7 +96,7 @@ class Entries:
             entry = decode(stored.body, Entry)
             return Held(key=name, transaction=to_transaction(entry), after=entry.after)
         except msgspec.DecodeError as error:
-            raise CorruptObject(
+            raise CorruptObjectError(
                 f"not an entry that this version knows: {error}",
                 hint="upgrade singerlake, or restore it, or move it out of the lake; nothing was changed",
                 key=self.key(name),

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from singerlake.clock import IdSource, timestamp
-from singerlake.errors import UnknownOutcome
+from singerlake.errors import UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.format.merge.key import LAST_TIME, entry_key, moment
 from singerlake.format.state.model import Manifest
@@ -102,7 +102,7 @@ class Settler:
         try:
             if self._log.offer(number, encode(record)):
                 self._last_change.touch(always=True)
-        except UnknownOutcome as error:
+        except UnknownOutcomeError as error:
             logger.debug("whether a settle record was written is not known: %s", error)
         return Round(missed, tried=True, more=len(batch) < len(waiting))
 

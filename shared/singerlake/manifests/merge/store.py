@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import UnknownOutcome
+from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.key import LAST_CHANGE, entry_key
 from singerlake.format.merge.patch import to_entry
@@ -118,7 +118,7 @@ class MergeStore:
     def commit(self, base: Loaded, transaction: Transaction) -> Conflict | Pending:
         """Store an entry: a PUT and a HEAD. Nothing is read before, so nobody can have come first.
 
-        Raises ``UnknownOutcome``; ``StorageUnavailable`` also where storage's clock makes no sense.
+        Raises ``UnknownOutcomeError``; ``StorageUnavailableError`` also where storage's clock makes no sense.
         """
         refused = _refused(base.manifest, transaction)
         if refused is not None:
@@ -130,8 +130,8 @@ class MergeStore:
         return Pending(transaction.id, self._entries.key(key.name))
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """As the port says; asks storage for nothing before the transaction is due. Raises ``UnknownOutcome`` where
-        its entry is gone and the state does not show it."""
+        """As the port says; asks storage for nothing before the transaction is due. Raises ``UnknownOutcomeError``
+        where its entry is gone and the state does not show it."""
         outcomes = self._records.outcomes
         if pending.id not in outcomes and pending.id not in self._waiting and pending.id not in self._gone:
             self._adopt(pending)
@@ -139,7 +139,7 @@ class MergeStore:
         if pending.id not in outcomes and self._from(base).manifest.closed is None and self._is_due(pending.id):
             state = self.catch_up(base)
         if state is None:
-            raise UnknownOutcome(
+            raise UnknownOutcomeError(
                 "the stream's state disappeared while a transaction waited for its place",
                 hint="run 'singerlake rebuild', then run again; no file was deleted",
                 **self._where,
@@ -149,7 +149,7 @@ class MergeStore:
         if state.manifest.closed is not None:
             return _closed(state.manifest)
         if pending.id in self._gone:
-            raise UnknownOutcome(
+            raise UnknownOutcomeError(
                 "a stored transaction is gone, and the stream's state does not show it",
                 hint="run again; no file was deleted",
                 key=pending.key,

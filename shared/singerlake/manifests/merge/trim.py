@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format.merge.key import EntryKey, milliseconds
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.merge.entries import Entries
@@ -95,7 +95,7 @@ class Sweep:
         ahead = [name for name, (key, entry) in aged.items() if key.time > milliseconds(entry.last_modified)]
         try:
             held = self._entries.read(sorted(set(aged) - set(ahead)))
-        except CorruptObject as error:
+        except CorruptObjectError as error:
             logger.warning("%s", error)
             return ahead
         return ahead + [name for name, each in held.items() if each.transaction.id in transactions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import SingerlakeError, StorageUnavailable, UnknownOutcome
+from singerlake.errors import SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.format.merge.key import EntryKey, EntryKeys
 from singerlake.format.merge.patch import Entry
@@ -38,7 +38,7 @@ class EntryWriter:
         """Write ``entry``, see that it counts, and else correct the clock and write it again under another key; one
         that does not count never will. ``waiting``: entries of this writer have no place yet, which must be before.
 
-        Raises ``UnknownOutcome``, and ``StorageUnavailable`` with nothing committed.
+        Raises ``UnknownOutcomeError``, and ``StorageUnavailableError`` with nothing committed.
         """
         body = encode(entry)
         for _ in range(_TRIES):
@@ -47,7 +47,7 @@ class EntryWriter:
             if self._put(key, body):
                 return key
             self._keys.back_to(last)
-        raise StorageUnavailable(
+        raise StorageUnavailableError(
             f"storage dated {_TRIES} entries in a row otherwise than they were named, so that none counts",
             hint="check the clock of the storage, or raise merge_stale_seconds; then run again",
             lake_root=self._storage.url,
@@ -58,7 +58,7 @@ class EntryWriter:
         if last is not None and last.time - now >= self._settings.stale_ms:
             # Storage's own clock was set back: no key can both come after the last one and count.
             if waiting:
-                raise StorageUnavailable(
+                raise StorageUnavailableError(
                     f"the clock of the storage went back by {(last.time - now) / 1000:g} s",
                     hint="run again when what was written has its place",
                     lake_root=self._storage.url,
@@ -70,13 +70,13 @@ class EntryWriter:
         """Whether what is now under ``key`` counts. What a lost reply did not say, storage does."""
         place = self._entries.key(key.name)
         conditional = self._storage.capabilities().takes_conditions
-        unknown: UnknownOutcome | None = None
+        unknown: UnknownOutcomeError | None = None
         sent = self._clock.monotonic()
         try:
             # Refused, it would be by one's own earlier try: nobody else has this key. A try that lands late must not
             # change the time of the first.
             self._storage.put(place, body, if_absent=conditional)
-        except UnknownOutcome as error:
+        except UnknownOutcomeError as error:
             unknown = error
         received = self._clock.monotonic()
         try:
@@ -91,7 +91,7 @@ class EntryWriter:
         return self._entries.count(key, found)
 
 
-def _unseen(key: str) -> UnknownOutcome:
-    return UnknownOutcome(
+def _unseen(key: str) -> UnknownOutcomeError:
+    return UnknownOutcomeError(
         "an entry was written, and whether it counts could not be seen", hint="run again; nothing is lost", key=key
     )

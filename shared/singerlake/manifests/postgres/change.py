@@ -175,7 +175,7 @@ def write_change(
     connection: Connection, table_id: str, before: Manifest | None, after: Manifest, changed: Delta, entry: Entry
 ) -> None:
     """Bring the tables from ``before`` (None: nothing of this stream is there) to ``after``, in one transaction that
-    somebody else began and will end. Raises ``CorruptObject`` where they did not hold ``before``."""
+    somebody else began and will end. Raises ``CorruptObjectError`` where they did not hold ``before``."""
     pipeline = connection.pipeline if driver().Pipeline.is_supported() else nullcontext
     number = after.transaction.number
     expected: list[tuple[psycopg.Cursor[Any], int]] = []

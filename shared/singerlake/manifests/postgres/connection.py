@@ -56,7 +56,7 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[Connection]:
         """A connection in autocommit mode and outside any transaction; what is left open in it is rolled back. Raises
-        ``SettingError``, ``AccessDenied``, ``StorageUnavailable``."""
+        ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``."""
         connection = self._taken() or connect(self._url)
         try:
             yield connection
@@ -144,8 +144,8 @@ def driver() -> Any:
 
 
 def connect(url: str) -> Connection:
-    """A new connection. Raises ``SettingError``, ``AccessDenied``, ``StorageUnavailable``, none of which holds
-    anything of ``url``, nor is chained to what does."""
+    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``, none of which
+    holds anything of ``url``, nor is chained to what does."""
     psycopg = driver()
     try:
         parameters = psycopg.conninfo.conninfo_to_dict(url)

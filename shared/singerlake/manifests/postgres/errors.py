@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from singerlake.errors import (
-    AccessDenied,
-    CorruptObject,
+    AccessDeniedError,
+    CorruptObjectError,
     SettingError,
     SingerlakeError,
-    StorageFull,
-    StorageUnavailable,
+    StorageFullError,
+    StorageUnavailableError,
 )
 from singerlake.storage.patience import DOWN, GivenUp, Trouble
 
@@ -28,7 +28,7 @@ _NO_TABLES = frozenset(("42P01", "42703", "3F000"))
 UNIQUE_VIOLATION = "23505"
 
 
-class NotConnected(StorageUnavailable):
+class NotConnectedError(StorageUnavailableError):
     """The server is not there, or lets nobody in for now. Raised as what it is a kind of, when waiting was no use."""
 
     def __init__(self, message: str, *, hint: str, trouble: Trouble) -> None:
@@ -36,7 +36,7 @@ class NotConnected(StorageUnavailable):
         self.trouble = trouble
 
 
-class NoAddress(SettingError):
+class NoAddressError(SettingError):
     """The server's host name is not known."""
 
     trouble = Trouble.NO_SUCH_HOST
@@ -46,24 +46,24 @@ class NoAddress(SettingError):
 _SILENT = r"timeout"
 _NO_HOST = "correct the host, and write @, : and / in the password as %40, %3A and %2F"
 _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
-    (r"password authentication failed", AccessDenied, "refused the user or the password", "correct them"),
-    (r"no password supplied", AccessDenied, "asks for a password, and there is none", "add the password"),
+    (r"password authentication failed", AccessDeniedError, "refused the user or the password", "correct them"),
+    (r"no password supplied", AccessDeniedError, "asks for a password, and there is none", "add the password"),
     (
         r"no pg_hba.conf entry",
-        AccessDenied,
+        AccessDeniedError,
         "lets nobody in from here",
         "allow this client in the server's pg_hba.conf",
     ),
-    (r"permission denied for database", AccessDenied, "does not let this user into the database", "grant connect"),
-    (r"authentication failed|role \".*\" does not exist", AccessDenied, "refused the user", "correct the user"),
+    (r"permission denied for database", AccessDeniedError, "does not let this user into the database", "grant connect"),
+    (r"authentication failed|role \".*\" does not exist", AccessDeniedError, "refused the user", "correct the user"),
     (r"database \".*\" does not exist", SettingError, "has no database of that name", "correct or create the database"),
-    (r"(resolve|translate) host", NoAddress, "has no address", _NO_HOST),
+    (r"(resolve|translate) host", NoAddressError, "has no address", _NO_HOST),
     (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
     (r"support SSL|certificate|SSL error", SettingError, "speaks no TLS that sslmode accepts", "correct sslmode"),
     (r"unrecognized configuration|invalid ", SettingError, "cannot take an option", "correct the options"),
-    (r"too many|connection slots", StorageUnavailable, "has no connection left", "use fewer writers at a time"),
-    (r"starting up|shutting down|recovery", StorageUnavailable, "is starting or ending", "wait for it"),
-    (_SILENT, StorageUnavailable, "did not answer in time", "check that it runs and can be reached"),
+    (r"too many|connection slots", StorageUnavailableError, "has no connection left", "use fewer writers at a time"),
+    (r"starting up|shutting down|recovery", StorageUnavailableError, "is starting or ending", "wait for it"),
+    (_SILENT, StorageUnavailableError, "did not answer in time", "check that it runs and can be reached"),
 )
 """What a message holds, and the error it becomes: class, what the server did, next step."""
 
@@ -81,11 +81,11 @@ def cannot_connect(message: str) -> SingerlakeError:
     for pattern, kind, what, hint in _CONNECTING:
         if re.search(pattern, message):
             told, hint = f"the server that postgres_url names {what}", f"{hint} (postgres_url), then run again"
-            if kind is StorageUnavailable:
+            if kind is StorageUnavailableError:
                 silent = pattern == _SILENT
-                return NotConnected(told, hint=hint, trouble=Trouble.SILENT if silent else Trouble.BUSY)
+                return NotConnectedError(told, hint=hint, trouble=Trouble.SILENT if silent else Trouble.BUSY)
             return kind(told, hint=hint)
-    return NotConnected(
+    return NotConnectedError(
         "no connection to the server that postgres_url names",
         hint="check that it runs and can be reached, and postgres_url, then run again; nothing was changed",
         trouble=Trouble.SILENT,
@@ -96,10 +96,10 @@ def given_up(error: SingerlakeError, how: GivenUp) -> SingerlakeError:
     """The same as ``error``, after waiting for the server."""
     waited = round(how.seconds, 1)
     if how.answered and how.trouble is not Trouble.BUSY:
-        return StorageUnavailable(
+        return StorageUnavailableError(
             "the server that postgres_url names answered before and does not any more", hint=DOWN, waited_seconds=waited
         )
-    kind = SettingError if isinstance(error, SettingError) else StorageUnavailable
+    kind = SettingError if isinstance(error, SettingError) else StorageUnavailableError
     return kind(error.message, hint=error.hint, waited_seconds=waited)
 
 
@@ -117,9 +117,9 @@ def no_schema(schema: str) -> SettingError:
     )
 
 
-def not_the_state(**context: object) -> CorruptObject:
+def not_the_state(**context: object) -> CorruptObjectError:
     """The rows that a state stands for are not all there, or others are."""
-    return CorruptObject(
+    return CorruptObjectError(
         "the tables of the manifest store do not hold the state that they should",
         hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
         **context,
@@ -132,25 +132,27 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
     if state in _NO_TABLES:
         return no_schema(schema)
     if state == "42501":
-        return AccessDenied(
+        return AccessDeniedError(
             "PostgreSQL lets this user not do it",
             hint="grant usage and create on the schema and all on its tables, or correct postgres_url",
             postgres_schema=schema,
         )
     if state == "25006" or (state == "0A000" and "standby" in str(error)):
-        return StorageUnavailable(
+        return StorageUnavailableError(
             "the server that postgres_url names takes no writes",
             hint="it is a standby: let postgres_url lead to the primary, then run again; nothing was changed",
         )
     if state in ("53100", "53200"):
-        return StorageFull("PostgreSQL has no space left", hint="make room on the server, then run again", state=state)
+        return StorageFullError(
+            "PostgreSQL has no space left", hint="make room on the server, then run again", state=state
+        )
     if state.startswith(("21", "22", "23")):
         return not_the_state(constraint=error.diag.constraint_name, state=state)
     if state == "57014":
-        return StorageUnavailable(
+        return StorageUnavailableError(
             "PostgreSQL took too long over a statement", hint="run again; nothing was changed", state=state
         )
-    return StorageUnavailable(
+    return StorageUnavailableError(
         f"PostgreSQL failed: {error.diag.message_primary or 'the connection was lost'}",
         hint="run again; nothing was changed",
         state=state,

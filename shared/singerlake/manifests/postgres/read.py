@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from singerlake.errors import CorruptObject, LostState, UnsupportedFormat
+from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFormatError
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import Roll
@@ -76,8 +76,8 @@ def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> H
 
 def read_tail(connection: Connection, table_id: str, base: Manifest, head: Head) -> list[Record] | None:
     """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a state
-    that was put in place as a whole. Raises ``LostState`` where ``base`` was never in the past of ``head``, though both
-    are of one lineage, and ``CorruptObject``."""
+    that was put in place as a whole. Raises ``LostStateError`` where ``base`` was never in the past of ``head``, though
+    both are of one lineage, and ``CorruptObjectError``."""
     before = base.transaction
     records: list[Record] = []
     rows = connection.execute(_TAIL, (table_id, before.number)).fetchall() if before.number < head.number else ()
@@ -94,7 +94,7 @@ def read_tail(connection: Connection, table_id: str, base: Manifest, head: Head)
     if before == head.position:
         return records
     if base.lineage == head.lineage and (rows or before.number >= head.number):
-        raise LostState(
+        raise LostStateError(
             "the database lost transactions that were committed",
             hint="restore it to its newest state, or run 'singerlake rebuild'; nothing was changed",
             stream=table_id,
@@ -105,13 +105,13 @@ def read_tail(connection: Connection, table_id: str, base: Manifest, head: Head)
 
 
 def read_state(connection: Connection, table_id: str) -> Manifest | None:
-    """The whole state; None: no such stream. Raises ``CorruptObject``, ``UnsupportedFormat``."""
+    """The whole state; None: no such stream. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_STREAM, (table_id,)).fetchone()
     if row is None:
         return None
     format, tap, stream, lineage, created, number, id, next_offset, versions, schemas, runs, closed = row
     if format > FORMAT:
-        raise UnsupportedFormat(
+        raise UnsupportedFormatError(
             f"written in format {format}, this version reads up to {FORMAT}", hint="upgrade singerlake", stream=table_id
         )
     return Manifest(
@@ -164,7 +164,7 @@ def _parsed(body: str, kind: type[T], table: str, table_id: str) -> T:
     try:
         return decode(body.encode(), kind)
     except msgspec.DecodeError as error:
-        raise CorruptObject(
+        raise CorruptObjectError(
             f"a row of the table {table} is not what it should be: {error}",
             hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
             stream=table_id,

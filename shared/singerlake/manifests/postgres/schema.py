@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import CREATE, no_schema, translated
 
@@ -91,7 +91,7 @@ def create_schema(url: str, schema: str) -> SchemaState:
     """Make or migrate the tables in ``schema``; harmless to repeat, and several at once do it once.
 
     Raises ``SettingError`` where a newer version made them, or the schema holds tables of somebody else's,
-    ``AccessDenied``, ``StorageUnavailable``.
+    ``AccessDeniedError``, ``StorageUnavailableError``.
     """
     check_name(schema)
     connections = Connections(url)
@@ -179,7 +179,7 @@ def _explained(error: Exception, schema: str) -> SingerlakeError:
     if state in ("42P07", "42703"):
         return _foreign(schema)
     if state == "42501":
-        return AccessDenied(
+        return AccessDeniedError(
             "PostgreSQL does not let this user create the schema or its tables",
             hint=f"let a user with that right {CREATE.removeprefix('run ')}, or grant create on the database",
             postgres_schema=schema,

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from singerlake.errors import SingerlakeError, TooManyConflicts, UnknownOutcome
+from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import (
     LOCK_NOT_AVAILABLE,
     UNIQUE_VIOLATION,
-    NoAddress,
-    NotConnected,
+    NoAddressError,
+    NotConnectedError,
     given_up,
     is_contended,
     translated,
@@ -67,7 +67,7 @@ class Done(Generic[T]):
     xid: str | None = None
 
 
-class _Again(Exception):
+class _RetryError(Exception):
     """The transaction did not take effect, and is to be tried again."""
 
 
@@ -89,7 +89,7 @@ class Session:
         """What ``work`` gives, once it is committed; ``work`` may run more than once, each time from new. ``proof``
         tells whether the tables hold what ``work`` wrote when it ran last.
 
-        Raises as ``read``, ``TooManyConflicts`` (nothing was committed) and ``UnknownOutcome``.
+        Raises as ``read``, ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
         """
         return self._tried(lambda: self._write_once(work, proof))
 
@@ -106,9 +106,9 @@ class Session:
             problem: psycopg.Error | None = None
             try:
                 value = once()
-            except _Again:
+            except _RetryError:
                 pass
-            except (NotConnected, NoAddress) as error:
+            except (NotConnectedError, NoAddressError) as error:
                 if not wait.again(error.trouble):
                     assert wait.given_up is not None
                     raise given_up(error, wait.given_up) from None
@@ -135,7 +135,7 @@ class Session:
             tries += 1
             self._clock.sleep(ceiling * self._clock.jitter())
             ceiling += _STEP
-        raise TooManyConflicts(
+        raise TooManyConflictsError(
             "others at the same rows kept coming first, or never gave up a lock",
             hint="run again, with fewer writers on this stream; nothing was changed",
             postgres_schema=self._schema,
@@ -163,13 +163,13 @@ class Session:
                 return done.value
         if self._took_effect(done.xid, proof):
             return done.value
-        raise _Again
+        raise _RetryError
 
     def _commit(self, connection: Connection) -> bool:
         """Whether the server confirmed it; False where no answer came. What the server refuses is raised."""
         try:
             if connection.execute("COMMIT").statusmessage != "COMMIT":
-                raise _Again
+                raise _RetryError
         except driver().Error as error:
             # A server that is shut down while it waits for a standby says so after it has committed.
             if not connection.closed and not _is_lost(error):
@@ -179,7 +179,7 @@ class Session:
 
     def _took_effect(self, xid: str, proof: Callable[[Connection], bool]) -> bool:
         """Whether the transaction ``xid`` was committed. Only what it left is proof that it was: after a failover
-        another transaction may bear its number. Raises ``UnknownOutcome``."""
+        another transaction may bear its number. Raises ``UnknownOutcomeError``."""
 
         def look(connection: Connection) -> str | None:
             if proof(connection):
@@ -200,7 +200,7 @@ class Session:
             if status == "aborted":
                 return False
             again = wait.again(trouble)
-        raise UnknownOutcome(
+        raise UnknownOutcomeError(
             "the connection to PostgreSQL was lost during a commit, and it cannot be told whether it took effect",
             hint="run again; nothing was deleted",
             postgres_schema=self._schema,

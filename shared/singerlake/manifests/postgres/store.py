@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import CorruptObject
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import check_own
@@ -65,7 +65,7 @@ class PostgresStore:
     ``schema`` is ``postgres_schema``, whose tables ``singerlake store create`` makes.
 
     Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
-    ``AccessDenied``, ``StorageUnavailable``, ``StorageFull``; none of these holds anything of the URL.
+    ``AccessDeniedError``, ``StorageUnavailableError``, ``StorageFullError``; none of these holds anything of the URL.
     """
 
     kind = "postgres"
@@ -124,11 +124,11 @@ class PostgresStore:
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: of several, one stays. A stream that was closed comes back with a state that is newer than its end.
-        Raises ``ForeignManifest`` where ``manifest.json`` is another store's."""
+        Raises ``ForeignManifestError`` where ``manifest.json`` is another store's."""
         refuse_foreign(self._storage, self._key, manifest)
         both = listed_and_retired(manifest)
         if both is not None:
-            raise CorruptObject("the first state lists a file that it calls retired", hint="rebuild it", file=both)
+            raise CorruptObjectError("the first state lists a file that it calls retired", hint="rebuild it", file=both)
         position = manifest.transaction
         entry = Entry(position.id, manifest.created, "rebase", None)
 
@@ -152,7 +152,7 @@ class PostgresStore:
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
         """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
-        newest. Raises ``UnknownOutcome``, ``TooManyConflicts``."""
+        newest. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         aim: list[Position] = []
 
         def work(connection: Connection) -> Done[Loaded | Outdated | Conflict]:
@@ -259,8 +259,8 @@ class PostgresStore:
     def _own(self, manifest: Manifest) -> Loaded:
         return _loaded(check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key))
 
-    def _corrupt(self, what: str) -> CorruptObject:
-        return CorruptObject(
+    def _corrupt(self, what: str) -> CorruptObjectError:
+        return CorruptObjectError(
             what,
             hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
             tap=self._tap,

@@ -18,7 +18,7 @@ from singerlake.arrow.plan.splits import Run
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.known import KnownObject
-from singerlake.errors import MissingFile, NotALake
+from singerlake.errors import MissingFileError, NotALakeError
 from singerlake.format import layout
 from singerlake.settings import s3_settings
 from singerlake.spark.options import ReadOptions
@@ -76,7 +76,7 @@ class SingerlakeReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition. Spark makes up a partition of nothing where there are none.
 
-        Raises ``ValueDoesNotFit``, ``BrokenFile``, ``MissingFile``, and what the storage raises.
+        Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
         """
         return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
 
@@ -85,10 +85,10 @@ class SingerlakeReader(DataSourceReader):
         decoder = BatchDecoder(self._columns, arrow_schema(self._schema), self._options.request, self._known)
         try:
             yield from scan(storage, self._prefix, parts, decoder)
-        except MissingFile:
+        except MissingFileError:
             if storage.list_folder(f"{layout.RAW}/").folders:
                 raise
-            raise NotALake(
+            raise NotALakeError(
                 "nothing here is a lake, on the machine that runs this task",
                 hint="a local path has to be the same folder on the driver and all workers; or use s3://",
                 path=self._options.path,

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake.adapters import open_storage
-from singerlake.errors import NotALake, SettingError, SingerlakeError
+from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
 from singerlake.maintenance.vacuum.groups import waves
@@ -81,7 +81,7 @@ def _answers(
     try:
         storage = _storage(url, settings)
         if not storage.list_folder(f"{layout.RAW}/").folders:
-            raise NotALake(
+            raise NotALakeError(
                 "nothing here is a lake, on the machine that runs this task",
                 hint="a local path has to be the same folder on the driver and all workers; or use s3://",
                 path=url,

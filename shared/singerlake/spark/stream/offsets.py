@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import LostBookmark, Rebuilt
+from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark
 from singerlake.lake import LakeStream
@@ -33,16 +33,16 @@ def to_json(bookmark: Bookmark) -> dict[str, Any]:
 
 
 def from_json(given: Any) -> Bookmark:
-    """The bookmark that a checkpoint holds. Raises ``LostBookmark`` where it is none."""
+    """The bookmark that a checkpoint holds. Raises ``LostBookmarkError`` where it is none."""
     try:
         bookmark = msgspec.convert(given, Bookmark)
     except msgspec.ValidationError as error:
-        raise LostBookmark(
+        raise LostBookmarkError(
             f"the checkpoint holds no offset of this source: {error}",
             hint="give each query a checkpointLocation of its own",
         ) from None
     if bookmark.offset < 0 or bookmark.line < 0:
-        raise LostBookmark(
+        raise LostBookmarkError(
             "the checkpoint holds a negative offset", hint="give each query a checkpointLocation of its own"
         )
     return bookmark
@@ -70,15 +70,15 @@ class Positions:
 
     def offset(self, manifest: Manifest, bookmark: Bookmark) -> int:
         """The offset in ``manifest`` at which a query with ``bookmark`` goes on; a warning tells of a rebuild. Raises
-        ``LostBookmark``."""
+        ``LostBookmarkError``."""
         lineage = manifest.lineage
         known = self._known.get((lineage, bookmark)) if lineage is not None else None
         if known is not None:
             return known
         try:
             offset = self._stream.resume(manifest, bookmark)
-        except LostBookmark as error:
-            raise LostBookmark(
+        except LostBookmarkError as error:
+            raise LostBookmarkError(
                 "the lake was rebuilt and no longer holds the file in which this query stands, or the checkpoint is "
                 "another stream's",
                 hint="start it with a new checkpointLocation, and option 'from_offset' or 'from_version' to choose "
@@ -105,8 +105,9 @@ class Positions:
     def between(self, manifest: Manifest, start: Bookmark, end: Bookmark) -> tuple[int, int]:
         """The offsets of the messages of a batch [start, end), which may have been planned long ago.
 
-        Raises ``LostBookmark``, and ``Rebuilt`` where these are certainly not, or cannot be shown to be, as many
-        messages as there were when the batch was planned: a batch that is run again must hold the same ones.
+        Raises ``LostBookmarkError``, and ``LineageChangedError`` where these are certainly not, or cannot be shown to
+        be, as many messages as there were when the batch was planned: a batch that is run again must hold the same
+        ones.
         """
         first, stop = self.offset(manifest, start), self.offset(manifest, end)
         if start.lineage == end.lineage or start.offset == 0:
@@ -115,7 +116,7 @@ class Positions:
             same = end.lineage == manifest.lineage
         if same and first <= stop <= manifest.next_offset:
             return first, stop
-        raise Rebuilt(
+        raise LineageChangedError(
             f"a batch from offset {start.offset} to {end.offset} was planned, and the stream, which was rebuilt or put "
             "back to an older state since, does not hold the same messages there any more",
             hint=f"start with a new checkpointLocation and option 'from_offset' {first}, where this batch began; what "

@@ -20,7 +20,7 @@ from singerlake.arrow.plan.splits import pack, partition_bytes, runs
 from singerlake.arrow.schema.columns import Struct, merge
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
-from singerlake.errors import MissingFile, SettingError
+from singerlake.errors import MissingFileError, SettingError
 from singerlake.format import layout
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark, schema_of
@@ -71,8 +71,9 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     """Reads a stream as ``schema`` from offset to offset. ``whole``: the schema is all that the lake declared when it
     was loaded, and no choice of a user's.
 
-    Nothing is read before Spark asks. Every method may raise ``NotALake``, ``UnknownName``, ``LostState`` and what
-    reading the stream's state raises. Raises ``SettingError`` for options that a stream cannot have.
+    Nothing is read before Spark asks. Every method may raise ``NotALakeError``, ``UnknownNameError``,
+    ``LostStateError`` and what reading the stream's state raises. Raises ``SettingError`` for options that a stream
+    cannot have.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType, *, whole: bool) -> None:
@@ -104,14 +105,14 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins: at ``from_version``, ``from_offset``, or the beginning. Raises
-        ``Rebuilt`` where ``lineage`` is another one than the stream's."""
+        ``LineageChangedError`` where ``lineage`` is another one than the stream's."""
         state, source = self._look()
         check_lineage(state, self._options.request)
         return to_json(bookmark_at(state, source.first))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Where the next batch ends: ``start`` itself where nothing is new. Before pyspark 4.2 Spark gives no arguments
-        and takes all there is. Raises ``LostBookmark``."""
+        and takes all there is. Raises ``LostBookmarkError``."""
         state, source = self._look()
         stop = state.next_offset
         if self._target is not None:
@@ -139,8 +140,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target = bookmark_at(state, state.next_offset)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of the batch [start, end), which may be one of long ago. Raises ``LostBookmark``, ``Rebuilt``, and
-        for a user's schema ``UnknownName`` and ``SettingError``."""
+        """The tasks of the batch [start, end), which may be one of long ago. Raises ``LostBookmarkError``,
+        ``LineageChangedError``, and for a user's schema ``UnknownNameError`` and ``SettingError``."""
         state, source = self._look()
         first, stop = source.positions.between(state, from_json(start), from_json(end))
         files = list(self._files(state, first, stop))
@@ -163,8 +164,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known, ())
         try:
             yield from reader.read(partition.work)
-        except MissingFile as error:
-            raise MissingFile(
+        except MissingFileError as error:
+            raise MissingFileError(
                 "a data file is gone: gc removed it after this batch was planned",
                 hint="start the query again, it goes on where it stands; if the file is still missing then, run "
                 "'singerlake verify'",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
-from singerlake.errors import ForeignManifest, LostState
+from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import Manifest
@@ -29,7 +29,7 @@ class Follower:
     def newest(self) -> Manifest:
         """The state as it is now. Where there is neither a state nor a file yet, an empty one whose lineage is None.
 
-        Raises ``LostState`` where there are files without a state, and what reading the state raises.
+        Raises ``LostStateError`` where there are files without a state, and what reading the state raises.
         """
         for _ in range(_MOVES):
             found = self._after(self._state) if self._state is not None else None
@@ -41,7 +41,7 @@ class Follower:
                 return empty
             if self._stream.lake.storage.head(self._key) is None:
                 break
-        raise LostState(
+        raise LostStateError(
             "the stream has data files but no state, and what a query has read cannot be told from files alone",
             hint="run 'singerlake rebuild', then start the query again: it goes on by file and line",
             tap=self._stream.tap,
@@ -65,7 +65,7 @@ class Follower:
             kind = self._stream.kind()
             try:
                 loaded = self._followed(kind)
-            except ForeignManifest:
+            except ForeignManifestError:
                 # It may have moved to another store just now; what is foreign to that too is.
                 if self._stream.kind() == kind:
                     raise

@@ -57,8 +57,8 @@ class TaskFiles:
         return limit - self._records - (self._spool.records if self._spool else 0) if limit else None
 
     def add(self, lines: bytes, records: int) -> None:
-        """Whole RECORD lines, no more than ``room``. Raises what storage raises, ``StorageFull``, ``AccessDenied`` and
-        ``StorageUnavailable`` of the spool."""
+        """Whole RECORD lines, no more than ``room``. Raises what storage raises, ``StorageFullError``,
+        ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
         self._parts.append(lines)
         self._size += len(lines)
         self._records += records

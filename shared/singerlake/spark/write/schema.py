@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import ALL
-from singerlake.errors import SettingError, UnknownName
+from singerlake.errors import SettingError, UnknownNameError
 
 if TYPE_CHECKING:
     from pyspark.sql import types as spark
@@ -23,14 +23,14 @@ _BITS = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
 def json_schema(schema: spark.StructType, key_properties: Sequence[str]) -> dict[str, Any]:
     """The schema of the RECORDs of rows of ``schema``. The columns of ``key_properties`` are never null.
 
-    Raises ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownName`` for a key that
-    is no column.
+    Raises ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownNameError`` for a key
+    that is no column.
     """
     if not schema.fields:
         raise SettingError("the DataFrame has no columns", hint="select at least one")
     for name in key_properties:
         if name not in schema.names:
-            raise UnknownName(f"key property {name!r} is no column", hint=f"there are: {', '.join(schema.names)}")
+            raise UnknownNameError(f"key property {name!r} is no column", hint=f"there are: {', '.join(schema.names)}")
     reserved = [name for name in schema.names if name in _RESERVED]
     if reserved:
         raise SettingError(

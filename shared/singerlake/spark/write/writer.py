@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from singerlake.adapters import open_storage
 from singerlake.arrow.to_lines import PIECE_BYTES, LineEncoder, pieces
 from singerlake.clock import SystemClock, random_id, timestamp
-from singerlake.errors import CommitRefused, SettingError, SingerlakeError, ValueDoesNotFit
+from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, ValueDoesNotFitError
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload
@@ -49,7 +49,7 @@ class WrittenFiles(WriterCommitMessage):
 def prepare(options: WriteOptions, schema: StructType, overwrite: bool) -> SingerlakeWriter:
     """A writer of rows of ``schema``, for which the stream is there when this returns; nothing else is changed.
 
-    Raises ``SettingError``, ``UnknownName`` for what cannot be written, and what opening a stream to write raises.
+    Raises ``SettingError``, ``UnknownNameError`` for what cannot be written, and what opening a stream to write raises.
     """
     if overwrite:
         raise SettingError(
@@ -92,7 +92,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Upload the rows of one partition. Every attempt has files of its own; those of one that fails are never
-        listed. Raises ``ValueDoesNotFit`` naming the column, and what the storage raises."""
+        listed. Raises ``ValueDoesNotFitError`` naming the column, and what the storage raises."""
         options, job = self._options, self._job
         storage = open_storage(options.path, s3_settings(options.storage))
         encoder = LineEncoder(job.stream, timestamp(job.moment), variant=_variant_text)
@@ -113,7 +113,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         files: list[NewFile] = []
         for message in messages:
             if not isinstance(message, WrittenFiles):
-                raise CommitRefused("a task did not say what it wrote", hint="nothing was committed; run again")
+                raise CommitRefusedError("a task did not say what it wrote", hint="nothing was committed; run again")
             files += message.files
         lake = self._options.lake()
         writer = _stream_writer(lake, self._options, self._writer_id)
@@ -182,7 +182,7 @@ def _check_keys(batch: pa.RecordBatch, key_properties: Sequence[str]) -> None:
     for name in key_properties:
         nulls = batch.column(batch.schema.get_field_index(name)).null_count
         if nulls:
-            raise ValueDoesNotFit(
+            raise ValueDoesNotFitError(
                 f"key property {name!r} is null in {nulls} rows",
                 hint="filter them out, or leave it out of option 'key_properties'",
             )

@@ -6,13 +6,13 @@ import errno
 from pathlib import Path
 
 from singerlake.errors import (
-    AccessDenied,
-    CorruptObject,
-    NameTooLong,
+    AccessDeniedError,
+    CorruptObjectError,
+    NameTooLongError,
     SingerlakeError,
-    StorageFull,
-    StorageUnavailable,
-    UnknownOutcome,
+    StorageFullError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
 )
 from singerlake.storage.local.files import sync_folder
 
@@ -20,21 +20,21 @@ from singerlake.storage.local.files import sync_folder
 def translate(error: OSError, key: str, root: str) -> SingerlakeError:
     """The error that says what a person can do about one of the operating system's, of the object at ``key`` of the
     lake in the folder ``root``."""
-    kind: type[SingerlakeError] = StorageUnavailable
+    kind: type[SingerlakeError] = StorageUnavailableError
     message, hint = "the file system failed", "check the disk, then run again"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        kind, message, hint = StorageFull, "no space is left for the lake", "free space or raise the quota"
+        kind, message, hint = StorageFullError, "no space is left for the lake", "free space or raise the quota"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        kind, message = AccessDenied, "the lake's folder does not permit this"
+        kind, message = AccessDeniedError, "the lake's folder does not permit this"
         hint = "check its owner and mode, or change lake_root"
     elif error.errno == errno.ELOOP:
-        kind, message = AccessDenied, "a symbolic link lies inside the lake, and links are not followed there"
+        kind, message = AccessDeniedError, "a symbolic link lies inside the lake, and links are not followed there"
         hint = "move what it points at into the lake, or remove it"
     elif error.errno == errno.ENAMETOOLONG:
-        kind, message = NameTooLong, "a name is too long for the lake's file system"
+        kind, message = NameTooLongError, "a name is too long for the lake's file system"
         hint = "shorten the tap id or the stream name"
     elif isinstance(error, (NotADirectoryError, IsADirectoryError, FileExistsError)):
-        kind, message = CorruptObject, "a file stands where a folder belongs, or a folder where a file belongs"
+        kind, message = CorruptObjectError, "a file stands where a folder belongs, or a folder where a file belongs"
         hint = "move it out of the lake"
     return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
 
@@ -44,7 +44,7 @@ def settle(path: Path) -> None:
     try:
         sync_folder(path.parent)
     except OSError as error:
-        raise UnknownOutcome(
+        raise UnknownOutcomeError(
             "a file was changed, but its folder could not be flushed to disk",
             hint="check the disk, then read the object back",
             path=str(path),

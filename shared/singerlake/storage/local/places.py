@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from singerlake.errors import AccessDenied, CorruptObject
+from singerlake.errors import AccessDeniedError, CorruptObjectError
 from singerlake.storage.keys import check_key, is_key
 
 try:
@@ -25,8 +25,8 @@ _NO_NAME = b""
 
 
 class Places:
-    """Of the keys of a lake whose root is ``root``. Methods raise ``CorruptObject`` for what is no key, and
-    ``AccessDenied`` where a link lies on the way."""
+    """Of the keys of a lake whose root is ``root``. Methods raise ``CorruptObjectError`` for what is no key, and
+    ``AccessDeniedError`` where a link lies on the way."""
 
     def __init__(self, root: Path) -> None:
         self.top = str(root).rstrip("/")
@@ -70,8 +70,8 @@ class Places:
             if os.path.islink(path):
                 raise self._link(key)
 
-    def _link(self, key: str) -> AccessDenied:
-        return AccessDenied(
+    def _link(self, key: str) -> AccessDeniedError:
+        return AccessDeniedError(
             "a symbolic link lies inside the lake, and links are not followed there",
             hint="move what it points at into the lake, or make that place the lake_root",
             key=key,
@@ -91,7 +91,7 @@ class Places:
         assert compiled is not None
         try:
             place, identity = self._folder(check_key(f"{folder}/x" if folder else "x"), folder)
-        except (CorruptObject, AccessDenied):
+        except (CorruptObjectError, AccessDeniedError):
             identity = None
         if identity is None:
             return [None] * len(names)

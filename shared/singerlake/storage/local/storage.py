@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
-    MissingFile,
-    StorageUnavailable,
+    MissingFileError,
+    StorageUnavailableError,
 )
 from singerlake.storage.keys import (
     FLOCK_NAME,
@@ -74,7 +74,7 @@ class LocalStorage:
             with self._reading(key), opened(self._places.path(key)) as file:
                 status = os.fstat(file.fileno())
                 return Stored(body=file.read(), etag=_etag(status), last_modified=_modified(status))
-        except MissingFile:
+        except MissingFileError:
             return None
 
     def head(self, key: str) -> Entry | None:
@@ -104,7 +104,7 @@ class LocalStorage:
                 if not adopt(path, temporary):
                     copy_durably(path, temporary)
                 if temporary.stat().st_size != size:
-                    raise StorageUnavailable("a file changed while it was copied", hint="run again", key=key)
+                    raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
                 with exclusive(self._root / FLOCK_NAME):
                     status = self._replace(temporary, target, _status(target))
         return _entry(key, status)
@@ -227,7 +227,7 @@ class LocalStorage:
         """Names directly in a folder, subfolders ending in ``/``, in the byte order of the keys they lead to. Of a
         million files, what ``os.scandir`` says of each would take a gigabyte: nothing but their names is kept."""
         found: list[str] = []
-        with suppress(MissingFile), self._reading(folder):
+        with suppress(MissingFileError), self._reading(folder):
             path = self._places.path(folder[:-1]) if folder else self._root
             with os.scandir(path) as items:
                 for item in items:
@@ -251,7 +251,7 @@ class LocalStorage:
         try:
             return _entry(key, os.stat(f"{self._places.top}/{key}"))
         except OSError:
-            with suppress(MissingFile), self._reading(key):
+            with suppress(MissingFileError), self._reading(key):
                 raise
             return None
 
@@ -324,11 +324,11 @@ class LocalStorage:
 
     @contextmanager
     def _reading(self, key: str) -> Iterator[None]:
-        """Translate the operating system's errors; whatever is not a file at the key is ``MissingFile``."""
+        """Translate the operating system's errors; whatever is not a file at the key is ``MissingFileError``."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise MissingFile("no such object", key=key, lake_root=self.url) from error
+            raise MissingFileError("no such object", key=key, lake_root=self.url) from error
         except OSError as error:
             raise translate(error, key, self.url) from error
 

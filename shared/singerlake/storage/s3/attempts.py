@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from singerlake.errors import SingerlakeError, UnknownOutcome
+from singerlake.errors import SingerlakeError, UnknownOutcomeError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.errors import Meaning, give_up, meaning, trouble
 
@@ -38,8 +38,9 @@ def settle(
     key: str,
     judge: Callable[[Exception], Meaning] = meaning,
 ) -> Result:
-    """The result of a write. Raises what ``translate`` gives while nothing can have changed, and ``UnknownOutcome``
-    once something may have. ``judge`` says what an error means, of S3 where nothing else is given."""
+    """The result of a write. Raises what ``translate`` gives while nothing can have changed, and
+    ``UnknownOutcomeError`` once something may have. ``judge`` says what an error means, of S3 where nothing else is
+    given."""
     wait = patience.begin()
     unclear = False
     while True:
@@ -68,7 +69,7 @@ def settle(
         return seen
     if not unclear:
         raise translate(last) from last
-    raise UnknownOutcome(
+    raise UnknownOutcomeError(
         "a write may or may not have happened, and reading back did not tell",
         hint="delete nothing; read the object once storage answers again",
         key=key,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from singerlake.errors import AccessDenied, SettingError
+from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings
@@ -28,7 +28,7 @@ class Clients:
 
 
 def connect(settings: S3Settings, patience: Patience) -> Clients:
-    """Clients for these settings; nothing is sent yet. Raises ``AccessDenied`` and ``SettingError``."""
+    """Clients for these settings; nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
     clients = in_session(
         settings,
         lambda session: Clients(patient=_client(session, settings), single=_client(session, settings)),
@@ -40,7 +40,7 @@ def connect(settings: S3Settings, patience: Patience) -> Clients:
 
 def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
     """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
-    AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDenied`` and
+    AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and
     ``SettingError``."""
     import boto3
     import botocore.exceptions
@@ -49,7 +49,7 @@ def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Pa
     try:
         return make(boto3.Session(botocore_session=_session(settings, patience)))
     except botocore.exceptions.ProfileNotFound as error:
-        raise AccessDenied(
+        raise AccessDeniedError(
             "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
         ) from error
     except botocore.exceptions.BotoCoreError as error:

@@ -77,7 +77,7 @@ class Composer:
         """Make the object ``full``. Raises botocore's errors about it, and this package's about the sources."""
         try:
             self._compose(full, list(arranged(pieces)))
-        except _NotCopied:
+        except _NotCopiedError:
             self._compose(full, list(arranged(pieces, copy=False)))
 
     def _compose(self, full: str, parts: Sequence[Part | Together]) -> None:
@@ -119,7 +119,7 @@ class Composer:
                 raise
             self._check_source(part, error)
             # Some stores know no copies, and Ceph 16 looks for a source whose key has a % under another name.
-            raise _NotCopied from error
+            raise _NotCopiedError from error
         etag: str = reply["CopyPartResult"]["ETag"]
         return etag
 
@@ -144,5 +144,5 @@ class Composer:
         return data
 
 
-class _NotCopied(Exception):
+class _NotCopiedError(Exception):
     """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""

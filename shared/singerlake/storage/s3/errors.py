@@ -12,15 +12,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import (
-    AccessDenied,
-    ConditionNotSupported,
-    MissingFile,
-    NameTooLong,
-    NoSuchBucket,
+    AccessDeniedError,
+    ConditionNotSupportedError,
+    MissingFileError,
+    NameTooLongError,
+    NoSuchBucketError,
     SettingError,
     SingerlakeError,
-    StorageFull,
-    StorageUnavailable,
+    StorageFullError,
+    StorageUnavailableError,
 )
 from singerlake.storage.patience import DOWN, GivenUp, Trouble
 
@@ -66,36 +66,48 @@ _PERMISSIONS = "grant s3:GetObject, s3:PutObject and s3:ListBucket, for maintena
 _CLOCK = "set the clock of this machine"
 _KMS = "check s3_kms_key_id and that the credentials may use that key"
 _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
-    "AccessDenied": (AccessDenied, "storage denied access", _PERMISSIONS),
-    "Forbidden": (AccessDenied, "storage denied access", _PERMISSIONS),
-    "403": (AccessDenied, "storage denied access", _PERMISSIONS),
-    "InvalidAccessKeyId": (AccessDenied, "storage does not know the access key", "check aws_access_key_id"),
-    "InvalidClientTokenId": (AccessDenied, "AWS does not know the access key", "check aws_access_key_id"),
-    "SignatureDoesNotMatch": (AccessDenied, "the secret is not that of the access key", "check aws_secret_access_key"),
-    "ExpiredToken": (AccessDenied, "the session token has expired", "renew aws_session_token"),
-    "ExpiredTokenException": (AccessDenied, "the session token has expired", "renew aws_session_token"),
-    "TokenRefreshRequired": (AccessDenied, "the session token has expired", "renew aws_session_token"),
-    "InvalidToken": (AccessDenied, "the session token is not valid", "check aws_session_token"),
-    "RequestTimeTooSkewed": (AccessDenied, "this machine's clock is too far from that of storage", _CLOCK),
-    "NoSuchBucket": (NoSuchBucket, "the bucket does not exist", "check lake_root, aws_region and s3_endpoint_url"),
-    "NoSuchKey": (MissingFile, "no such object", ""),
-    "404": (MissingFile, "no such object", ""),
+    "AccessDenied": (AccessDeniedError, "storage denied access", _PERMISSIONS),
+    "Forbidden": (AccessDeniedError, "storage denied access", _PERMISSIONS),
+    "403": (AccessDeniedError, "storage denied access", _PERMISSIONS),
+    "InvalidAccessKeyId": (AccessDeniedError, "storage does not know the access key", "check aws_access_key_id"),
+    "InvalidClientTokenId": (AccessDeniedError, "AWS does not know the access key", "check aws_access_key_id"),
+    "SignatureDoesNotMatch": (
+        AccessDeniedError,
+        "the secret is not that of the access key",
+        "check aws_secret_access_key",
+    ),
+    "ExpiredToken": (AccessDeniedError, "the session token has expired", "renew aws_session_token"),
+    "ExpiredTokenException": (AccessDeniedError, "the session token has expired", "renew aws_session_token"),
+    "TokenRefreshRequired": (AccessDeniedError, "the session token has expired", "renew aws_session_token"),
+    "InvalidToken": (AccessDeniedError, "the session token is not valid", "check aws_session_token"),
+    "RequestTimeTooSkewed": (AccessDeniedError, "this machine's clock is too far from that of storage", _CLOCK),
+    "NoSuchBucket": (NoSuchBucketError, "the bucket does not exist", "check lake_root, aws_region and s3_endpoint_url"),
+    "NoSuchKey": (MissingFileError, "no such object", ""),
+    "404": (MissingFileError, "no such object", ""),
     "NoSuchUpload": (
-        StorageUnavailable,
+        StorageUnavailableError,
         "storage gave up an upload in parts",
         "run again; look for a rule of the bucket that ends uploads too soon",
     ),
-    "KeyTooLongError": (NameTooLong, "a name is too long for S3", "shorten the tap id, the stream name or lake_root"),
+    "KeyTooLongError": (
+        NameTooLongError,
+        "a name is too long for S3",
+        "shorten the tap id, the stream name or lake_root",
+    ),
     "InvalidBucketName": (SettingError, "that is no bucket name", "check lake_root"),
     "PermanentRedirect": (SettingError, "the bucket is in another region", "set aws_region"),
     "301": (SettingError, "the bucket is in another region", "set aws_region"),
     "AuthorizationHeaderMalformed": (SettingError, "the bucket is in another region", "set aws_region"),
-    "NotImplemented": (ConditionNotSupported, "storage does not know this request", "use a store without conditions"),
-    "501": (ConditionNotSupported, "storage does not know this request", "use a store without conditions"),
-    "QuotaExceeded": (StorageFull, "the bucket's quota is used up", "raise it or free space"),
-    "XMinioStorageFull": (StorageFull, "no space is left on storage", "free space"),
-    "InsufficientCapacity": (StorageFull, "no space is left on storage", "free space"),
-    "507": (StorageFull, "no space is left on storage", "free space"),
+    "NotImplemented": (
+        ConditionNotSupportedError,
+        "storage does not know this request",
+        "use a store without conditions",
+    ),
+    "501": (ConditionNotSupportedError, "storage does not know this request", "use a store without conditions"),
+    "QuotaExceeded": (StorageFullError, "the bucket's quota is used up", "raise it or free space"),
+    "XMinioStorageFull": (StorageFullError, "no space is left on storage", "free space"),
+    "InsufficientCapacity": (StorageFullError, "no space is left on storage", "free space"),
+    "507": (StorageFullError, "no space is left on storage", "free space"),
 }
 
 
@@ -185,13 +197,13 @@ def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str
     reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
     context = {**context, "error": type(error).__name__, **({"reason": reasons[-1]} if reasons else {})}
     if how is None:
-        return StorageUnavailable(f"{what} cannot be reached", hint=wrong_port, **context)
+        return StorageUnavailableError(f"{what} cannot be reached", hint=wrong_port, **context)
     context["waited_seconds"] = round(how.seconds, 1)
     if how.answered:
-        return StorageUnavailable(f"{what} answered before and does not any more", hint=DOWN, **context)
+        return StorageUnavailableError(f"{what} answered before and does not any more", hint=DOWN, **context)
     if how.trouble is Trouble.NO_SUCH_HOST:
         return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
-    return StorageUnavailable(f"{what} never answered since this process began", hint=wrong_port, **context)
+    return StorageUnavailableError(f"{what} never answered since this process began", hint=wrong_port, **context)
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
@@ -211,7 +223,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         if reason:
             context["reason"] = reason
         if code.startswith("KMS."):
-            return AccessDenied("storage cannot use the encryption key", hint=_KMS, **context)
+            return AccessDeniedError("storage cannot use the encryption key", hint=_KMS, **context)
         if _explained(error) in _EXPLAINED:
             kind, message, hint = _EXPLAINED[_explained(error)]
             return kind(message, hint=hint, **context)
@@ -219,21 +231,21 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
             return SettingError("storage refused a request", hint="look at code and reason", **context)
         how = given_up(error)
         waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
-        return StorageUnavailable("storage could not answer", hint="run again later", **context, **waited)
+        return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return without_answer(error, "storage", _WRONG_HOST, _WRONG_PORT, **context)
     context = {**context, "error": type(error).__name__}
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
-        return AccessDenied("there are no complete credentials", hint=_CREDENTIALS, **context)
+        return AccessDeniedError("there are no complete credentials", hint=_CREDENTIALS, **context)
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
-        return AccessDenied("credentials could not be had", hint="sign in again, or check aws_profile", **context)
+        return AccessDeniedError("credentials could not be had", hint="sign in again, or check aws_profile", **context)
     context["reason"] = _without(str(error), settings)
     return SettingError("no request can be made of these settings", hint="check lake_root and the aws_ ones", **context)
 
 
 def is_denied(error: Exception) -> bool:
     """Whether a server refused the credentials, or what they may do."""
-    return _EXPLAINED.get(_explained(error), (None,))[0] is AccessDenied
+    return _EXPLAINED.get(_explained(error), (None,))[0] is AccessDeniedError
 
 
 def not_s3(**context: object) -> SettingError:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from singerlake.errors import AccessDenied, SettingError, SingerlakeError
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.errors import is_denied, may_pass, translate, without_answer
 from singerlake.storage.s3.waiting import wait_in
@@ -21,7 +21,7 @@ _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"
 
 def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) -> Any:
     """A session that acts in a role and assumes it again before its credentials expire, however long a run lasts.
-    ``source`` is one with the credentials that may assume it. Raises ``AccessDenied`` where that has none."""
+    ``source`` is one with the credentials that may assume it. Raises ``AccessDeniedError`` where that has none."""
     import botocore.session
     from botocore.config import Config
     from botocore.credentials import (
@@ -33,7 +33,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
 
     credentials = source.get_credentials()
     if credentials is None:
-        raise AccessDenied(
+        raise AccessDeniedError(
             "there are no credentials to assume the role with",
             hint="set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment",
             role_arn=settings.role_arn,
@@ -88,11 +88,11 @@ def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -
         return without_answer(error, "the server that assumes roles", _UNREACHABLE, _UNREACHABLE, **where)
     if isinstance(error, boto.ClientError) and (is_denied(error) or may_pass(error)):
         told = translate(error, settings)
-        if not isinstance(told, AccessDenied):
+        if not isinstance(told, AccessDeniedError):
             return type(told)(f"the role cannot be assumed: {told.message}", hint=told.hint, **where, **told.context)
         hint = "check aws_role_arn, aws_role_external_id and whom the role trusts"
         why = told.message.removeprefix("storage ")
-        return AccessDenied(f"the role cannot be assumed: {why}", hint=hint, **where, **told.context)
+        return AccessDeniedError(f"the role cannot be assumed: {why}", hint=hint, **where, **told.context)
     return SettingError(
         "what answers assumes no roles", hint=_NO_STS, **where, error=type(error).__name__, **_told(error, settings)
     )

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import MissingFile, NoSuchBucket, SettingError, SingerlakeError, StorageUnavailable
+from singerlake.errors import (
+    MissingFileError,
+    NoSuchBucketError,
+    SettingError,
+    SingerlakeError,
+    StorageUnavailableError,
+)
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
@@ -163,7 +169,7 @@ class S3Storage:
         full = self._prefix + check_key(key)
         if length <= 0:
             if self.head(key) is None:
-                raise MissingFile("no such object", key=key, lake_root=self.url)
+                raise MissingFileError("no such object", key=key, lake_root=self.url)
             return b""
         try:
             reply, body = self._fetch(Key=full, Range=f"bytes={start}-{start + length - 1}")
@@ -296,12 +302,12 @@ class S3Storage:
             entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
             if entry is None or entry.size != size:
                 if is_absent(cause):
-                    raise StorageUnavailable("storage lost an upload", hint="run again", key=key) from error
+                    raise StorageUnavailableError("storage lost an upload", hint="run again", key=key) from error
                 raise self._translate(key)(cause) from error
             return entry
         entry = self.head(key)
         if entry is None or entry.size != size:
-            raise StorageUnavailable(
+            raise StorageUnavailableError(
                 "storage reports another size than was uploaded",
                 hint="run again",
                 key=key,
@@ -332,7 +338,7 @@ class S3Storage:
             self._clients.patient.head_bucket(Bucket=self._bucket)
         except Exception as error:
             if is_absent(error):
-                raise NoSuchBucket(
+                raise NoSuchBucketError(
                     "the bucket does not exist",
                     hint="check lake_root, aws_region and s3_endpoint_url",
                     lake_root=self.url,

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
-from singerlake.errors import SingerlakeError, StorageUnavailable
+from singerlake.errors import SingerlakeError, StorageUnavailableError
 from singerlake.storage.patience import Patience, Trouble
 
 _BUFFER = 1 << 20
@@ -63,7 +63,7 @@ class _Stream(io.BufferedIOBase):
                 if inside is not None or not isinstance(error, OSError):
                     raise self._translate(error if inside is None else inside) from error
                 if not wait.again(Trouble.SILENT):
-                    raise StorageUnavailable(
+                    raise StorageUnavailableError(
                         "a read broke off and could not be resumed", hint="run again", at=self._at, reason=str(error)
                     ) from error
                 self._drop()
