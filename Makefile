@@ -17,10 +17,10 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format pytest spark simulate bench docs wheel clean
+.PHONY: help install demo test test-thorough lint format pytest spark simulate bench docs wheel clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) ## Make .venv with the project and its tools
 
@@ -41,7 +41,11 @@ $(SERVERS): $(READY) tools/chromium.py tools/nginx.py
 demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)
 	@$(BIN)/python -m demo
 
-test: lint pytest ## All that has to hold before a commit
+test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit
+	$(BIN)/python -m pytest -m 'not thorough' $(PYTEST_ARGS)
+
+test-thorough: $(SERVERS) ## All other tests: every seed, every step on every store, every Spark session of its own
+	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS)
 
 lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/ruff check
@@ -50,7 +54,7 @@ lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.plugin_definitions --check
 
-pytest: $(SERVERS) ## The tests alone; PYTEST_ARGS='-k lock' chooses some
+pytest: $(SERVERS) ## Tests of both kinds; PYTEST_ARGS='-k lock' chooses some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4

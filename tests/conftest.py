@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
+from tests.tiers import mark_thorough
+
 pytest_plugins = [
+    "pytester",
     "tests.servers.java",
     "tests.servers.postgres",
     "tests.servers.s3",
@@ -21,3 +25,8 @@ settings.register_profile(
     "singerlake", parent=settings.get_profile("ci" if "CI" in os.environ else "default"), deadline=None
 )
 settings.load_profile("singerlake")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_thorough(items)

@@ -14,6 +14,8 @@ from tests.faults.support.network import Network
 from tests.faults.support.places import KINDS, Kind, Place
 from tests.faults.support.worker import Point
 
+pytestmark = pytest.mark.in_turn("kind")
+
 ANYWHERE = {"kill": r"^(storage|store|dynamodb|postgres|worker)\.", "stop": r"^(storage|store|dynamodb|worker)\."}
 """Not in the middle of a transaction of PostgreSQL, which others then wait for."""
 WRITERS = 3

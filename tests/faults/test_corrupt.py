@@ -16,6 +16,8 @@ from tests.faults.support.crew import Crew
 from tests.faults.support.places import Kind, of_kinds
 from tests.faults.support.worker import Point
 
+pytestmark = pytest.mark.in_turn("kind")
+
 Damage = Callable[[bytes], bytes]
 DAMAGES: dict[str, Damage] = {
     "empty": lambda _: b"",
@@ -90,6 +92,7 @@ def end_members(body: bytes) -> bytes:
     return body[: body.rindex(b"\x1f\x8b\x08")]
 
 
+@pytest.mark.crossed("kind", "damage")
 @pytest.mark.parametrize(
     "damage",
     [end_members, lambda body: body[:-5], lambda body: body[:-8] + b"\0\0\0\0" + body[-4:]],

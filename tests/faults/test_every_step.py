@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.support.crew import Crew
 from tests.faults.support.files import LARGE
 from tests.faults.support.places import of_kinds
 from tests.faults.support.worker import Point
+
+pytestmark = pytest.mark.in_turn("kind")
 
 EFFECT = r"^storage\.(put|upload|delete) |^dynamodb\.(?!Get|Query)|^postgres\.\s*(INSERT|UPDATE|COMMIT)"
 ANY = r"^storage\."

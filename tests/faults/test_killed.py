@@ -12,6 +12,8 @@ from tests.faults.support.files import data_files
 from tests.faults.support.places import Kind, of_kinds
 from tests.faults.support.worker import Point
 
+pytestmark = pytest.mark.in_turn("kind")
+
 MOMENTS = {
     "1-before-the-upload": (Point(r"^storage\.upload ", "kill", nth=2), (1, 1)),
     "2-after-the-upload": (Point(r"^storage\.upload ", "kill", after=True, nth=2), (1, 2)),
@@ -22,6 +24,7 @@ MOMENTS = {
 """What a writer of three files is killed at, and how many are committed and stored then."""
 
 
+@pytest.mark.crossed("kind", "moment")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_writer_that_is_killed_is_run_again(crew: Crew, kind: Kind, moment: str) -> None:
     point, (committed, stored) = MOMENTS[moment]

@@ -28,6 +28,7 @@ def road(bucket: Network, request: pytest.FixtureRequest) -> Iterator[Road]:
         database.calm()
 
 
+@pytest.mark.crossed("kind", "trouble")
 @pytest.mark.timeout(1800 if FILES else 300)
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
 def test_nothing_that_was_acknowledged_is_lost_or_there_twice(

@@ -17,6 +17,8 @@ from tests.faults.support.places import TAP, Kind, of_kinds
 from tests.faults.support.worker import THREE_FILES, Point
 from tests.faults.test_network import MINE, STORMS
 
+pytestmark = pytest.mark.in_turn("kind")
+
 EFFECT = r"^storage\.(put|upload|compose|delete) |^dynamodb\.(?!Get|Query)|^postgres\.\s*(INSERT|UPDATE|COMMIT)"
 ANY = r"^storage\.|^store\.|^dynamodb\.|^postgres\."
 JOINED = r"\.singer\.gz"
@@ -96,6 +98,7 @@ def killed_everywhere(crew: Crew, calls: str) -> None:
     at_each_step(crew, calls, at)
 
 
+@pytest.mark.crossed("kind", "call", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", [rf"^storage\.compose .*{JOINED}", r"^store\.commit", r"^store\.publish"])
 def test_a_vacuum_killed_at_its_turning_points_is_run_again(crew: Crew, kind: Kind, call: str, after: bool) -> None:

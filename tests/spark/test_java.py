@@ -107,6 +107,7 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "origin",
     [

@@ -24,6 +24,8 @@ from tests.fakes import START, FakeClock
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 from tests.manifests.stores import KINDS, Place, make_place
 
+pytestmark = pytest.mark.in_turn("place")
+
 GRACE = timedelta(days=7)
 DAY = 86_400.0
 

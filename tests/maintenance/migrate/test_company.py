@@ -31,6 +31,8 @@ from tests.maintenance.migrate.moving import (
 )
 from tests.manifests.stores import ON_THE_LAKE, Place
 
+pytestmark = pytest.mark.crossed("source", "target")
+
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_a_writer_that_commits_at_any_step_goes_over_or_stops_and_nothing_is_lost(

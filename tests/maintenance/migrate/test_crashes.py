@@ -32,6 +32,8 @@ from tests.maintenance.migrate.moving import (
 )
 from tests.manifests.stores import ON_THE_LAKE, Place
 
+pytestmark = pytest.mark.crossed("source", "target")
+
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_after_a_crash_at_any_step_readers_read_and_the_next_attempt_ends_it(
@@ -80,6 +82,7 @@ class Mortal:
         return called
 
 
+@pytest.mark.crossed("source", "target", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_after_a_crash_around_any_call_of_a_store_the_next_attempt_ends_it(
@@ -105,6 +108,7 @@ def test_after_a_crash_around_any_call_of_a_store_the_next_attempt_ends_it(
     assert number >= 4
 
 
+@pytest.mark.crossed("source", "target", "done")
 @pytest.mark.parametrize("operation", ["put", "get", "read_range", "list"])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)

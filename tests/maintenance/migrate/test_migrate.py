@@ -37,6 +37,7 @@ from tests.maintenance.migrate.moving import (
 from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place
 
 
+@pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_everything_but_the_store_stays_and_numbers_go_on(
     source: str, target: str, request: pytest.FixtureRequest
@@ -61,6 +62,7 @@ def test_everything_but_the_store_stays_and_numbers_go_on(
     )
 
 
+@pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_there_and_back_again_with_commits_on_every_leg(
     source: str, target: str, request: pytest.FixtureRequest
@@ -117,6 +119,7 @@ def test_the_same_store_needs_nothing(kind: str, request: pytest.FixtureRequest)
     assert newest(place) == before
 
 
+@pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_dry_run_changes_nothing(source: str, target: str, request: pytest.FixtureRequest) -> None:
     place = lives_in(source, target, request=request)

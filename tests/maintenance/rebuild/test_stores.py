@@ -16,6 +16,8 @@ from singerlake.manifests.port import Loaded, Pending
 from tests.manifests.stores import IN_A_DATABASE, KINDS, Place, make_place
 from tests.manifests.test_any_writer import upload, writer
 
+pytestmark = pytest.mark.in_turn("place")
+
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest) -> Place:

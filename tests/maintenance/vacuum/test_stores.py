@@ -23,6 +23,8 @@ from tests.lakes import build_stream
 from tests.maintenance.shelf import OTHER, SCHEMA, kinds
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place, make_place
 
+pytestmark = pytest.mark.in_turn("place")
+
 PREFIX = layout.stream_prefix("t", "s")
 
 

@@ -49,6 +49,7 @@ def failure(action: Callable[[], object]) -> str:
     return str(raised.value)
 
 
+@pytest.mark.sampled(name=3)
 @pytest.mark.parametrize(
     "name",
     ["..", "../tap", "orders/..", "*", "ord*", "%6frders", "Orders", "orders ", "\x00", "é" * 80, "'; --"],
@@ -139,6 +140,7 @@ def test_names_that_spark_takes_for_one_are_read_one_at_a_time(load: Load, lake:
     assert load(stream="twins", columns="ID").collect() == [(2,)]
 
 
+@pytest.mark.sampled(name=3)
 @pytest.mark.parametrize("name", ["a.b", "a`b", "a b", "ünï", "select", "a,b", "x\ny", "_c", "a:b", "${x}", "*"])
 def test_a_column_of_any_name_is_read_and_chosen(load: Load, lake: Lake, name: str) -> None:
     build_stream(lake, TAP, "named", {"properties": {name: {"type": "integer"}, "z": {"type": "string"}}}, [{name: 7}])
@@ -173,12 +175,14 @@ def test_a_manifest_that_cannot_be_trusted_is_not_read(
     assert "manifest.json" in message
 
 
+@pytest.mark.sampled(body=2)
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"null"])
 def test_a_manifest_that_is_none_is_told_and_not_taken_for_missing(load: Load, lake: Lake, body: bytes) -> None:
     (Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)).write_bytes(body)
     assert "CorruptObjectError" in failure(load)
 
 
+@pytest.mark.sampled(change=2)
 @pytest.mark.parametrize(
     "change",
     [
@@ -200,6 +204,7 @@ def test_a_manifest_that_says_something_else_of_a_file_than_the_file_fails_the_r
     assert "BrokenFileError" in message or "CorruptObjectError" in message
 
 
+@pytest.mark.sampled(change=3)
 @pytest.mark.parametrize(
     "change",
     [

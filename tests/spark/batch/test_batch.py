@@ -231,6 +231,7 @@ def test_a_stream_whose_schemas_name_nothing_is_read_for_its_metadata(load: Load
     assert load(stream="bare", metadata=True).selectExpr("max(_singerlake_offset)").collect() == [(1,)]
 
 
+@pytest.mark.sampled(options=3)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -258,6 +259,7 @@ def test_a_wrong_option_is_told_when_loading(load: Load, options: dict[str, str]
     assert "hush-hush" not in message
 
 
+@pytest.mark.sampled(schema=2)
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [

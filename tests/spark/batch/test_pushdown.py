@@ -113,6 +113,7 @@ def test_a_row_of_a_file_that_begins_later_than_it_ends_is_not_left_out(spark: S
     assert found == [1]
 
 
+@pytest.mark.sampled(where=4)
 @pytest.mark.parametrize(("where", "expected"), QUERIES)
 def test_pushed_or_not_the_same_rows_come(
     spark: SparkSession, load: Load, where: str, expected: list[int], enabled: None

@@ -142,6 +142,7 @@ def test_a_query_on_processing_time_follows_the_stream_through_all_that_happens_
     assert '"offset": 30' in str(progress["sources"][0]["latestOffset"]).replace("'", '"')
 
 
+@pytest.mark.sampled(meanwhile=1)
 @pytest.mark.parametrize("meanwhile", [vacuum, rebuild])
 def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
     lake: Lake, load: Load, sink: Sink, meanwhile: Callable[[Lake], object]
@@ -160,6 +161,7 @@ def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
     assert sink.batches == {0: list(range(25)), 1: [25, 26], 2: [27]}
 
 
+@pytest.mark.sampled(meanwhile=1)
 @needs_limits
 @pytest.mark.parametrize(
     "meanwhile",
@@ -254,6 +256,7 @@ def failure(action: Callable[[], object]) -> str:
     return str(raised.value)
 
 
+@pytest.mark.sampled(more=2)
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
