@@ -1,4 +1,4 @@
-# Everything needs Python 3.10 or newer and nothing else: the first target that needs them
+# Everything needs Python 3.11 or newer and nothing else: the first target that needs them
 # makes .venv and fetches the dependencies, and again when pyproject.toml or what is compiled changes.
 
 PYTHON ?= python3
@@ -25,7 +25,7 @@ help: ## Show this list
 install: $(READY) ## Make .venv with the project and its tools
 
 $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; choose one: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
 	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'

@@ -47,7 +47,7 @@ def watched(folder: Path, source: str, script: str, *arguments: object, librarie
     assert shutil.which(compiler[0]), "a C compiler is needed to test the compiled modules"
     includes = [f"-I{sysconfig.get_path(kind)}" for kind in ("include", "platinclude")]
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-    strict = ["-Wall", "-Wextra", "-Werror", "-DPy_LIMITED_API=0x030A0000"]
+    strict = ["-Wall", "-Wextra", "-Werror", "-DPy_LIMITED_API=0x030B0000"]
     library = folder / f"{Path(source).stem}.abi3.so"
     made = ["-O1", "-g", "-shared", "-fPIC", str(PACKAGE / source), "-o", str(library)]
     linked = [f"-l{name}" for name in libraries]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singerlake.clock import parse_timestamp, random_id, timestamp
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_names_no_moment_is_none(text: str) -> None:
     assert parse_timestamp(text) is None
 
 
-@given(st.datetimes(timezones=st.just(timezone.utc)))
+@given(st.datetimes(timezones=st.just(UTC)))
 def test_a_written_time_reads_back(moment: datetime) -> None:
     assert parse_timestamp(timestamp(moment)) == moment
 

@@ -33,7 +33,7 @@ _INCLUDED = [
     "shared/singerlake/format/lines/_count.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
 ]
-_STABLE_SINCE = "0x030A0000"
+_STABLE_SINCE = "0x030B0000"
 
 
 class NotCompiledError(Exception):
@@ -56,7 +56,7 @@ class CompileHook(BuildHookInterface[Any]):
             raise
         if made:
             build_data["pure_python"] = False
-            build_data["tag"] = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was compiled, which is in the wheel by now."""

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Provenance, Spool, compress_member, empty_member
 from singerlake.storage.local.storage import LocalStorage
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 EXTRACTED = START + timedelta(milliseconds=1)
 TAP = "tap-example"
 

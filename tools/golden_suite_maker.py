@@ -8,7 +8,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
 from singerlake.storage.memory import MemoryStorage
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 V1: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": ["null", "string"]}}}
 V2: dict[str, Any] = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}, "note": {}, "x": {}}}
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 STATE_EVERY = 50_000
 """Rows between two STATE messages."""
 KEYS = ["time_hour", "carrier", "flight"]
-_START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_START = datetime(2026, 1, 1, tzinfo=UTC)
 _VERSION = 2
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from singerlake import flock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import SettingError
 from singerlake.format import layout
@@ -37,6 +38,12 @@ def open_storage(
     clock = clock or SystemClock()
     root = parse_root(lake_root)
     if isinstance(root, FolderRoot):
+        if not flock.AVAILABLE:
+            raise SettingError(
+                "a lake on a local disk needs file locks (flock), which this system does not have",
+                hint="set lake_root to an s3:// URL, or run under WSL",
+                lake_root=lake_root,
+            )
         return LocalStorage(root.path, clock=clock, ids=ids)
     from singerlake.storage.s3.storage import S3Settings, S3Storage
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 Answer = TypeVar("Answer")
@@ -42,7 +42,7 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> datetime:
-        return datetime.now(timezone.utc)
+        return datetime.now(UTC)
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -70,7 +70,7 @@ def random_id() -> str:
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds: ``2026-01-01T00:00:00.001000Z``."""
-    return moment.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 _TIMESTAMP = re.compile(
@@ -87,7 +87,7 @@ def parse_timestamp(text: str) -> datetime | None:
     # What ``timestamp`` writes, which is most of what is asked for, is read in a tenth of the time.
     if len(text) == 27 and text[4] + text[7] + text[10] + text[19] + text[26] == "--T.Z" and text.isascii():
         with suppress(ValueError):
-            return datetime.fromisoformat(text[:26]).replace(tzinfo=timezone.utc)
+            return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
     found = _TIMESTAMP.match(text.strip())
     if found is None:
         return None
@@ -95,6 +95,6 @@ def parse_timestamp(text: str) -> datetime | None:
     offset = f"{hours}:{minutes or '00'}" if hours else "+00:00"
     try:
         of_day = f"{hour}:{minute or '00'}:{second or '00'}.{(fraction or '')[:6]:0<6}"
-        return datetime.fromisoformat(f"{day}T{of_day}{offset}").astimezone(timezone.utc)
+        return datetime.fromisoformat(f"{day}T{of_day}{offset}").astimezone(UTC)
     except (ValueError, OverflowError):
         return None

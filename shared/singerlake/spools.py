@@ -11,7 +11,6 @@ process ran. Of another boot nobody can be alive on a file system of local disks
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -19,6 +18,8 @@ import re
 import stat
 import tempfile
 from pathlib import Path
+
+from singerlake import flock
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,9 @@ class Spools:
 
     def sweep(self) -> list[str]:
         """Remove the folders of processes that are gone; their names. What is not surely one of them stays."""
-        gone = []
+        gone: list[str] = []
+        if not flock.AVAILABLE:
+            return gone
         try:
             with os.scandir(self._parent) as entries:
                 names = [entry.name for entry in entries if entry.name.startswith(_PREFIX)]
@@ -92,12 +95,12 @@ class Spools:
 
     def _marked(self, folder: Path) -> int | None:
         """The descriptor of the folder's mark, locked; None where that cannot be done, and then nobody removes it."""
-        if self._boot is None:
+        if self._boot is None or not flock.AVAILABLE:
             return None
         mark = None
         try:
             mark = os.open(folder / _UNNAMED, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock.take(mark)
             os.write(mark, json.dumps({"format": _FORMAT, "boot": self._boot}).encode())
             os.rename(folder / _UNNAMED, folder / _MARK)
         except OSError as error:
@@ -131,7 +134,7 @@ class Spools:
         status = os.fstat(mark)
         if not (stat.S_ISREG(status.st_mode) and _is_own(status)):
             return False
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock.take(mark)
         if os.fstat(mark).st_nlink != 1:  # another sweep came to its end between the two
             return False
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -35,7 +35,7 @@ def second(moment: datetime) -> str:
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(timezone.utc).replace(tzinfo=None)
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def counted(count: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from typing import Any
 
 from singerlake.arrow.schema.columns import (
@@ -22,7 +22,7 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
 )
 
-UTC = timezone.utc
+UTC = UTC
 CENTS = Decimal(10, 2, number=True, text=False)
 TEXT_CENTS = Decimal(10, 2, number=False, text=True)
 EITHER_CENTS = Decimal(10, 2, number=True, text=True)

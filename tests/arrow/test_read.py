@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,7 +79,7 @@ def test_types_are_arrow_s_own(stream: LakeStream) -> None:
         ]
     )
     (row,) = reader.read_all().to_pylist()
-    assert row["at"] == datetime(2026, 1, 1, tzinfo=timezone.utc)
+    assert row["at"] == datetime(2026, 1, 1, tzinfo=UTC)
     assert (row["on"], str(row["price"]), row["tags"]) == (date(2026, 2, 28), "12.50", ["a", None])
     assert (row["who"], row["ok"], row["any"], row["_rescued_data"]) == ({"name": "n"}, True, "[1]", None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -57,7 +57,7 @@ CASES: dict[str, tuple[pa.Array, list[str]]] = {
     ),
     "dates": (pa.array([date.min, date.max, None]), ['"0001-01-01"', '"9999-12-31"', "null"]),
     "times are UTC": (
-        pa.array([datetime(2026, 1, 1, 5, tzinfo=timezone.utc), None], EASTERN),
+        pa.array([datetime(2026, 1, 1, 5, tzinfo=UTC), None], EASTERN),
         ['"2026-01-01T05:00:00.000000Z"', "null"],
     ),
     "times without zone": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
             "timestamp",
             ["2026-01-01T01:00:00.000001+01:00", "2026-01-01 00:00:00"],
             [
-                datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc),
-                datetime(2026, 1, 1, tzinfo=timezone.utc),
+                datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
+                datetime(2026, 1, 1, tzinfo=UTC),
             ],
         )
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given
@@ -86,7 +86,7 @@ def test_a_name_that_does_not_fit_is_refused_with_its_length_and_limit(tap: str,
 
 @given(st.integers(1, layout.STREAM_LIMIT), st.datetimes())
 def test_every_file_of_an_accepted_stream_has_a_name_that_fits(length: int, moment: datetime) -> None:
-    moment = moment.replace(tzinfo=timezone.utc)
+    moment = moment.replace(tzinfo=UTC)
     path = layout.file_path("s" * length, "3)vD5#h", moment, moment, "0123456789abcdef")
     folder, name = path.split("/")
     assert folder == "3%29vD5%23h"
@@ -105,7 +105,7 @@ def test_a_file_name_shows_its_times_in_utc() -> None:
 
 @pytest.mark.parametrize("year", [1, 33, 999, 1000, 9999])
 def test_the_years_of_a_file_name_have_four_digits(year: int) -> None:
-    moment = datetime(year, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
+    moment = datetime(year, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
     (first, last) = layout.file_path("s", "abc", moment, moment, "0" * 16).split("-")[1:3]
     assert first == last == f"{year:04}1231T235959.999999Z"
 

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -383,7 +383,7 @@ def moment(text: str) -> datetime | None:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None
-    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def may_hold(file: dict[str, Any], begin: datetime, end: datetime) -> bool:

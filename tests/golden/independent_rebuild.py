@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.golden.independent import (
@@ -47,7 +47,7 @@ class Found:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        stored = datetime.fromtimestamp(self.stored, timezone.utc)
+        stored = datetime.fromtimestamp(self.stored, UTC)
         if self.header is None:
             return (True, stored, "", 0, self.id)
         return (False, moment(self.header["created"]) or stored, self.header["run"], self.header["seq"], self.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -19,9 +19,7 @@ def files(*given: tuple[str, int]):
 
 @given(
     st.lists(
-        st.tuples(
-            st.datetimes(datetime(1000, 1, 1), timezones=st.just(timezone.utc)).map(timestamp), st.integers(0, 10**18)
-        ),
+        st.tuples(st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC)).map(timestamp), st.integers(0, 10**18)),
         min_size=1,
         max_size=30,
     )
@@ -73,7 +71,7 @@ def test_a_file_that_begins_later_than_it_ends_has_no_time() -> None:
 
 
 def test_streams_together_have_what_each_has() -> None:
-    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     parts = [tally(files((timestamp(start + timedelta(hours=n % 3)), n + 1), ("?", 5))) for n in range(6)]
     whole = together(parts)
     assert whole.undated == Amount(6, 60, 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from singerlake.storage.port import Refused, Storage, Written
 from singerlake.storage.s3.storage import S3Storage
@@ -16,7 +16,7 @@ class PatientlessClock:
         self.slept: list[float] = []
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=timezone.utc)
+        return datetime(2026, 1, 1, tzinfo=UTC)
 
     def monotonic(self) -> float:
         return sum(self.slept)

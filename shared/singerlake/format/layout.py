@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
@@ -191,5 +191,5 @@ def is_data_file(path: str) -> bool:
 
 def _compact(moment: datetime) -> str:
     # ``%Y`` gives as few digits as a year has with some C libraries.
-    utc = moment.astimezone(timezone.utc)
+    utc = moment.astimezone(UTC)
     return f"{utc.year:04}{utc:%m%dT%H%M%S.%fZ}"

@@ -23,6 +23,8 @@ READ_BYTES = 256 << 10
 """Bytes asked for at once: small enough that a block stays in the processor's cache while it is decoded."""
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
+_POLLS = hasattr(select, "poll")
+"""Windows polls no pipes."""
 
 
 class Waker:
@@ -31,13 +33,14 @@ class Waker:
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.set_blocking(self._write, False)
+        if _POLLS:
+            os.set_blocking(self._read, False)
+            os.set_blocking(self._write, False)
         self._before: int | None = None
         self._closing = threading.Lock()
 
     def __enter__(self) -> Waker:
-        if threading.current_thread() is threading.main_thread():
+        if _POLLS and threading.current_thread() is threading.main_thread():
             self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
@@ -55,7 +58,7 @@ class Waker:
         """End the wait that is on, or the next one. Safe from any thread, and after the end."""
         # Under the lock, since the descriptor of a closed pipe may be another file's by now.
         with self._closing, suppress(BlockingIOError):
-            if self._write >= 0:
+            if self._write >= 0 and _POLLS:
                 os.write(self._write, b"\0")
 
     def fileno(self) -> int:
@@ -105,7 +108,10 @@ class Input:
         return bool(events)
 
     def _poller(self) -> select.poll | None:
-        """A poll on the input and the waker; None for an input that never keeps one waiting: memory, and files."""
+        """A poll on the input and the waker; None for an input that never keeps one waiting, memory and files,
+        and on Windows, which polls no pipes: there a file's age is looked at when input comes."""
+        if not _POLLS:
+            return None
         try:
             descriptor = self._source.fileno()
         except (OSError, AttributeError, io.UnsupportedOperation):

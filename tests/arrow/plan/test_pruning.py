@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from singerlake.clock import timestamp
 from singerlake.format.lines.times import span
 from singerlake.format.state.model import DataFile
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENTS = [START + timedelta(microseconds=number) for number in range(-2, 9)]
 TEXTS = ["", "a", "b", "ab", "ba", "ä"]
 COMPARED: dict[Comparison, Callable[[Any, Any], bool]] = {
@@ -174,7 +174,7 @@ def test_what_cannot_match_is_left_out(condition: Condition, left: list[tuple[in
         Condition(TIME, Comparison.NULL, negated=True),
         Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1),)),
         Condition(TIME, Comparison.EQUAL, ("1999-01-01",)),
-        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1, tzinfo=timezone.utc),), negated=True),
+        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1, tzinfo=UTC),), negated=True),
     ],
 )
 def test_what_says_nothing_leaves_everything(condition: Condition) -> None:
@@ -192,12 +192,12 @@ def test_a_row_of_a_file_that_begins_later_than_it_ends_is_found_by_its_time(tes
     """Also where the time that is asked for lies within the two, or outside of them."""
     file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=LATER_FIRST[0], last=LATER_FIRST[1])
     for seconds in (-1, 0, 0.001, 5, 19, 20):
-        asked = Condition(TIME, test, (datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=seconds),))
+        asked = Condition(TIME, test, (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds),))
         assert list(prune([file], 0, 1, [asked])) == [(file, 0, 1)]
 
 
 @pytest.mark.parametrize(("first", "last"), [("", ""), ("2026", "2026"), ("now", "2026-01-01T00:00:00Z"), LATER_FIRST])
 def test_a_file_whose_times_are_not_known_stays(first: str, last: str) -> None:
     file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=first, last=last)
-    asked = [Condition(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=timezone.utc) - timedelta(1),))]
+    asked = [Condition(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=UTC) - timedelta(1),))]
     assert list(prune([file], 0, 1, asked)) == [(file, 0, 1)]

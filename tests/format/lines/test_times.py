@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +14,9 @@ from singerlake.arrow.schema.columns import Field, Timestamp
 from singerlake.arrow.values.arrays import build
 from singerlake.format.lines.times import joined, known_span, span
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
-LATEST = datetime.max.replace(tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

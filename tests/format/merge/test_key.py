@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -64,7 +64,7 @@ def test_numbers_are_padded_to_what_their_bits_need(number: int, bits: int, text
 
 
 def test_the_last_time_is_in_2109() -> None:
-    assert moment(LAST_TIME) == datetime(2109, 5, 15, 7, 35, 11, 103000, tzinfo=timezone.utc)
+    assert moment(LAST_TIME) == datetime(2109, 5, 15, 7, 35, 11, 103000, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("bits", [1, 3, 8, 10, 16])
@@ -123,7 +123,7 @@ def test_a_listing_from_a_time_on_has_all_that_is_older_and_nothing_else(time: i
     assert (name > name_before(horizon)) is (time < max(horizon, 1))
 
 
-@given(st.datetimes(datetime(1970, 1, 1), datetime(2109, 1, 1), timezones=st.just(timezone.utc)))
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2109, 1, 1), timezones=st.just(UTC)))
 def test_a_moment_is_cut_to_its_millisecond(when: datetime) -> None:
     assert moment(milliseconds(when)) == when.replace(microsecond=when.microsecond // 1000 * 1000)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -20,9 +20,9 @@ from singerlake.maintenance.tally import Tally
 from singerlake.storage.port import Entry
 from tests.format.state.test_fold import add, born, done, new_file
 
-NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
 GRACE = timedelta(days=7)
-BORN = timestamp(datetime(2026, 1, 1, tzinfo=timezone.utc))
+BORN = timestamp(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def path(id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -138,7 +138,7 @@ def test_what_json_allows_and_few_encodings_of_it_comes_back_as_it_was(journal: 
 
 def test_a_key_that_is_no_unicode_is_not_noted(shelf: Shelf, journal: Path) -> None:
     file = without_journal(shelf).found[0]
-    entry = Entry(PREFIX + "x/\udcff.singer.gz", 1, datetime(2026, 1, 1, tzinfo=timezone.utc), "e")
+    entry = Entry(PREFIX + "x/\udcff.singer.gz", 1, datetime(2026, 1, 1, tzinfo=UTC), "e")
     with open_survey_journal(journal, LAKE) as noted:
         noted.note(entry, file)
         assert noted.known(PREFIX, entry) is None

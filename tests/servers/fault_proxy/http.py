@@ -15,7 +15,7 @@ import asyncio
 import re
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from urllib.parse import unquote
 
@@ -48,7 +48,7 @@ class Written:
             return head, body
         if method == "PUT":
             now = self._since + (time.time() - self._since) * self._factor
-            self._times[unquote(path)] = datetime.fromtimestamp(now, timezone.utc)
+            self._times[unquote(path)] = datetime.fromtimestamp(now, UTC)
         elif "list-type=2" in query:
             body = _ENTRY.sub(lambda found: self._listed(f"{unquote(path)}/", found), body)
             head = re.sub(rb"(?i)(content-length:) *\d+", b"\\1 %d" % len(body), head)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -188,7 +188,7 @@ def test_it_needs_the_columns_to_filter_on(load: Load) -> None:
 
 OWN = StructType().add("_singerlake_offset", LongType()).add("_singerlake_version", StringType())
 OWN = OWN.add("_singerlake_file", StringType()).add("_time_extracted", TimestampType()).add("n", LongType())
-NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def test_what_spark_wrote_spark_takes_as_its_own_types_under_the_frames_schema(
 
 
 def test_the_tap_replays_it(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    before = datetime.now(timezone.utc)
+    before = datetime.now(UTC)
     place.write(
         spark.createDataFrame(
             [(1, Decimal("1.50"), date(2026, 1, 1), {"a": 1.0}), (2, None, None, None)],
@@ -110,7 +110,7 @@ def test_the_tap_replays_it(spark: SparkSession, place: Place, tmp_path: Path) -
         {"id": 2, "price": None, "day": None, "extra": None},
     ]
     (moment,) = {record["time_extracted"] for record in output.of("RECORD")}
-    assert before <= datetime.fromisoformat(moment.replace("Z", "+00:00")) <= datetime.now(timezone.utc)
+    assert before <= datetime.fromisoformat(moment.replace("Z", "+00:00")) <= datetime.now(UTC)
     assert all(file.first == file.last == moment for file in place.manifest.files)
 
 

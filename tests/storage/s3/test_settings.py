@@ -7,7 +7,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import botocore.credentials
@@ -113,7 +113,7 @@ class TestSettings:
         self, s3: S3Server, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def in_an_hour() -> datetime:
-            return datetime.now(timezone.utc) + timedelta(minutes=50)
+            return datetime.now(UTC) + timedelta(minutes=50)
 
         storage = make(role_arn="arn:aws:iam::123456789012:role/lake", role_external_id="ext")
         storage.put("a", b"1")

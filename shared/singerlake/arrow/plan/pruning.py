@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from enum import Enum
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
@@ -23,7 +23,7 @@ _ROUNDING = timedelta(microseconds=1)
 """What nanoseconds, cut here and rounded there, may differ by."""
 
 
-class Comparison(str, Enum):
+class Comparison(StrEnum):
     """What a condition asks of a value."""
 
     EQUAL = "="
@@ -150,4 +150,4 @@ def _bounds(file: DataFile) -> tuple[datetime, datetime]:
     if span is not None:
         with suppress(OverflowError):
             return span[0] - _ROUNDING, span[1] + _ROUNDING
-    return datetime.min.replace(tzinfo=timezone.utc), datetime.max.replace(tzinfo=timezone.utc)
+    return datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from singerlake.errors import SettingError
 
 
-class Mode(str, Enum):
+class Mode(StrEnum):
     """What becomes of a value that its column cannot hold exactly; the names are those of Spark's own readers."""
 
     PERMISSIVE = "PERMISSIVE"
@@ -21,7 +21,7 @@ class Mode(str, Enum):
     """Its row is left out; a warning at the end counts them."""
 
 
-class Messages(str, Enum):
+class Messages(StrEnum):
     """Which messages become rows."""
 
     RECORDS = "records"

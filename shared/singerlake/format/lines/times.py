@@ -7,7 +7,7 @@ opened in vain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,8 +17,8 @@ from singerlake.clock import parse_timestamp
 Span: TypeAlias = tuple[datetime, datetime]
 """The earliest and the latest moment, both in UTC."""
 
-_EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
-_LATEST = datetime.max.replace(tzinfo=timezone.utc)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
 _BEYOND = {"0000": _EARLIEST, "0001-01-01": _EARLIEST, "9999-12-31": _LATEST}
 """How texts begin that may name a moment outside of what a ``datetime`` holds, and the nearest that it does."""
 
@@ -66,8 +66,8 @@ def _moment(value: Any) -> datetime | None:
 
 def _utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc)
-    return moment.astimezone(timezone.utc)
+        return moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
 
 
 def _beyond(text: str) -> datetime | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from singerlake.clock import IdSource
 
@@ -25,7 +25,7 @@ LAST_TIME = 2**TIME_BITS - 1
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 _ENTRY = re.compile(re.escape(NAME) + r"([0-9a-v]{9})_([0-9a-v]+)_([0-9a-v]{2})\Z", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ascending(number: int, bits: int) -> str:

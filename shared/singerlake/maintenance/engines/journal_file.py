@@ -6,7 +6,6 @@ whole, and never changed. The last one may be cut, as a killed process leaves it
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -15,6 +14,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from singerlake import flock
 from singerlake.errors import SettingError
 from singerlake.format.ready import ready
 from singerlake.storage.port import Entry
@@ -73,12 +73,18 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
     """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made where there is none, held
     as long as the block runs; ``take`` is given its lines first. Raises ``SettingError`` where it is another command's
     or lake's, no journal, in use, or cannot be read and written."""
+    if not flock.AVAILABLE:
+        raise SettingError(
+            "a journal needs file locks (flock), which this system does not have",
+            hint="leave --journal out",
+            journal=str(path),
+        )
     with _local(path):
         file = path.open("a+b")
     head = _Head(lake, command)
     try:
         with _local(path):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock.take(file.fileno())
             whole = _read(file, path, head, take)
             # A cut line would run into the next one.
             file.truncate(whole)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from singerlake.clock import parse_timestamp
 from singerlake.format import layout
@@ -16,7 +16,7 @@ from singerlake.format.state.model import DataFile, Manifest, Retired
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.storage.port import Entry
 
-_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +208,4 @@ def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
 
 def _moment(text: str) -> datetime:
     """A time that a manifest names. What names none is taken for the latest there is, so that nothing is due by it."""
-    return parse_timestamp(text) or datetime.max.replace(tzinfo=timezone.utc)
+    return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)

@@ -6,11 +6,11 @@ monotonic clock, so that a wall clock that steps afterwards changes nothing.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from singerlake.clock import Clock
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _RESOLUTION = 1_000_000
 _DRIFT = 1_000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from singerlake import flock
 
 _locks: dict[Path, threading.Lock] = {}
 _locks_guard = threading.Lock()
@@ -22,7 +23,8 @@ def _forget_locks() -> None:
     _locks.clear()
 
 
-os.register_at_fork(after_in_child=_forget_locks)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 @contextmanager
@@ -36,7 +38,7 @@ def exclusive(path: Path) -> Iterator[None]:
     with turn:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            flock.wait_for(descriptor)
             yield
         finally:
             os.close(descriptor)

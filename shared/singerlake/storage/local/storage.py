@@ -13,7 +13,7 @@ import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -355,7 +355,7 @@ def _etag(status: os.stat_result) -> str:
 
 
 def _modified(status: os.stat_result) -> datetime:
-    return datetime.fromtimestamp(status.st_mtime, timezone.utc)
+    return datetime.fromtimestamp(status.st_mtime, UTC)
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
