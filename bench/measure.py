@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,29 @@ class Row:
 
 
 def run(command: Command) -> Measured:
-    """Run a command once. Raises ``subprocess.CalledProcessError`` with the end of its stderr."""
+    """Run a command once. Raises ``subprocess.CalledProcessError`` where it fails."""
     if command.setup:
         command.setup()
+    reading, writing = os.pipe()
     with (
+        open(reading, encoding="ascii") as told,
         open(command.stdin or os.devnull, "rb") as stdin,
         open(command.stdout or os.devnull, "wb") as stdout,
-        open(os.devnull, "wb") as devnull,
     ):
-        env = {**os.environ, **(command.env or {})}
-        started = time.perf_counter()
-        process = subprocess.Popen(list(command.argv), stdin=stdin, stdout=stdout, stderr=devnull, env=env)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(command.argv))
-    return Measured(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+        launched = subprocess.Popen(
+            [sys.executable, "-S", str(_LAUNCHER), str(writing), *command.argv],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **(command.env or {})},
+            pass_fds=(writing,),
+        )
+        os.close(writing)
+        figures = told.read().split()
+    code = launched.wait() or int(figures[3])
+    if code:
+        raise subprocess.CalledProcessError(code, list(command.argv))
+    return Measured(wall=float(figures[0]), cpu=float(figures[1]), peak_mb=int(figures[2]) / 1024)
 
 
 def paired(
