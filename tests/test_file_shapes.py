@@ -31,10 +31,10 @@ from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import MemoryStorage
 from tap_singerlake.reader import Messages, Reader, SchemaLine
 from tests.fakes import START, FakeClock, counting_ids
 from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
+from tests.storage.memory import MemoryStorage
 from tests.tap.runs import replay
 
 FIRST = schema_line()

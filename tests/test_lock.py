@@ -16,8 +16,8 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.lock import Lock, LockBody, LockSettings, parse_lock
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage, Step
 
 KEY = "raw/tap/stream/abc/singerlake.lock"
 SETTINGS = LockSettings(max_wait=100, stale_after=30, refresh=10)

@@ -28,7 +28,7 @@ from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
-from singerlake.storage.memory import MemoryStorage
+from tests.storage.memory import MemoryStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 V1: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": ["null", "string"]}}}

@@ -24,8 +24,8 @@ from singerlake.adapters import MANIFEST_STORES, ON_THE_LAKE
 from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.s3.storage import S3Settings
+from tests.storage.memory import MemoryStorage
 
 WRITERS = 8
 SECONDS = 3.0

@@ -16,8 +16,8 @@ from singerlake.format.hashing import schema_hash
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import START, FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 OTHER: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "string"}}}

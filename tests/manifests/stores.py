@@ -15,9 +15,9 @@ from singerlake.lake import Lake
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
+from tests.storage.memory import MemoryStorage
 
 ON_THE_LAKE = ("lockfile", "log", "merge")
 """Kinds that need nothing but storage, so that a test can fault every step they take."""

@@ -19,10 +19,10 @@ from singerlake.manifests import at_hand
 from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.format.state.test_pieces import listed, state
+from tests.storage.memory import MemoryStorage
 
 KEY = layout.manifest_key("t", "s")
 

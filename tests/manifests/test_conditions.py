@@ -14,11 +14,11 @@ from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.manifests.publish import publish_manifest
 from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Refused, Written
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.storage.memory import MemoryStorage, Step
 
 KEY = layout.manifest_key("t", "s")
 IGNORES = Capabilities(conditional_put=False, conditional_delete=False)

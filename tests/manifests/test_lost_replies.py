@@ -8,9 +8,9 @@ import pytest
 
 from singerlake.errors import UnknownOutcomeError
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.storage.memory import MemoryStorage, Step
 
 
 @pytest.fixture(params=ON_THE_LAKE)

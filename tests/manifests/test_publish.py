@@ -10,9 +10,9 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.manifests import publish
 from singerlake.manifests.publish import publish_manifest
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, born, done, new_file
+from tests.storage.memory import MemoryStorage, Step
 
 KEY = "raw/t/s/manifest.json"
 

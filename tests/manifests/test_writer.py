@@ -27,9 +27,9 @@ from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Spool, compress_member
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START, FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
+from tests.storage.memory import MemoryStorage, Step
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)

@@ -10,9 +10,9 @@ from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
+from tests.storage.memory import MemoryStorage, Step
 
 
 class Stream:

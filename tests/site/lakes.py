@@ -15,8 +15,8 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import DataFile, Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
 from singerlake.site.build import Built, build
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}}
 HOSTILE = (

@@ -21,10 +21,10 @@ from singerlake.site import build, render
 from singerlake.site.build import Trouble
 from singerlake.site.gather import gather
 from singerlake.site.tally import PERIODS
-from singerlake.storage.memory import Step
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
 from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put
+from tests.storage.memory import Step
 
 
 def tree(root: Path) -> dict[str, bytes]:

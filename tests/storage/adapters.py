@@ -19,10 +19,10 @@ from typing import TypeVar
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.servers.s3 import s3_server
+from tests.storage.memory import MemoryStorage
 
 Reopen = Callable[[], Storage]
 Result = TypeVar("Result")

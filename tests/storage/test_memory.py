@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Written
+from tests.storage.memory import MemoryStorage, Step
 
 
 class Lost(Exception):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
-from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Refused, Storage, Written
 from singerlake.storage.probe import PROBE_PREFIX, RACERS, at_once, in_turn, probe, prove
 from tests.fakes import FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage, Step
 
 HONEST = Capabilities(conditional_put=True, conditional_delete=True)
 WRITES = 2 * RACERS + 4

@@ -16,9 +16,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
-from singerlake.storage.memory import MemoryStorage, Step
 from tap_singerlake.reader import FileEnd, Messages, Reader, SchemaLine, verified
 from tests.lakes import build_stream, record_line
+from tests.storage.memory import MemoryStorage, Step
 from tests.tap.runs import V1, V2
 
 KEY = layout.manifest_key("tap-a", "s")

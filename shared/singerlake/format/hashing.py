@@ -14,8 +14,6 @@ from singerlake.format.fingerprint import fingerprint64
 
 SHORT = 7
 """Characters of a hash in the ordinary case (Singerlake Spec: "a 7 character hash")."""
-FULL = 10
-"""Characters that eight bytes take in Base85; used where another schema already has the first seven."""
 
 DEEPEST = 400
 """Levels that a schema may be nested: whatever takes one apart by recursion must not meet the interpreter's limit."""

@@ -47,7 +47,6 @@ class RecordCheck:
         self.key_properties = tuple(dict.fromkeys(key_properties))
         self.decode_line: Callable[[bytes], Any] = _refuse
         self._decode_any_time: Callable[[bytes], Any] = _refuse
-        self.decode_record: Callable[[bytes], Any] = _refuse
         record = _struct_of(self.key_properties)
         if record is not None:
             fields = [("type", Literal["RECORD"]), ("stream", Literal[stream]), ("record", record)]
@@ -58,10 +57,9 @@ class RecordCheck:
                 )
                 self.decode_line = msgspec.json.Decoder(for_moments).decode
                 self._decode_any_time = msgspec.json.Decoder(for_any).decode
-                self.decode_record = msgspec.json.Decoder(record).decode
             except (TypeError, ValueError, UnicodeError):
                 # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
-                self.decode_line = self._decode_any_time = self.decode_record = _refuse
+                self.decode_line = self._decode_any_time = _refuse
 
     def decode_odd_time(self, line: bytes) -> Any:
         """A line that ``decode_line`` refused, if only for its ``time_extracted``: a tap that writes one such time

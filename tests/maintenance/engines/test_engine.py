@@ -13,9 +13,9 @@ from singerlake.clock import attended
 from singerlake.maintenance.engines import engine
 from singerlake.maintenance.engines.engine import BATCH_BYTES, BATCH_FILES, FEW, NEAR_FILES, Threads
 from singerlake.maintenance.scan.small import MOST_BYTES
-from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage
 from tests.fakes import FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage
 
 SMALL, LARGE = 1, BATCH_BYTES
 

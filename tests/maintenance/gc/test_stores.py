@@ -19,10 +19,10 @@ from singerlake.format.state.transactions import Close, Rebase
 from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from singerlake.singer_file import FileHeader, Spool, compress_member
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START, FakeClock
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 from tests.manifests.stores import KINDS, Place, make_place
+from tests.storage.memory import MemoryStorage, Step
 
 pytestmark = pytest.mark.in_turn("place")
 

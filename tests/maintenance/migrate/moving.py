@@ -18,10 +18,10 @@ from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.maintenance.shelf import SCHEMA
 from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place
+from tests.storage.memory import Step
 
 KEY = layout.manifest_key("t", "s")
 KINDS = ON_THE_LAKE + IN_A_DATABASE

@@ -12,7 +12,6 @@ import pytest
 from singerlake.errors import ForeignManifestError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.writer import StreamWriter, Upload
-from singerlake.storage.memory import Step
 from tests.maintenance.migrate.moving import (
     LAKE_PAIRS,
     Killed,
@@ -30,6 +29,7 @@ from tests.maintenance.migrate.moving import (
     writer_of,
 )
 from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.storage.memory import Step
 
 pytestmark = pytest.mark.crossed("source", "target")
 

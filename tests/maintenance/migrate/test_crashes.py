@@ -15,7 +15,6 @@ from singerlake.errors import (
 )
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.port import ManifestStore
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.maintenance.migrate.moving import (
     LAKE_PAIRS,
@@ -31,6 +30,7 @@ from tests.maintenance.migrate.moving import (
     with_history,
 )
 from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.storage.memory import Step
 
 pytestmark = pytest.mark.crossed("source", "target")
 

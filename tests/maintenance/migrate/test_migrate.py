@@ -18,7 +18,6 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import Close
 from singerlake.maintenance.locks import locks_of
 from singerlake.maintenance.migrate import Migration
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.maintenance.migrate.moving import (
     KEY,
@@ -35,6 +34,7 @@ from tests.maintenance.migrate.moving import (
     writer_of,
 )
 from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place
+from tests.storage.memory import Step
 
 
 @pytest.mark.crossed("source", "target")

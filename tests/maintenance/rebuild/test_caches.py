@@ -13,10 +13,10 @@ from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
 from singerlake.lake import Lake
 from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import OTHER, SCHEMA
+from tests.storage.memory import MemoryStorage, Step
 
 ROOT, CATALOGUE = layout.root_metadata_key(), layout.catalogue_key("t")
 

@@ -27,7 +27,6 @@ from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.rebuild.survey import data_files
 from singerlake.maintenance.scan.scan import scan
 from singerlake.singer_file import FileHeader
-from singerlake.storage.memory import Step
 from tests.fakes import START
 from tests.lakes import build_stream
 from tests.maintenance.shelf import (
@@ -44,6 +43,7 @@ from tests.maintenance.shelf import (
     schema_line,
     vacuumed_bytes,
 )
+from tests.storage.memory import Step
 
 SIZES = {1: 2, 2: 3, 3: 1, 4: 4, 5: 2}
 

@@ -19,7 +19,6 @@ from singerlake.format.state.transactions import AddFiles, RetireFiles, Transact
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
 from singerlake.manifests.lockfile import LockfileStore
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.fakes import START
 from tests.maintenance.shelf import (
     OTHER,
@@ -36,6 +35,7 @@ from tests.maintenance.shelf import (
     record,
     schema_line,
 )
+from tests.storage.memory import MemoryStorage, Step
 
 MANIFEST = layout.manifest_key(TAP, STREAM)
 

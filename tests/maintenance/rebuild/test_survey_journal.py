@@ -19,7 +19,6 @@ from singerlake.maintenance.rebuild.survey import Survey, data_files, survey
 from singerlake.maintenance.rebuild.survey_journal import open_survey_journal
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.singer_file import FileHeader
-from singerlake.storage.memory import Step
 from singerlake.storage.port import Entry
 from tests.fakes import START
 from tests.maintenance.reads import Told
@@ -37,6 +36,7 @@ from tests.maintenance.shelf import (
     record,
     vacuumed_bytes,
 )
+from tests.storage.memory import Step
 
 LAKE = "memory://lake"
 HEAD = b'{"lake":"memory://lake","journal":"singerlake rebuild","version":1}\n'

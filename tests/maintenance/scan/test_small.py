@@ -17,7 +17,6 @@ from singerlake.maintenance.scan.scan import Scanned, scan
 from singerlake.maintenance.scan.small import MOST_BYTES, scan_small
 from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.port import Storage
 from tests import sanitized
 from tests.fakes import FakeClock, counting_ids
@@ -32,6 +31,7 @@ from tests.maintenance.shelf import (
     schema_line,
     vacuumed_bytes,
 )
+from tests.storage.memory import MemoryStorage
 
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}\n'
 

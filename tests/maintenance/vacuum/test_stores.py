@@ -18,10 +18,10 @@ from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.vacuum.plan import TARGET_BYTES
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import Step
 from tests.lakes import build_stream
 from tests.maintenance.shelf import OTHER, SCHEMA, kinds
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place, make_place
+from tests.storage.memory import Step
 
 pytestmark = pytest.mark.in_turn("place")
 

@@ -26,11 +26,11 @@ from singerlake.manifests.dynamodb.log import DynamoLog
 from singerlake.manifests.dynamodb.tables import create_table
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import MemoryStorage
 from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import check_log
 from tests.servers.dynamodb import DynamoServer
+from tests.storage.memory import MemoryStorage
 
 FOLDER = layout.log_prefix("t", "s")
 REAL = "SINGERLAKE_TEST_DYNAMODB_"

@@ -7,9 +7,9 @@ import pytest
 from singerlake.errors import CorruptObjectError
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.dynamodb.log import LARGEST_ITEM
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.dynamodb.dynamo import FOLDER, PLACES, Stream, filled, numbers, open_place, state_at
+from tests.storage.memory import Step
 
 
 @pytest.fixture(params=PLACES)

@@ -11,10 +11,10 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.storage.memory import Step
 from singerlake.storage.port import Stored
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.dynamodb.dynamo import FOLDER, PLACES, Stream, filled, numbers, open_place, state_at
+from tests.storage.memory import Step
 
 
 @pytest.fixture(params=PLACES)

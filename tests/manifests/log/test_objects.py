@@ -16,9 +16,9 @@ from singerlake.format.state.model import Position
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore, Record
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import Place
+from tests.storage.memory import Step
 
 KEY = layout.manifest_key("t", "s")
 LOG = layout.log_prefix("t", "s")

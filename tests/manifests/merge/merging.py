@@ -21,10 +21,10 @@ from singerlake.manifests.merge.log import SettleRecord
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Entry, Stored
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, check_log, new_file
+from tests.storage.memory import MemoryStorage, Step
 
 LOG = layout.log_prefix("t", "s")
 LAG = MergeSettings().lag_ms / 1000

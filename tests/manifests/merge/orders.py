@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from singerlake.storage.memory import Step
 from tests.manifests.merge.merging import Crew
+from tests.storage.memory import Step
 
 Act = Callable[[], object]
 

@@ -8,8 +8,8 @@ from singerlake.errors import StorageUnavailableError
 from singerlake.format.merge.key import milliseconds
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import Step
 from tests.manifests.merge.merging import LAG, STORAGES, Crew, Seconds, born, calls
+from tests.storage.memory import Step
 
 
 @pytest.fixture(params=STORAGES)

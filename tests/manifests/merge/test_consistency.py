@@ -17,9 +17,9 @@ from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.merge.records import placed
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import MemoryStorage, Step
 from tests.format.state.test_fold import new_file
 from tests.manifests.merge.merging import Crew, Mixed, Seconds
+from tests.storage.memory import MemoryStorage, Step
 
 WRITERS = 4
 SKEWS = st.sampled_from([0.0, 0.0, 0.9, -0.9, 1.9, -1.9, 4.9, -4.9, 61.0, -61.0, 3600.0, -3600.0])

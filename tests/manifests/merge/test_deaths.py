@@ -13,9 +13,9 @@ from singerlake.manifests.merge.entries import Held
 from singerlake.manifests.merge.log import SettleRecord
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Pending
-from singerlake.storage.memory import Step
 from singerlake.storage.port import Written
 from tests.manifests.merge.merging import LOG, Crew, consistent, old_log
+from tests.storage.memory import Step
 
 
 @pytest.mark.parametrize("done", [False, True])

@@ -9,9 +9,9 @@ import pytest
 from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.merge.key import milliseconds
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.storage.memory import Step
 from tests.fakes import START
 from tests.manifests.merge.merging import LAG, LOG, STORAGES, Crew, born, fail_once
+from tests.storage.memory import Step
 
 
 @pytest.fixture(params=STORAGES)

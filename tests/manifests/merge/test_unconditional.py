@@ -10,8 +10,8 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
-from singerlake.storage.memory import Step
 from tests.manifests.merge.merging import LAG, LOG, Crew
+from tests.storage.memory import Step
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from singerlake.format.state.transactions import Change, Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres.store import PostgresStore
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import check_log
+from tests.storage.memory import MemoryStorage
 
 TABLES = ("streams", "file_references", "files", "transactions")
 

@@ -20,10 +20,10 @@ from singerlake.format.state.transactions import (
 from singerlake.manifests.port import Pending
 from singerlake.manifests.postgres import store as postgres
 from singerlake.manifests.publish import BEHIND
-from singerlake.storage.memory import MemoryStorage
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, published
+from tests.storage.memory import MemoryStorage
 
 __all__ = ["place"]
 KEY = layout.manifest_key("t", "s")

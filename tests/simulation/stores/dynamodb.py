@@ -12,10 +12,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
-from singerlake.storage.memory import Step
 from tests.simulation.world.faults import Fate
 from tests.simulation.world.storage import PAGE
 from tests.simulation.world.world import World
+from tests.storage.memory import Step
 
 Item = Mapping[str, Mapping[str, str]]
 Place = tuple[str, int]

@@ -25,10 +25,10 @@ from singerlake.format.state.transactions import (
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
-from singerlake.storage.memory import Step
 from tests.simulation.world.faults import Fate
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
+from tests.storage.memory import Step
 
 Answer = TypeVar("Answer")
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar, cast
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
-from singerlake.storage.memory import MemoryStorage, Step
 from singerlake.storage.port import Capabilities, Entry, Part, Refused, Stored, Written
 from singerlake.storage.probe import Attempt, in_turn, prove
 from tests.simulation.world.faults import Fate
+from tests.storage.memory import MemoryStorage, Step
 
 Answer = TypeVar("Answer")
 

@@ -11,7 +11,6 @@ from singerlake.clock import Clock, IdSource
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.lock import LockSettings
-from singerlake.storage.memory import Step
 from singerlake.storage.port import Stored
 from tests.fakes import START
 from tests.simulation.watches.truth import Truth
@@ -21,6 +20,7 @@ from tests.simulation.world.faults import Fate, Faults, Profile
 from tests.simulation.world.files import STREAM, TAP
 from tests.simulation.world.scheduler import Crashed, Process, Scheduler, Violated, running
 from tests.simulation.world.storage import SimulatedStorage
+from tests.storage.memory import Step
 
 LOCK = LockSettings(max_wait=600.0, stale_after=6.0, refresh=1.5)
 _RESTART_AFTER = (0.0, 0.5, 10.0)

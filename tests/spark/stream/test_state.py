@@ -13,11 +13,11 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
 from singerlake.spark.stream.state import Follower
-from singerlake.storage.memory import Step
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 from tests.maintenance.migrate.moving import migrate
 from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
+from tests.storage.memory import Step
 
 KEY = layout.manifest_key("t", "s")
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from singerlake.cli.main import main
 from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
-from singerlake.storage.memory import MemoryStorage
 from tests.manifests.stores import KINDS, ON_THE_LAKE
+from tests.storage.memory import MemoryStorage
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, USERS, WIDER, ingest, kept_ids, manifest, record, run, schema, state
 

@@ -36,7 +36,6 @@ from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
 from singerlake.storage.probe import storage_time
 
-_KEEP = "Keep the last N transactions of a stream."
 _SHOWN = 20
 _LONGEST = timedelta(days=36_500)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

@@ -1,4 +1,4 @@
-"""Objects in this process's memory: for tests, and for simulations that fault between any two effects."""
+"""Objects in the memory of one process, which fault between any two effects where a test says so."""
 
 from __future__ import annotations
 
