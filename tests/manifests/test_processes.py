@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import multiprocessing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import START
+from tests.forked import FORKED
 from tests.format.state.test_fold import check_log
 from tests.servers.s3 import S3Server
 
@@ -89,12 +89,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return place
 
 
+@pytest.mark.sampled(place=1)
 def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(tmp_path: Path, place: Place) -> None:
     spools = tmp_path / "spools"
     spools.mkdir()
-    context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=work, args=(place, str(spools), f"writer{number}", COMMITS))
+        FORKED.Process(target=work, args=(place, str(spools), f"writer{number}", COMMITS))
         for number in range(PROCESSES)
     ]
     for process in processes:

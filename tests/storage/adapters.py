@@ -7,7 +7,6 @@ it needs them; everything is written below a new prefix of that bucket.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
+from tests.forked import FORKED
 from tests.servers.s3 import s3_server
 from tests.storage.memory import MemoryStorage
 
@@ -68,11 +68,7 @@ class Opener:
             list(pool.map(lambda key: storage.put(key, b""), keys))
 
     def _run(self, work: Callable[[], Result], workers: int) -> list[Result]:
-        pool = (
-            ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-            if self.processes
-            else ThreadPoolExecutor(workers)
-        )
+        pool = ProcessPoolExecutor(workers, mp_context=FORKED) if self.processes else ThreadPoolExecutor(workers)
         with pool:
             futures = [pool.submit(work) for _ in range(workers)]
             return [future.result() for future in futures]

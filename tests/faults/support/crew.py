@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import multiprocessing
 import os
 import signal
 import threading
@@ -28,14 +27,13 @@ from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.support.files import prepare
 from tests.faults.support.places import TAP, Place
 from tests.faults.support.worker import Job, Point, Prepared, work
+from tests.forked import FORKED
 from tests.format.state.test_fold import check_log
 from tests.servers.fault_proxy.proxy import wait_until
 
 _AT_ONCE = 24
 MAX_WAIT = 60.0
 """Seconds in which a worker that was not killed has to end."""
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.faults.support.preload"])
 _starting = threading.Lock()
 """Starting a process asks for the exit codes of all others, which can be read once."""
 
@@ -159,7 +157,7 @@ class Crew:
         prepared = []
         if job.task == "write":
             prepared = self._plan(job, files, schema)
-        process = _PROCESSES.Process(target=work, args=(job, barrier), name=name)
+        process = FORKED.Process(target=work, args=(job, barrier), name=name)
         with _starting:
             process.start()
         worker = Worker(job, [each.file.id for each in prepared], process)
@@ -208,7 +206,7 @@ class Crew:
 
     @staticmethod
     def barrier(parties: int) -> Barrier:
-        return _PROCESSES.Barrier(parties)
+        return FORKED.Barrier(parties)
 
     def end(self) -> None:
         """Leave no process behind."""

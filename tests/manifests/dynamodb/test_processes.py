@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 import pytest
 
 from singerlake.clock import SystemClock, random_id
@@ -16,6 +14,7 @@ from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.s3.storage import S3Settings
+from tests.forked import FORKED
 from tests.format.state.test_fold import add, check_log, new_file
 from tests.manifests.dynamodb.dynamo import PLACES, Stream, first_state, open_place
 
@@ -43,10 +42,10 @@ def work(settings: S3Settings, endpoint_url: str, table: str, table_id: str, fol
             store.trim(keep=5, dry_run=False)
 
 
+@pytest.mark.thorough
 def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(stream: Stream, tmp_path: object) -> None:
-    context = multiprocessing.get_context("spawn")
     place = (stream.settings, stream.endpoint_url, stream.table_name, stream.table_id, str(tmp_path))
-    processes = [context.Process(target=work, args=(*place, f"w{number}")) for number in range(PROCESSES)]
+    processes = [FORKED.Process(target=work, args=(*place, f"w{number}")) for number in range(PROCESSES)]
     for process in processes:
         process.start()
     for process in processes:

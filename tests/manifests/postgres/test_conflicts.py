@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from singerlake.manifests.postgres.change import Entry, delta, record_body, writ
 from singerlake.manifests.postgres.read import read_head
 from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
+from tests.forked import FORKED
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, session
 from tests.servers.fault_proxy.proxy import wait_until
@@ -41,13 +41,13 @@ def work(place: PostgresPlace, go: Any, name: str) -> None:
         base = place.committed(base, add(new_file(f"{name}-{number}", 2)))
 
 
+@pytest.mark.thorough
 def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(place: PostgresPlace) -> None:
     place.born()
-    context = multiprocessing.get_context("spawn")
-    go = context.Barrier(PROCESSES)
+    go = FORKED.Barrier(PROCESSES)
     # Storage is this process's own: these writers agree in the database alone.
     told = PostgresPlace(place.url, place.schema, table_id=place.table_id, storage=None, clock=None)  # type: ignore[arg-type]
-    processes = [context.Process(target=work, args=(told, go, f"w{number}")) for number in range(PROCESSES)]
+    processes = [FORKED.Process(target=work, args=(told, go, f"w{number}")) for number in range(PROCESSES)]
     for process in processes:
         process.start()
     for process in processes:

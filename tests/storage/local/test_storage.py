@@ -19,6 +19,7 @@ from singerlake.storage.keys import FLOCK_NAME
 from singerlake.storage.local import files
 from singerlake.storage.local.storage import ABANDONED_AFTER, LocalStorage
 from singerlake.storage.port import Refused, Written
+from tests.forked import FORKED
 
 
 @pytest.fixture
@@ -338,9 +339,8 @@ def _hold_and_put(root: str, inside: multiprocessing.synchronize.Event) -> None:
 
 def test_a_writer_killed_before_the_rename_leaves_the_old_object_and_no_lock(storage: LocalStorage) -> None:
     storage.put("x", b"old")
-    context = multiprocessing.get_context("spawn")
-    inside = context.Event()
-    process = context.Process(target=_hold_and_put, args=(storage.url, inside))
+    inside = FORKED.Event()
+    process = FORKED.Process(target=_hold_and_put, args=(storage.url, inside))
     process.start()
     process.join(60)
     assert process.exitcode == -9

@@ -1,5 +1,5 @@
-"""What the process that workers are forked from has ready: the modules they need, and botocore's descriptions of
-services, which take longer to parse than a worker takes for its work."""
+"""What the process that others are forked from has ready: the modules they need, and botocore's descriptions of
+services, which take longer to parse than most of these processes take for their work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import functools
 
 import boto3
 import psycopg
+import pytest
 from botocore.loaders import JSONFileLoader
 
 import singerlake.storage.s3.storage
@@ -16,4 +17,4 @@ JSONFileLoader.load_file = functools.cache(JSONFileLoader.load_file)
 for service in ("s3", "dynamodb"):
     boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
 
-__all__ = ["psycopg", "singerlake", "tests"]
+__all__ = ["psycopg", "pytest", "singerlake", "tests"]
