@@ -13,7 +13,7 @@ import pytest
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.port import Part, Refused, Storage
-from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.compose import LEAST
 from singerlake.storage.s3.storage import S3Storage
 from tests.fakes import FakeClock
@@ -81,8 +81,8 @@ def test_whatever_is_asked_waits_for_a_server_that_restarts(
 def test_a_file_in_parts_goes_up_over_a_restart(
     storage: S3Storage, door: Door, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", LEAST)
-    monkeypatch.setattr(s3_module, "PART_SIZE", LEAST)
+    monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", LEAST)
+    monkeypatch.setattr(s3_upload, "PART_SIZE", LEAST)
     (tmp_path / "spool").write_bytes(LARGE * 2)
     restart(door, clock, 40)
     assert storage.upload("new", tmp_path / "spool").size == 2 * len(LARGE)

@@ -16,7 +16,7 @@ import pytest
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.port import Storage
-from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
@@ -78,8 +78,8 @@ class TestSettings:
         storage = make(kms_key_id="alias/lake")
         (tmp_path / "small").write_bytes(b"1")
         (tmp_path / "big").write_bytes(b"1" * (6 << 20))
-        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 5 << 20)
-        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 5 << 20)
+        monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
         s3.requests()
         etag = written(storage.put("a", b"1", if_absent=True))
         storage.put("a", b"2", if_match=etag)
@@ -132,8 +132,8 @@ class TestUploads:
     def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
         self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 6 << 20)
-        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
+        monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
         data = bytes(range(256)) * (12 << 12)
         (tmp_path / "big").write_bytes(data)
         (tmp_path / "small").write_bytes(data[:1000])
@@ -148,7 +148,7 @@ class TestUploads:
     def test_metadata_is_one_put_however_large(
         self, s3: S3Server, storage: S3Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 1)
+        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 1)
         s3.requests()
         storage.put("manifest.json", b"1" * (6 << 20))
         assert [(request.method, request.query) for request in s3.requests()] == [("PUT", "")]
@@ -156,8 +156,8 @@ class TestUploads:
     def test_a_failed_upload_in_parts_leaves_no_object(
         self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(s3_module, "MULTIPART_THRESHOLD", 5 << 20)
-        monkeypatch.setattr(s3_module, "PART_SIZE", 5 << 20)
+        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 5 << 20)
+        monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
         (tmp_path / "big").write_bytes(b"1" * (6 << 20))
         s3.fail("PUT", status=403, code="AccessDenied", times=ALWAYS)
         with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):

@@ -30,16 +30,13 @@ from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.settings import S3Settings
 from singerlake.storage.s3.stream import open_stream
+from singerlake.storage.s3.upload import cause_of_upload, upload
 from singerlake.storage.window import window
 
 __all__ = ["S3Settings", "S3Storage"]
 
 Result = TypeVar("Result")
 
-MULTIPART_THRESHOLD = 64 << 20
-"""Bytes from which a file is uploaded in parts."""
-PART_SIZE = 16 << 20
-_MOST_PARTS = 10_000
 _DELETED_AT_ONCE = 1000
 
 
@@ -147,11 +144,7 @@ class S3Storage:
         size = path.stat().st_size
 
         def send() -> None:
-            if size < MULTIPART_THRESHOLD:
-                with path.open("rb") as file:
-                    self._clients.patient.put_object(Bucket=self._bucket, Key=full, Body=file, **self._encryption())
-            else:
-                self._upload_parts(full, path, size)
+            upload(self._clients.patient, self._bucket, full, path, size, self._encryption())
 
         return self._sent(key, size, send)
 
@@ -298,7 +291,7 @@ class S3Storage:
         except SingerlakeError:
             raise
         except Exception as error:
-            cause = _client_error(error)
+            cause = cause_of_upload(error)
             entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
             if entry is None or entry.size != size:
                 if is_absent(cause):
@@ -367,16 +360,6 @@ class S3Storage:
             etag=_bare(item["ETag"]),
         )
 
-    def _upload_parts(self, full: str, path: Path, size: int) -> None:
-        from boto3.s3.transfer import TransferConfig
-
-        config = TransferConfig(
-            multipart_threshold=MULTIPART_THRESHOLD,
-            multipart_chunksize=max(PART_SIZE, size // _MOST_PARTS + 1),
-            max_concurrency=4,
-        )
-        self._clients.patient.upload_file(str(path), self._bucket, full, ExtraArgs=self._encryption(), Config=config)
-
     def _encryption(self) -> dict[str, str]:
         if self._settings.kms_key_id is None:
             return {}
@@ -395,11 +378,3 @@ def _etag(reply: dict[str, Any]) -> str:
 
 def _bare(etag: str) -> str:
     return etag.strip('"')
-
-
-def _client_error(error: Exception) -> Exception:
-    """The botocore error inside boto3's upload error, which keeps only its text."""
-    from boto3.exceptions import S3UploadFailedError
-
-    inside = error.__context__ if isinstance(error, S3UploadFailedError) else None
-    return inside if isinstance(inside, Exception) else error
