@@ -1,4 +1,5 @@
-"""Schemas of as many levels as the format allows go everywhere, with the room that Python gives by itself."""
+"""Schemas of as many levels as the format allows, and records that are deeper, go everywhere with the room that Python
+gives by itself."""
 
 from __future__ import annotations
 
@@ -148,6 +149,22 @@ def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash(tmp
     endless = {"type": "object", "properties": {"id": {"$ref": "#/properties/id"}}}
     with pytest.raises(InvalidSchemaError, match="unset validate_records"):
         ingest(tmp_path, [schema(schema=endless), record(1)], validate_records=True)
+
+
+@pytest.mark.parametrize("innermost", ["1", "NaN"])
+def test_a_deep_record_that_a_target_took_is_sound_to_every_reader(innermost: str, tmp_path: Path) -> None:
+    value = "[" * 3_000 + innermost + "]" * 3_000
+    line = f'{{"type":"RECORD","stream":"users","record":{{"id":1,"x":{value}}}}}'.encode()
+    recursion.make_room()
+    ingest(tmp_path, [schema(schema=column({})), line])
+    stream = Lake.open(str(tmp_path)).stream(TAP, "users")
+
+    sys.setrecursionlimit(PYTHON_S_OWN)
+    assert verify_stream(stream.lake.storage, TAP, "users", stream.state).findings == ()
+    sys.setrecursionlimit(PYTHON_S_OWN)
+    assert stream.rebuilt(lineage=None).files == stream.snapshot().files
+    sys.setrecursionlimit(PYTHON_S_OWN)
+    assert stream.to_arrow().read_all().column("x").to_pylist() == [value]
 
 
 def test_a_limit_that_is_higher_stays() -> None:

@@ -38,6 +38,8 @@ def test_an_envelope_is_what_json_says_it_is_whatever_stands_beside_it(message: 
         b'{"type":"RECORD"} {}',
         b"\xff",
         b'{"type":"\xff"}',
+        b'\xef\xbb\xbf{"type":"SCHEMA"}',
+        '{"type":"SCHEMA"}'.encode("utf-16"),
         b"[" * 100_000,
     ],
 )

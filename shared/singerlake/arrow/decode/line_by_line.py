@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from singerlake.arrow.schema.own import ENVELOPE, METADATA
 from singerlake.arrow.values.typed import holds_raw
 from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
+from singerlake.recursion import with_room
 
 _SHOWN = 100
 """Characters of a value that an error shows."""
@@ -69,7 +71,7 @@ class Careful:
                 message = self._typed.decode(line) if self._typed else self._message(line, place, lost)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 try:
-                    message = self._message(line, place, lost)
+                    message = with_room(partial(self._message, line, place, lost))
                 except (ValueError, RecursionError) as error:
                     raise _no_message(error, next_offset, origin) from None
             except ValueError as error:

@@ -60,21 +60,36 @@ class Number(str):
     __slots__ = ()
 
 
+class _Mark(str):
+    """JSON text between two values."""
+
+    __slots__ = ()
+
+
 def parse(line: bytes) -> Any:
-    """A line as Python's own parser takes it, its numbers as ``Number``. Raises ``ValueError``."""
-    return json.loads(line, parse_int=Number, parse_float=Number, parse_constant=Number)
+    """A line as Python's own parser takes it, its numbers as ``Number``. Raises ``ValueError``, also for a byte order
+    mark, which the parser takes in bytes alone, and ``RecursionError``."""
+    text = line.decode("utf-8", "surrogatepass")
+    return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number)
 
 
 def text_of(value: Any) -> str:
     """The JSON text of what ``parse`` gave: numbers and constants as they were written, characters beyond ASCII
-    escaped, so that a lone surrogate stays one."""
-    if isinstance(value, Number):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{text_of(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(text_of(item) for item in value) + "]"
-    return json.dumps(value)
+    escaped, so that a lone surrogate stays one. Without recursion, since a value may be nested as deeply as a parser
+    goes."""
+    written: list[str] = []
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            inner = [part for key, each in item.items() for part in (_Mark(","), _Mark(json.dumps(key) + ":"), each)]
+            left += [_Mark("}"), *reversed(inner[1:]), _Mark("{")]
+        elif isinstance(item, list):
+            inner = [part for each in item for part in (_Mark(","), each)]
+            left += [_Mark("]"), *reversed(inner[1:]), _Mark("[")]
+        else:
+            written.append(str(item) if isinstance(item, Number | _Mark) else json.dumps(item))
+    return "".join(written)
 
 
 def slot(index: int) -> str:

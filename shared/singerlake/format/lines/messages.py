@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from singerlake.format.ready import ready
+from singerlake.recursion import with_room
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a line that it does not take; Python-made taps write some that ``json`` does take: NaN, lone
@@ -35,12 +36,20 @@ def envelope(line: bytes) -> Envelope | None:
     except REFUSALS:
         pass
     try:
-        message = json.loads(line)
+        message = loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict):
         return None
     return Envelope(message.get("type"), message.get("stream"), message.get("time_extracted"))
+
+
+def loads(line: bytes) -> Any:
+    """A line as the standard library's parser takes it, which takes what a writer keeps: NaN, lone surrogates, values
+    that are nested deeply. Raises ``ValueError``, also for what is no UTF-8 or begins with a byte order mark, and
+    ``RecursionError``."""
+    text = line.decode()
+    return with_room(lambda: json.loads(text))
 
 
 def envelopes(block: bytes) -> list[Envelope] | None:

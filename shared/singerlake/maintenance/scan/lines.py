@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ import msgspec
 from singerlake.errors import BrokenFileError
 from singerlake.format.hashing import DEEPEST, is_too_deep
 from singerlake.format.lines.counted import count
-from singerlake.format.lines.messages import Envelope, envelope, envelopes
+from singerlake.format.lines.messages import REFUSALS, Envelope, envelope, envelopes, loads
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.format.state.model import StreamSchema
 
@@ -166,12 +165,12 @@ def _kept(line: bytes) -> tuple[str, StreamSchema] | None:
 
 
 def decode(line: bytes) -> Any:
-    """Any JSON that either of two readers takes: a writer keeps lines that only the standard library accepts.
-    Raises ``ValueError``."""
+    """Any JSON that either of two readers takes: a writer keeps lines that only the standard library accepts. Raises
+    ``ValueError`` and ``RecursionError``."""
     try:
         return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(line)
+    except REFUSALS:
+        return loads(line)
 
 
 def _names(value: Any) -> tuple[str, ...]:
