@@ -121,6 +121,7 @@ def test_what_is_deeper_than_a_column_may_be_is_json_text() -> None:
     assert (levels, inner) == (MOST_LEVELS, pa.string())
 
 
+@pytest.mark.crossed("deep", "road")
 @every_shape
 @pytest.mark.parametrize(
     "road", [{}, {"stream_maps": {"users": {"more": "id + 1"}}}], ids=["as it came", "through stream maps"]

@@ -304,6 +304,7 @@ ALIKE = [name for name in SHAPES if name not in ("a schema longer than a read", 
 """Shapes whose SCHEMA message is the same to the byte."""
 
 
+@pytest.mark.crossed("shape", "foreign_first")
 @pytest.mark.parametrize("shape", [SHAPES[name] for name in ALIKE], ids=ALIKE)
 @pytest.mark.parametrize("foreign_first", [False, True])
 def test_a_file_of_foreign_make_is_joined_with_a_target_s(root: Path, shape: Shape, foreign_first: bool) -> None:

@@ -6,8 +6,8 @@ marks says which of them stay in ``make test``; the others become thorough. Of s
 
 ``crossed("store", "fault")``
     A diagonal of the product of these parameters stays: each value of each is in one case at least.
-``sampled(seed=3)``
-    The first three values of this parameter stay.
+``sampled(step=3)``
+    Three values of this parameter stay, the first one, the last one, and one between them.
 ``in_turn("store")``
     One value stays, the next one for each test of a module: all tests together have each value.
 
@@ -55,9 +55,16 @@ def _places(cases: Sequence[pytest.Item]) -> list[Place]:
 
 
 def _stays(mark: pytest.Mark, places: Sequence[Place], turn: int) -> Callable[[Place], bool]:
+    sizes = {name: 1 + max(place.get(name, 0) for place in places) for name in (*mark.args, *mark.kwargs)}
     if mark.name == "sampled":
-        return lambda place: all(place.get(name, 0) < count for name, count in mark.kwargs.items())
-    sizes = {name: 1 + max(place.get(name, 0) for place in places) for name in mark.args}
+        spread = {name: _spread(sizes[name], count) for name, count in mark.kwargs.items()}
+        return lambda place: all(place.get(name, 0) in kept for name, kept in spread.items())
     steps = range(max(sizes.values())) if mark.name == "crossed" else (turn,)
     chosen = {tuple(step % size for size in sizes.values()) for step in steps}
     return lambda place: tuple(place.get(name, 0) for name in sizes) in chosen
+
+
+def _spread(size: int, count: int) -> set[int]:
+    """``count`` numbers below ``size``, as far apart as can be; all of them where there are no more."""
+    count = min(count, size)
+    return {step * (size - 1) // max(count - 1, 1) for step in range(count)}

@@ -41,6 +41,7 @@ def test_the_commands_print_what_the_readme_shows(tmp_path: Path, java: Java) ->
     assert ran >= 10
 
 
+@pytest.mark.thorough
 def test_the_meltano_project_to_copy_captures_and_replays(tmp_path: Path) -> None:
     """Only the third-party plugins are exchanged, for small ones, and what is installed here is not installed again."""
     (copied,) = [block.text for block in readme.blocks() if block.name == "meltano.yml"]

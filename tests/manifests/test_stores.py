@@ -135,6 +135,7 @@ def test_files_are_replaced_atomically_and_once(place: Place) -> None:
     assert [(gone.id, gone.by) for gone in place.state().retired] == [("a", "ab"), ("b", "ab")]
 
 
+@pytest.mark.crossed("place", "change")
 @pytest.mark.parametrize(
     "change",
     [
@@ -182,6 +183,7 @@ def test_another_file_under_a_listed_id_is_refused(place: Place) -> None:
     assert place.state().files == base.manifest.files
 
 
+@pytest.mark.crossed("place", "change")
 @pytest.mark.parametrize(
     "change",
     [
@@ -224,6 +226,7 @@ def test_what_is_retired_is_shown_then_deleted_then_forgotten(place: Place) -> N
     assert place.listed() == ["ab", "c"]
 
 
+@pytest.mark.crossed("place", "change")
 @pytest.mark.parametrize(
     "change", [CollectFiles(shown=("c",)), CollectFiles(deleted=("a",)), CollectFiles(shown=("a",), forgotten=("a",))]
 )
@@ -312,6 +315,7 @@ def test_no_attempt_commits_nothing(place: Place) -> None:
     assert place.listed() == []
 
 
+@pytest.mark.crossed("place", "field")
 @pytest.mark.parametrize("field", ["tap", "stream", "store"])
 def test_another_s_manifest_is_refused_and_stays_as_it_is(place: Place, field: str) -> None:
     body = to_json(msgspec.structs.replace(place.first(), **{field: "other"}))

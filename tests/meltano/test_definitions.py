@@ -29,6 +29,7 @@ def test_the_project_file_is_valid_by_the_schema_of_meltano() -> None:
     jsonschema.validate(yaml.safe_load((ROOT / "meltano.yml").read_text()), schema)
 
 
+@pytest.mark.sampled(name=1)
 @pytest.mark.parametrize("name", PLUGINS)
 def test_a_plugin_is_added_from_its_definition_with_all_its_settings(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path)

@@ -42,6 +42,7 @@ def test_only_what_is_new_is_captured_and_replayed(project: Project) -> None:
     assert project.replayed() == of("users", rows(5, 7))
 
 
+@pytest.mark.thorough
 def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project: Project) -> None:
     project.source_has(users=rows(1, 2))
     project.captured()
@@ -55,6 +56,7 @@ def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project
     )
 
 
+@pytest.mark.thorough
 def test_a_replay_starts_at_a_version_and_again_from_there_on_full_refresh(project: Project) -> None:
     project.source_has(users=rows(1, 2))
     project.captured()
@@ -69,6 +71,7 @@ def test_a_replay_starts_at_a_version_and_again_from_there_on_full_refresh(proje
     assert project.replayed("--full-refresh") == [*of("users", rows(1, 2)), *since]
 
 
+@pytest.mark.thorough
 def test_only_selected_streams_are_replayed(project: Project) -> None:
     project.source_has(users=rows(1, 2), orders=rows(1, 3))
     project.captured()
@@ -76,6 +79,7 @@ def test_only_selected_streams_are_replayed(project: Project) -> None:
     assert project.replayed() == of("orders", rows(1, 3))
 
 
+@pytest.mark.thorough
 def test_a_target_killed_after_a_commit_fails_the_run_and_the_next_run_loses_nothing(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.captured()
@@ -112,6 +116,7 @@ def child(parent: int, name: str) -> int:
     return found[0]
 
 
+@pytest.mark.thorough
 def test_the_lake_is_checked_in_the_same_run(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.run("tap-rows", "target-singerlake", "singerlake:verify")
@@ -129,6 +134,7 @@ INVOKED = {
 """Commands that need an argument each; a store in a database needs the database."""
 
 
+@pytest.mark.thorough
 def test_every_command_is_there_for_meltano(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.captured()
@@ -146,6 +152,7 @@ def test_every_command_is_there_for_meltano(project: Project) -> None:
     assert "log" in project.meltano("invoke", "singerlake:store-ls").stdout
 
 
+@pytest.mark.thorough
 def test_a_command_in_json_is_for_programs(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.captured()
@@ -171,6 +178,7 @@ def test_a_damaged_lake_fails_the_run(project: Project) -> None:
     assert file.name in ran.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("plugin", ["target-singerlake", "tap-singerlake"])
 def test_meltano_finds_the_configuration_valid(project: Project, plugin: str) -> None:
     project.source_has(users=rows(1, 5))
@@ -180,6 +188,7 @@ def test_meltano_finds_the_configuration_valid(project: Project, plugin: str) ->
     assert "Plugin configuration is valid" in tested.stdout
 
 
+@pytest.mark.thorough
 def test_meltano_finds_a_lake_root_that_cannot_be_written_invalid(project: Project) -> None:
     (project.folder / "lake").write_text("not a folder")
     tested = project.config_test("target-singerlake", TARGET_SINGERLAKE_TAP_ID="config-test")

@@ -12,6 +12,7 @@ SEEDS = 300
 BATCH = 30
 
 
+@pytest.mark.sampled(first=2)
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 @pytest.mark.parametrize("kind", STORES)
 def test_no_promise_is_broken(kind: str, first: int) -> None:

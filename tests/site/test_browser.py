@@ -150,6 +150,7 @@ def test_search_finds_streams_by_property_and_taps_by_owner(page: Page, site: Pa
     expect(page.get_by_role("status")).to_be_hidden()
 
 
+@pytest.mark.sampled(name=4)
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name.strip()])
 def test_search_leads_to_hostile_names(page: Page, site: Path, name: str) -> None:
     show(page, site)
@@ -226,6 +227,7 @@ def test_a_browser_that_keeps_nothing_still_changes_colours(page: Page, site: Pa
     expect(page.get_by_role("button", name="Colours: light")).to_be_visible()
 
 
+@pytest.mark.crossed("kind", "scheme")
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_nothing(page: Page, site: Path, kind: str, scheme: Literal["light", "dark"], width: int) -> None:
@@ -240,6 +242,7 @@ def test_axe_finds_nothing(page: Page, site: Path, kind: str, scheme: Literal["l
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), "scrolls sideways"
 
 
+@pytest.mark.sampled(kind=3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_prints_in_black_on_white_with_what_is_folded(page: Page, site: Path, kind: str) -> None:
     page.emulate_media(color_scheme="dark")

@@ -67,6 +67,7 @@ def run(environment: Path, *command: str, given: str = "", folder: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.thorough
 def test_what_is_installed_captures_verifies_replays_and_reads_fast(environment: Path, tmp_path: Path) -> None:
     assert shutil.which("cc", path=str(environment)) is None
     (tmp_path / "config.json").write_text(json.dumps({"lake_root": str(tmp_path / "lake"), "tap_id": "tap"}))

@@ -240,6 +240,7 @@ print(taken)
 ROUNDS = 5000
 
 
+@pytest.mark.sampled(seed=1)
 @sanitized.linux
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_files_stay_within_their_memory(tmp_path: Path, seed: int) -> None:

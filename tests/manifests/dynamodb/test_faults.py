@@ -168,6 +168,7 @@ LOST: dict[str, Callable[[DynamoServer, str, int], None]] = {
 
 
 class TestLostReplies:
+    @pytest.mark.crossed("size", "kind", "times")
     @pytest.mark.parametrize("times", [1, 3])
     @pytest.mark.parametrize("kind", LOST)
     @pytest.mark.parametrize("size", [1, LARGEST_ITEM], ids=["small", "large"])

@@ -41,6 +41,7 @@ def test_a_missing_table_is_named_with_what_to_do(stream: Stream, act: str) -> N
         ACTS[act](stream.log())
 
 
+@pytest.mark.crossed("act", "keys")
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize(
     "keys",

@@ -229,6 +229,7 @@ def trimmed_before(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Loaded:
     return stream.committed(base, add(new_file("c")), add(new_file("d")), add(new_file("e")))
 
 
+@pytest.mark.sampled(step=4)
 @pytest.mark.parametrize("step", range(STEPS))
 def test_a_crash_at_any_step_of_a_trim_leaves_a_log_that_can_be_read_and_trimmed(
     stream: Stream, trimmed_before: Loaded, step: int
@@ -254,6 +255,7 @@ def test_a_trim_has_no_more_steps_than_those(stream: Stream, trimmed_before: Loa
         steps_of_a_trim(stream, lambda: None, STEPS)
 
 
+@pytest.mark.sampled(step=4)
 @pytest.mark.parametrize("step", range(STEPS))
 def test_another_trim_and_commit_at_any_step_of_a_trim_break_neither(
     stream: Stream, trimmed_before: Loaded, step: int

@@ -50,6 +50,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.crossed("kind", "times", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("kind", CHANGES)

@@ -21,8 +21,9 @@ from tests.simulation.world.files import SCHEMA, STREAM, TAP, VERSION, written_f
 from tests.simulation.world.world import World
 
 SEEDS = 1200
-BEGINS = {"impatient": 3800}
-"""The seed from which on a hole is looked for that few runs meet; 0 for all others."""
+BEGINS = {"loser-deletes": 450, "points-elsewhere": 450, "impatient": 3800}
+"""The seed from which on a hole is looked for that few runs meet, shortly before one that meets it; 0 for all others.
+A change of the product that shifts what a seed does makes the search longer, and no less sure."""
 BREAKS = {
     "lock-alone": "manifest.json went from|acknowledged files are in the state no more|without",
     "fooled": "acknowledged files are in the state no more|manifest.json went from|never was|another state",
@@ -49,11 +50,11 @@ BREAKS = {
 def first_violation(name: str, pattern: str) -> tuple[int, str]:
     """The first seed that breaks the promise that ``pattern`` names, and how."""
     begins = BEGINS.get(name, 0)
-    for seed in range(begins, begins + SEEDS):
+    for seed in (*range(begins, begins + SEEDS), *range(begins)):
         violation = simulate(FAULTY[name], seed).violation
         if violation is not None and re.search(pattern, violation):
             return seed, violation
-    raise AssertionError(f"none of {SEEDS} runs from {begins} on of {name} breaks {pattern!r}")
+    raise AssertionError(f"none of {begins + SEEDS} runs of {name} breaks {pattern!r}")
 
 
 @pytest.mark.parametrize("name", FAULTY)

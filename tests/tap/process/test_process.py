@@ -77,6 +77,7 @@ def test_the_sdks_test_mode_writes_one_record_of_each_stream(flights, root, tmp_
     assert [json.loads(line)["type"] for line in schemas] == ["SCHEMA"]
 
 
+@pytest.mark.sampled(settings=3)
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -142,6 +143,7 @@ def test_missing_settings_are_named_also_by_discovery_and_test(tmp_path):
         assert b"Traceback" not in result.stderr
 
 
+@pytest.mark.sampled(body=2)
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -224,6 +226,7 @@ def long_stream(lake, root) -> Path:
     return root
 
 
+@pytest.mark.crossed("number", "settings")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("settings", [{}, {"include_lake_metadata": True}], ids=["raw", "mapped"])
 def test_a_signal_ends_the_output_on_a_whole_line_and_nothing_follows(long_stream, tmp_path, number, code, settings):

@@ -73,6 +73,7 @@ def test_a_bookmark_goes_on_in_the_joined_file_wherever_it_stands(lake, most):
     assert first + rest == list(range(90))
 
 
+@pytest.mark.sampled(at=5)
 @pytest.mark.parametrize("at", range(0, 90, 3))
 def test_a_bookmark_in_a_joined_file_outlives_that_file_and_the_lake_s_state(lake, at):
     stream = lake.stream("tap-a", "s")
@@ -95,6 +96,7 @@ def test_a_run_s_state_is_good_after_the_vacuum(lake, root):
     assert replay(root, state=state).records("s") == [{"id": n} for n in range(90, 95)]
 
 
+@pytest.mark.sampled(at=4)
 @pytest.mark.parametrize("at", range(0, 90, 7))
 def test_files_that_are_joined_and_removed_while_a_run_reads_them_cost_no_message(lake, at):
     stream = lake.stream("tap-a", "s")

@@ -58,6 +58,7 @@ BAD_LINES = [
 ]
 
 
+@pytest.mark.crossed("bad", "road")
 @pytest.mark.parametrize("road", ROADS, ids=["raw", "rewriting"])
 @pytest.mark.parametrize(("bad", "kind", "says"), BAD_LINES)
 def test_a_bad_line_is_named_after_what_came_before_it_is_committed(

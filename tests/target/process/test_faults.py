@@ -91,6 +91,7 @@ TargetSingerlake(config=config).listen()
 """
 
 
+@pytest.mark.crossed("moment", "calls")
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("moment", KILL)
 def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(tmp_path: Path, moment: str, calls: int) -> None:
@@ -352,6 +353,7 @@ def test_replies_that_get_lost_cost_nothing_and_double_nothing(s3: S3Server, buc
     assert kept_ids(root) == [100, *range(6)]
 
 
+@pytest.mark.sampled(settings=3)
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -42,6 +42,7 @@ def test_what_is_captured_is_there_in_order_for_readers_without_settings(
     assert verify_stream(lake.storage, TAP, "users", stream.state).findings == ()
 
 
+@pytest.mark.sampled(kind=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_failing_run_commits_what_came_before_and_says_how_it_ended(
     tmp_path: Path, kind: str, store_config: Config
@@ -89,6 +90,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(case=2)
 @pytest.mark.parametrize("case", BAD)
 def test_a_store_that_cannot_work_is_named_and_no_data_is_written(tmp_path: Path, case: str) -> None:
     settings, named = BAD[case]
