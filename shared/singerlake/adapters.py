@@ -58,23 +58,26 @@ def open_store(
     *,
     settings: StoreSettings,
     s3: S3Settings | None,
-    lake_id: Callable[[str], str],
+    lake_id: Callable[[], str],
+    known_lake_id: str | None = None,
     clock: Clock,
     ids: IdSource,
 ) -> ManifestStore:
     """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases;
-    ``lake_id`` gives the identity of a lake that uses this kind, which databases alone ask for. Raises
-    ``SettingError``; a driver's absence is one."""
+    ``lake_id`` gives the lake's identity, which databases alone ask for, ``known_lake_id`` is that where it is at hand.
+    Raises ``SettingError``; a driver's absence is one."""
     if kind == "lockfile":
-        return LockfileStore(storage, tap, stream)
+        return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
     if kind == "log":
-        return NumberedStore(kind, ObjectLog(storage, tap, stream, ids), storage, tap, stream, clock)
+        return NumberedStore(
+            kind, ObjectLog(storage, tap, stream, ids), storage, tap, stream, clock, lake_id=known_lake_id
+        )
     if kind == "merge":
         from singerlake.manifests.merge.settings import MergeSettings
         from singerlake.manifests.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
-        return MergeStore(storage, tap, stream, settings=times, clock=clock, ids=ids)
+        return MergeStore(storage, tap, stream, settings=times, clock=clock, ids=ids, lake_id=known_lake_id)
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
@@ -84,7 +87,8 @@ def open_store(
             "the manifest store postgres needs postgres_url",
             hint="set postgres_url, for the command singerlake as $SINGERLAKE_POSTGRES_URL",
         )
-    table_id = f"{lake_id(kind)}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
+    own_id = lake_id()
+    table_id = f"{own_id}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
     if kind == "postgres":
         from singerlake.manifests.postgres.store import PostgresStore
 
@@ -93,6 +97,7 @@ def open_store(
             tap,
             stream,
             table_id=table_id,
+            lake_id=own_id,
             url=settings.postgres_url or "",
             schema=settings.postgres_schema,
             patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
@@ -103,7 +108,7 @@ def open_store(
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
     log = DynamoLog(storage, table, table_id=table_id, tap=tap, stream=stream, ids=ids)
-    return NumberedStore(kind, log, storage, tap, stream, clock)
+    return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=own_id)
 
 
 @lru_cache(maxsize=8)

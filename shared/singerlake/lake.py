@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE, open_storage, open_store
+from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, open_storage, open_store
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
 from singerlake.errors import (
     CorruptObjectError,
@@ -24,7 +24,9 @@ from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
+from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
+from singerlake.maintenance.root_file import RootFile
 from singerlake.manifests.logged import store_of
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
@@ -50,6 +52,10 @@ class Lake:
     ids: IdSource = random_id
     stores: StoreSettings = field(default_factory=StoreSettings)
     s3: S3Settings | None = None
+    _root: RootFile = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_root", RootFile(self.storage, self.ids))
 
     @classmethod
     def open(cls, lake_root: str, settings: S3Settings | None = None, stores: StoreSettings | None = None) -> Lake:
@@ -59,7 +65,7 @@ class Lake:
 
     def exists(self) -> bool:
         """Whether anything of a lake is there: root metadata, or any folder below ``raw/``."""
-        return self._root() is not None or bool(self.storage.list_folder(f"{layout.RAW}/").folders)
+        return self._root.read() is not None or bool(self.storage.list_folder(f"{layout.RAW}/").folders)
 
     def require(self) -> Lake:
         """This lake, if there is one. Raises ``NotALakeError``."""
@@ -72,20 +78,21 @@ class Lake:
     def root_metadata(self) -> root.RootMetadata | None:
         """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObjectError``,
         ``UnsupportedFormatError``."""
-        found = self._root()
-        return found[0] if found else None
+        return self._root.read()
 
-    def lake_id(self, manifest_store: str) -> str:
-        """The lake's identity, by which databases know it; root metadata is written where there is none."""
-        for _ in range(_CACHE_ATTEMPTS):
-            metadata = self.root_metadata()
-            if metadata is not None:
-                return metadata.lake_id
-            fresh = root.new(lake_id=self.ids(), manifest_store=manifest_store)
-            self._replace(layout.root_metadata_key(), root.to_json(fresh), None)
-        raise CorruptObjectError(
-            "root metadata cannot be written", hint="check the storage, then run again", key=layout.root_metadata_key()
-        )
+    def lake_id(self, manifest_store: str | None = None) -> str:
+        """The lake's identity, by which databases know it. Where there is no root metadata it is written, with the id
+        that the streams name, or a new one where none does. ``manifest_store``: what streams not yet born will get;
+        None: what the others have. Raises ``LostStateError`` where the streams name several."""
+        return self._root.lake_id(manifest_store, default_kind=DEFAULT_STORE)
+
+    def known_lake_id(self) -> str | None:
+        """The identity for whoever only looks: what root metadata or else the streams say; nothing is written."""
+        return self._root.known_id()
+
+    def is_unborn(self) -> bool:
+        """Whether nothing of any stream is there yet. A stream without a state may have one in a database."""
+        return not any(self.streams(tap) for tap in self.taps())
 
     def taps(self) -> list[str]:
         """Tap ids by one delimiter listing, so that no lost update of a cache can hide one."""
@@ -146,16 +153,12 @@ class Lake:
             fresh = [entry for entry in map(catalogue.entry, own) if entry is not None]
             if fresh:
                 self._update_catalogue(tap, fresh)
-            self._update_root(tap, own[-1].store)
+            self.lake_id(own[-1].store)
+            self._root.add_tap(tap)
 
     def _names(self, prefix: str) -> list[str]:
         found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
         return sorted(name for name in found if name is not None)
-
-    def _root(self) -> tuple[root.RootMetadata, Stored] | None:
-        key = layout.root_metadata_key()
-        stored = self.storage.get(key)
-        return (root.from_json(stored.body, key=key), stored) if stored else None
 
     def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
         key = layout.catalogue_key(tap)
@@ -165,26 +168,8 @@ class Lake:
             if known is not None and all(entry in known["streams"] for entry in fresh):
                 return
             body = catalogue.to_json(catalogue.merged(known, *fresh))
-            if self._replace(key, body, stored.etag if stored else None):
+            if isinstance(put_on_condition(self.storage, key, body, etag=stored.etag if stored else None), Written):
                 return
-
-    def _update_root(self, tap: str, store: str) -> None:
-        key = layout.root_metadata_key()
-        for _ in range(_CACHE_ATTEMPTS):
-            found = self._root()
-            before = found[0] if found else root.new(lake_id=self.ids(), manifest_store=store)
-            after = root.with_tap(before, tap)
-            if found and after is before:
-                return
-            if found is None:
-                done = self._replace(key, root.to_json(after), None)
-            else:
-                done = self._replace(key, root.to_json(after, found[1].body), found[1].etag)
-            if done:
-                return
-
-    def _replace(self, key: str, body: bytes, etag: str | None) -> bool:
-        return isinstance(put_on_condition(self.storage, key, body, etag=etag), Written)
 
 
 _CACHE_ATTEMPTS = 5
@@ -264,6 +249,7 @@ class LakeStream:
             lineage=lineage,
             created=timestamp(self.lake.clock.now()),
             transaction_id=self.lake.ids(),
+            lake_id=self.lake._root.seen_id() if lineage else None,
         ).manifest
 
     def read(self, part: Slice) -> Iterator[Block]:
@@ -350,9 +336,14 @@ class LakeStream:
     def writer(self, *, writer_id: str, store: str | None = None, lock: LockSettings | None = None) -> StreamWriter:
         """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has.
         Raises ``SettingError`` where it is not the lake's."""
+        kind = self._chosen(store)
+        if kind not in MANIFEST_STORES:
+            # Before anything is written, this says which there are.
+            self.store(kind)
+        lake_id = self.lake.lake_id(kind)
         return StreamWriter(
             storage=self.lake.storage,
-            store=self.store(self._chosen(store)),
+            store=self.store(kind),
             tap=self.tap,
             stream=self.name,
             writer_id=writer_id,
@@ -361,6 +352,7 @@ class LakeStream:
             clock=self.lake.clock,
             ids=self.lake.ids,
             successor=self.store,
+            lake_id=lake_id,
         )
 
     def store(self, kind: str | None = None) -> ManifestStore:
@@ -373,7 +365,8 @@ class LakeStream:
             self.name,
             settings=lake.stores,
             s3=lake.s3,
-            lake_id=lake.lake_id,
+            lake_id=lambda: lake.known_lake_id() or lake._root.fresh_id(),
+            known_lake_id=lake._root.seen_id(),
             clock=lake.clock,
             ids=lake.ids,
         )
@@ -382,7 +375,7 @@ class LakeStream:
         """The kind of store for a writer that was told ``kind``: a stream that has a state stays where it is."""
         metadata = self.lake.root_metadata()
         recorded = metadata.manifest_store if metadata else None
-        if kind is not None and recorded is not None and kind != recorded:
+        if kind is not None and recorded is not None and kind != recorded and not self.lake.is_unborn():
             raise SettingError(
                 f"manifest_store is {kind!r}, this lake's is {recorded!r}",
                 hint="leave manifest_store unset, or use another lake_root",
@@ -395,4 +388,7 @@ class LakeStream:
                 hint="leave manifest_store unset, or move the stream with 'singerlake store migrate'",
                 lake_root=self.lake.storage.url,
             )
+        if kind is not None and recorded is not None and kind != recorded:
+            # A first run with that other kind got no further than this, as where storage cannot keep it.
+            use_manifest_store(self.lake.storage, kind, lake_id=self.lake.lake_id())
         return own or kind or recorded or DEFAULT_STORE

@@ -54,13 +54,15 @@ class Readable(Protocol):
         ...
 
 
-class FileHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data file says of itself in the extra field ``SL`` of its first gzip header."""
+class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
+    that it was written in."""
 
     id: str
     created: str
     run: str
     seq: int
+    lake_id: str | None = None
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,6 +75,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     offset: int
     replaces: tuple[tuple[str, int], ...]
     through: tuple[tuple[str, int], ...] = ()
+    lake_id: str | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[Provenance]) -> Provenance:
@@ -84,6 +87,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             offset=first.offset,
             replaces=tuple(source for part in parts for source in part.replaces),
             through=tuple(file for part in parts for file in part.through),
+            lake_id=first.lake_id,
         )
 
 

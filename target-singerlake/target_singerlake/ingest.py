@@ -101,6 +101,7 @@ class Ingest:
             ids=ids,
             compressor=self._compressor,
             states=self._states,
+            lake_id=lambda: lake.lake_id(settings.manifest_store),
             opened=self._publisher.open,
             closed=self._publisher.publish,
         )

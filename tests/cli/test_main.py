@@ -134,6 +134,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "verify",
         "break",
         "create",
+        "identify",
         "migrate",
         "trim",
     }

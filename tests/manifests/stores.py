@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest
@@ -42,7 +43,21 @@ class Place:
 
     def __post_init__(self) -> None:
         self.storage = MemoryStorage(clock=self.clock, ids=self.ids, ignore_conditions=self.ignore_conditions)
-        self.lake = Lake(self.storage, self.clock, self.ids, self.settings, self.s3)  # type: ignore[arg-type]
+        self.lake = self.opened()
+
+    def opened(self) -> Lake:
+        """The lake as a process sees it that starts now."""
+        return Lake(self.storage, self.clock, self.ids, self.settings, self.s3)  # type: ignore[arg-type]
+
+    def known_by_another_id(self) -> None:
+        """From here on the lake has another identity in all metadata that names it: a database knows nothing of it."""
+        before, after = self.lake.lake_id().encode(), self.ids().encode()
+        for key in (layout.root_metadata_key(), layout.manifest_key("t", "s")):
+            stored = self.storage.get(key)
+            assert stored is not None
+            assert before in stored.body
+            self.storage.put(key, stored.body.replace(before, after))
+        self.lake = self.opened()
 
     def store(self, stream: str = "s", kind: str | None = None) -> ManifestStore:
         return self.lake.stream("t", stream).store(kind or self.kind)

@@ -106,9 +106,8 @@ def _parts(one: Upload) -> tuple[Path, object, StreamSchema]:
 def test_a_database_that_knows_nothing_of_data_on_the_lake_stops_the_writer(database: Place, tmp_path: Path) -> None:
     own = writer(database)
     own.publish(*_parts(upload(database, tmp_path)))  # type: ignore[arg-type]
+    database.known_by_another_id()
     before = database.storage.get(KEY)
-    # As if another database were meant: the lake's identity is another.
-    database.storage.delete(layout.root_metadata_key())
     with pytest.raises(LostStateError, match="no history of it"):
         writer(database).open()
     assert database.storage.get(KEY) == before

@@ -20,6 +20,7 @@ class KeptSchema(StreamSchema, frozen=True, kw_only=True):
     stream: str
     created: str
     run: str
+    lake_id: str | None = None
 
     @property
     def content(self) -> StreamSchema:
@@ -35,7 +36,9 @@ class KeptSchema(StreamSchema, frozen=True, kw_only=True):
         return False, self.created, self.run, 0
 
 
-def kept(schema: StreamSchema, *, tap: str, stream: str, created: str, run: str) -> KeptSchema:
+def kept(
+    schema: StreamSchema, *, tap: str, stream: str, created: str, run: str, lake_id: str | None = None
+) -> KeptSchema:
     """``schema`` as it is kept."""
     return KeptSchema(
         schema=schema.schema,
@@ -45,6 +48,7 @@ def kept(schema: StreamSchema, *, tap: str, stream: str, created: str, run: str)
         stream=stream,
         created=created,
         run=run,
+        lake_id=lake_id,
     )
 
 

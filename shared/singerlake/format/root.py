@@ -42,6 +42,11 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
     return msgspec.structs.replace(root, taps={**root.taps, tap_id: TapNotes()})
 
 
+def with_lake_id(root: RootMetadata, lake_id: str) -> RootMetadata:
+    """``root`` with another identity."""
+    return msgspec.structs.replace(root, lake_id=lake_id)
+
+
 def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
     """The root metadata as stored, indented, since people read it. What people or a later version wrote into
     ``before``, the object that this one replaces, under names that are not known here stays."""

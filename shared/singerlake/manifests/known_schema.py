@@ -27,7 +27,7 @@ _LONGEST_WAIT = 1.0
 
 def put_schema(storage: Storage, state: Manifest, schema: StreamSchema, run: str, at: str) -> None:
     """Keep ``schema`` as an object, before any state says that it is there. What is there already stays."""
-    held = kept_schema.kept(schema, tap=state.tap, stream=state.stream, created=at, run=run)
+    held = kept_schema.kept(schema, tap=state.tap, stream=state.stream, created=at, run=run, lake_id=state.lake_id)
     key = layout.stream_prefix(state.tap, state.stream) + layout.schema_path(hash_among(schema.schema, {}))
     storage.put(key, kept_schema.to_json(held), if_absent=True)
 

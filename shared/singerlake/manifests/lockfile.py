@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import Conflict, apply, in_lake
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
@@ -29,8 +29,9 @@ class LockfileStore:
     kind = "lockfile"
     abilities = Abilities(locks=True)
 
-    def __init__(self, storage: Storage, tap: str, stream: str) -> None:
+    def __init__(self, storage: Storage, tap: str, stream: str, *, lake_id: str | None = None) -> None:
         self._storage = storage
+        self._lake_id = lake_id
         self._tap = tap
         self._stream = stream
         self._key = layout.manifest_key(tap, stream)
@@ -57,10 +58,12 @@ class LockfileStore:
     def _own(self, manifest: Manifest, etag: str) -> Loaded | None:
         if manifest.closed == self.kind:
             return None
-        return Loaded(check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key), etag)
+        own = check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
+        return Loaded(in_lake(own, self._lake_id), etag)
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all go on from that one."""
+        manifest = in_lake(manifest, self._lake_id)
         note(manifest)
         there = self._storage.head(self._key)
         if there is None:
@@ -107,6 +110,10 @@ class LockfileStore:
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Nothing to do: every commit is published."""
+
+    def other_lakes(self) -> tuple[str, ...]:
+        """None: the store is on the lake."""
+        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Nothing to remove: there is no log."""

@@ -18,7 +18,7 @@ from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.ready import ready
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import Conflict, apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
@@ -74,6 +74,10 @@ class TransactionLog(Protocol):
         """Raise the floor to ``number``; lower ones change nothing. Only where ``base`` is at least as new."""
         ...
 
+    def other_lakes(self) -> tuple[str, ...]:
+        """The ids of other lakes under which there is a log of this tap's stream, as far as it can be asked cheaply."""
+        ...
+
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Delete records with numbers up to ``up_to`` (which the floor covers), with what belongs to them, oldest
         first; gives how many objects, items or rows that were, or would be."""
@@ -83,8 +87,19 @@ class TransactionLog(Protocol):
 class NumberedStore:
     """A manifest store over a ``TransactionLog``."""
 
-    def __init__(self, kind: str, log: TransactionLog, storage: Storage, tap: str, stream: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        kind: str,
+        log: TransactionLog,
+        storage: Storage,
+        tap: str,
+        stream: str,
+        clock: Clock,
+        *,
+        lake_id: str | None = None,
+    ) -> None:
         self.kind = kind
+        self._lake_id = lake_id
         self.abilities = log.abilities
         self._log = log
         self._storage = storage
@@ -114,6 +129,7 @@ class NumberedStore:
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: record 0, then ``manifest.json``. Of several births one stays."""
+        manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
         birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
         number = manifest.transaction.number
@@ -158,6 +174,10 @@ class NumberedStore:
             eager=not self.abilities.followable,
         )
 
+    def other_lakes(self) -> tuple[str, ...]:
+        """As the port says."""
+        return self._log.other_lakes()
+
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """In the order that a crash at any point leaves whole: snapshot, manifest.json, floor, removal."""
         loaded = self.load()
@@ -180,7 +200,7 @@ class NumberedStore:
             if ended or self._log.floor() <= first:
                 if problem is not None:
                     raise problem
-                return _loaded(state) if state else None
+                return _loaded(in_lake(state, self._lake_id)) if state else None
             # What was read began below what may be gone, or may have been written there again by somebody who was
             # away meanwhile: only a newer snapshot is sure to go on into the tail.
             start = None

@@ -109,6 +109,11 @@ class ManifestStore(Protocol):
         """
         ...
 
+    def other_lakes(self) -> tuple[str, ...]:
+        """The ids of other lakes under which a database knows this tap's stream, as far as it can be asked cheaply.
+        Only to tell a person; a store that is on the lake itself knows no other."""
+        ...
+
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove transactions that a durable snapshot covers, but for the last ``keep``. In this order: an immutable
         snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""

@@ -24,7 +24,9 @@ LONGEST_TAIL = 1000
 _SHARE = 8
 _HEAD = 8192
 _BEGINNING = re.compile(
-    rb'\{"format":1,.*?"store":"([a-z0-9_]+)".*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}', re.DOTALL
+    rb'\{"format":1,.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
+    rb'.*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}',
+    re.DOTALL,
 )
 _ATTEMPTS = 20
 _LARGE = 1 << 15
@@ -119,6 +121,7 @@ class Published:
 
     store: str
     number: int
+    lake_id: str | None = None
 
 
 def published(storage: Storage, key: str) -> Published | None:
@@ -131,12 +134,16 @@ def published(storage: Storage, key: str) -> Published | None:
     # The quotes of a name are escaped, so no tap's or stream's name can look like this.
     found = _BEGINNING.match(head)
     if found:
-        return Published(found.group(1).decode("ascii"), int(found.group(2)))
+        return Published(found.group(1).decode("ascii"), int(found.group(3)), _text(found.group(2)))
     stored = storage.get(key)
     if stored is None:
         return None
     manifest = read_manifest(stored.body, key=key)
-    return Published(manifest.store, manifest.transaction.number)
+    return Published(manifest.store, manifest.transaction.number, manifest.lake_id)
+
+
+def _text(found: bytes | None) -> str | None:
+    return found.decode("utf-8", "replace") if found else None
 
 
 def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:

@@ -71,6 +71,7 @@ class StreamWriter:
     ids: IdSource
     successor: Callable[[str], ManifestStore] | None = None
     """Gives the manifest store of a kind, for a stream that moved; None: stop there."""
+    lake_id: str | None = None
     _loaded: Loaded | None = None
     _exclusive: bool = False
     _keeping: tuple[StreamSchema, str] | None = None
@@ -307,23 +308,52 @@ class StreamWriter:
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
-            raise LostStateError(
-                f"the lake has data of this stream, the manifest store {self.store.kind} has no history of it",
-                hint=f"point the {self.store.kind} settings at the right database, or restore it, or run "
-                "'singerlake rebuild'",
-                tap=self.tap,
-                stream=self.stream,
-            )
+            raise self._lost()
         if there:
             raise self._closed(self.store.kind)
         if data or kept:
             return self.store.create(self.rebuild(self.store.kind))
         return self.store.create(self._first_state())
 
+    def _lost(self) -> LostStateError:
+        """Why a database has no history of a stream that the lake has data of: perhaps it knows it by another id."""
+        kind, own = self.store.kind, self.lake_id
+        hint = f"point the {kind} settings at the right database, or restore it, or run 'singerlake rebuild'"
+        there = published(self.storage, self._manifest_key)
+        said = there.lake_id if there else None
+        lakes: tuple[str, ...] = ()
+        if said is None:
+            lakes = self.store.other_lakes()
+        elif said != own:
+            lakes = (said,)
+        if not lakes:
+            return LostStateError(
+                f"the lake has data of this stream, the manifest store {kind} has no history of it",
+                hint=hint,
+                tap=self.tap,
+                stream=self.stream,
+            )
+        ids = " or ".join(lakes)
+        whose = "manifest.json says that it is of" if said else f"the manifest store {kind} knows one of this name of"
+        return LostStateError(
+            f"singerlake.json calls this lake {own!r}, of which the manifest store {kind} has no history here; "
+            f"{whose} {', '.join(map(repr, lakes))}",
+            hint=f"if that is this lake, run 'singerlake store identify LAKE --lake-id {ids}'; else {hint}",
+            tap=self.tap,
+            stream=self.stream,
+        )
+
     def _not_older(self, loaded: Loaded) -> Loaded:
         """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
         would give offsets out a second time."""
         there = None if self.store.abilities.followable else published(self.storage, self._manifest_key)
+        if there is not None and there.lake_id is not None and there.lake_id != self.lake_id:
+            raise ForeignManifestError(
+                f"manifest.json belongs to lake {there.lake_id!r}, singerlake.json calls this one {self.lake_id!r}",
+                hint=f"if it is that lake, run 'singerlake store identify LAKE --lake-id {there.lake_id}'; else delete "
+                f"manifest.json, which the manifest store {self.store.kind} then writes again",
+                key=self._manifest_key,
+            )
         if there is None or there.number <= loaded.manifest.transaction.number:
             return loaded
         loaded = self.store.catch_up(loaded) or loaded
@@ -357,6 +387,7 @@ class StreamWriter:
             tap=self.tap,
             stream=self.stream,
             store=self.store.kind,
+            lake_id=self.lake_id,
             lineage=self.ids(),
             created=timestamp(self.clock.now()),
             transaction_id=self.ids(),

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.singer_file import FileHeader, Spool, compress_member, spool_error
 from target_singerlake.input.schema import Schema
@@ -22,7 +24,7 @@ IN_FLIGHT_BYTES = 24 << 20
 class GrowingFile:
     """A file of one stream and schema. The reading thread adds to the counts, the compressing thread to the spool;
     ``ready`` is done when all that was handed over is in the spool. ``epochs`` are those of ``HeldStates`` that it
-    holds back."""
+    holds back. ``lake_id`` is asked when the spool begins."""
 
     schema: Schema
     header: FileHeader
@@ -38,6 +40,7 @@ class GrowingFile:
     spool: Spool | None = None
     spooled_raw_bytes: int = 0
     extracted: Span | None = None
+    lake_id: Callable[[], str | None] = lambda: None
     ready: Future[None] = field(default_factory=Future)
 
     @property
@@ -56,14 +59,15 @@ class GrowingFile:
         self.extracted = joined(self.extracted, span(times))
 
     def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
-        """Compress lines and append them to the spool. Raises ``StorageFullError``, ``AccessDeniedError`` and
-        ``StorageUnavailableError``."""
+        """Compress lines and append them to the spool. Raises ``StorageFullError``, ``AccessDeniedError``,
+        ``StorageUnavailableError`` and what ``lake_id`` raises."""
         raw = b"".join(parts)
         parts.clear()
         member = compress_member(raw, self.level)
         try:
             if self.spool is None:
-                self.spool = Spool(self.path, self.schema.line, self.header, level=self.level)
+                header = msgspec.structs.replace(self.header, lake_id=self.lake_id())
+                self.spool = Spool(self.path, self.schema.line, header, level=self.level)
             self.spool.append(member, raw_bytes=len(raw), messages=messages, records=records)
         except OSError as error:
             raise spool_error(error, self.path) from error

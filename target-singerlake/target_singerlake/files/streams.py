@@ -50,6 +50,7 @@ class Streams:
         ids: IdSource,
         compressor: Compressor,
         states: HeldStates,
+        lake_id: Callable[[], str | None],
         opened: Callable[[str], None],
         closed: Callable[[GrowingFile], None],
     ) -> None:
@@ -59,6 +60,7 @@ class Streams:
         self._ids = ids
         self._compressor = compressor
         self._states = states
+        self._lake_id = lake_id
         self._opened = opened
         self._closed = closed
         self._sequence = 0
@@ -203,6 +205,7 @@ class Streams:
             first_received=now,
             last_received=now,
             level=self._settings.compression_level,
+            lake_id=self._lake_id,
         )
         self._open[stream.name] = stream
         self._bare.pop(stream.name, None)

@@ -35,7 +35,7 @@ class Killed(BaseException):
 
 
 def lives_in(source: str, *others: str, request: pytest.FixtureRequest) -> Place:
-    """A stream of ``source`` on a lake whose other stores can be reached, too."""
+    """A stream of ``source`` on a lake that has an id, as runs make it; its other stores can be reached, too."""
     place = make_place(source, request)
     for kind in others:
         if kind in IN_A_DATABASE:
@@ -51,6 +51,7 @@ def lives_in(source: str, *others: str, request: pytest.FixtureRequest) -> Place
                 s3=place.s3 or other.s3,
                 ids=other.ids,
             )
+    place.lake.lake_id(source)
     return place
 
 

@@ -41,7 +41,7 @@ def catalogue_again(lake: Lake, *names: str, whole: bool = True, dry_run: bool =
 
 
 def root_again(lake: Lake, *taps: str, dry_run: bool = False) -> bool:
-    return rebuild_root(lake.storage, taps, manifest_store="lockfile", ids=lake.ids, dry_run=dry_run)
+    return rebuild_root(lake.storage, taps, manifest_store="lockfile", lake_id=lake.ids(), dry_run=dry_run)
 
 
 @pytest.mark.parametrize("before", [None, b"", b"{", b'{"streams":[]}'])
@@ -132,7 +132,7 @@ def test_an_annotation_made_meanwhile_stays() -> None:
             storage.put(ROOT, root.to_json(theirs))
 
     storage.hook = annotate
-    assert rebuild_root(storage, ["u"], manifest_store="lockfile", ids=counting_ids())
+    assert rebuild_root(storage, ["u"], manifest_store="lockfile", lake_id="made")
     found = storage.get(ROOT)
     assert found is not None
     assert root.from_json(found.body, key=ROOT).taps == {"t": TapNotes(owner="ada"), "u": TapNotes()}
@@ -150,4 +150,4 @@ def test_others_who_never_stop_are_an_error() -> None:
 
     storage.hook = busy
     with pytest.raises(TooManyConflictsError, match=r"singerlake\.json"):
-        rebuild_root(storage, ["u"], manifest_store="lockfile", ids=counting_ids())
+        rebuild_root(storage, ["u"], manifest_store="lockfile", lake_id="made")

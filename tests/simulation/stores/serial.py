@@ -101,6 +101,9 @@ class SerialStore:
         now = self._clock.now()
         publish_where_due(self._world.storage, self._key, state.manifest, now=now, run_ended=run_ended, eager=True)
 
+    def other_lakes(self) -> tuple[str, ...]:
+        return ()
+
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         loaded = self.load()
         if loaded is None:

@@ -69,6 +69,9 @@ class WatchedStore:
             self._truth.settled(pending.id, outcome.manifest)
         return outcome
 
+    def other_lakes(self) -> tuple[str, ...]:
+        return self._inner.other_lakes()
+
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         self._inner.publish(state, run_ended=run_ended)
 

@@ -141,7 +141,7 @@ def test_an_error_in_the_middle_of_a_file_leaves_no_object(tmp_path: Path, monke
 
 
 def test_a_spool_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
-    limited = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", *command(tmp_path / "lake", tmp_path)]
+    limited = ["sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", *command(tmp_path / "lake", tmp_path)]
     noise = [record(id, noise=os.urandom(1000).hex()) for id in range(50)]
     data = text([schema(), state({"at": 0}), *noise, state({"at": 50})])
     done = subprocess.run(limited, input=data, capture_output=True, env=environment(), timeout=120)

@@ -117,13 +117,14 @@ def _streams(
             there, started = lake.stream(tap, stream), lake.clock.now()
             bar = start(f"{tap}/{stream}")
             try:
-                store = there.writer(writer_id="singerlake rebuild").store
+                store = there.store()
                 repair = repair_stream(
                     lake.storage,
                     store,
                     tap,
                     stream,
                     wish,
+                    lake_id=None if wish.dry_run else lake.lake_id(),
                     clock=lake.clock,
                     ids=lake.ids,
                     engine=engine,
@@ -174,9 +175,15 @@ def _caches(lake: Lake, done: Streams, pairs: list[tuple[str, str]], *, whole: b
         if rebuild_catalogue(lake.storage, tap, manifests, whole=complete, dry_run=dry_run):
             changed.append(f"catalogue of {tap}")
     kinds = [kept.state.store for kept in done.values()]
-    if kinds and rebuild_root(lake.storage, taps, manifest_store=kinds[0], ids=lake.ids, dry_run=dry_run):
+    lake_id = _id_of(lake, dry_run) if kinds else ""
+    if kinds and rebuild_root(lake.storage, taps, manifest_store=kinds[0], lake_id=lake_id, dry_run=dry_run):
         changed.append("root metadata")
     return changed
+
+
+def _id_of(lake: Lake, dry_run: bool) -> str:
+    """The lake's id; what a dry run shows where there is none yet is no lake's."""
+    return lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
 
 
 def _report(done: Streams, findings: list[Finding], caches: list[str], dry_run: bool, journal: Path | None) -> None:

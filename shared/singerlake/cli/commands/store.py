@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from singerlake.cli.commands.store_create import create
+from singerlake.cli.commands.store_identify import identify
 from singerlake.cli.commands.store_migrate import migrate
 from singerlake.cli.exits import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
@@ -117,6 +118,7 @@ def trim(
 
 
 store.add_command(create)
+store.add_command(identify)
 store.add_command(migrate)
 
 

@@ -44,10 +44,12 @@ def migrate(
     new store. If it stops half-way, run it again: it goes on where it stopped, and until then no stream is written to
     that is on its way. Exits with 1 where something could not be moved.
     """
+    # Before anything moves: a database knows the lake by it.
+    lake_id = lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
     outcomes = _move(lake, chosen_streams(lake, tap, stream), kind, dry_run, quiet=as_json)
     root = False
     if tap is None and not any(isinstance(outcome, SingerlakeError) for outcome in outcomes.values()):
-        root = use_manifest_store(lake.storage, kind, ids=lake.ids, dry_run=dry_run)
+        root = use_manifest_store(lake.storage, kind, lake_id=lake_id, dry_run=dry_run)
         if root and not as_json:
             say(f"root metadata: {'would be written' if dry_run else 'written'}; new streams get {kind}")
         # Those that were born in the old store while the others were moved.

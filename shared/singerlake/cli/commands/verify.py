@@ -16,13 +16,20 @@ from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
-from singerlake.errors import SettingError
+from singerlake.errors import LakeError, SettingError
+from singerlake.format.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
-from singerlake.maintenance.verify.verify import Verified, verify_catalogue, verify_metadata, verify_stream
+from singerlake.maintenance.verify.verify import (
+    Verified,
+    verify_catalogue,
+    verify_identity,
+    verify_metadata,
+    verify_stream,
+)
 
 
 @click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")
@@ -90,8 +97,10 @@ def verify(
                 findings += checked.findings
                 by_tap[name][each] = replace(checked, findings=())
                 done.append(by_tap[name][each])
+        metadata = _root(lake)
         for name, streams in by_tap.items():
             findings += verify_catalogue(lake.storage, name, streams)
+            findings += verify_identity(metadata, name, streams)
     kept = [finding for finding in findings if finding.kind not in ignore]
     problems = sum(finding.problem for finding in kept)
     if as_json:
@@ -102,6 +111,14 @@ def verify(
         for line in _left(done, drawn, journal):
             say(line)
     ctx.exit(1 if problems else 0)
+
+
+def _root(lake: Lake) -> RootMetadata | None:
+    try:
+        return lake.root_metadata()
+    except LakeError:
+        # A finding of its own.
+        return None
 
 
 def _sample(text: str | None, seed: str | None, ids: IdSource) -> Sample | None:

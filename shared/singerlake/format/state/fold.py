@@ -37,13 +37,23 @@ class Conflict:
     successor: str | None = None
 
 
-def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, transaction_id: str) -> Manifest:
+def empty(
+    *,
+    tap: str,
+    stream: str,
+    store: str,
+    lineage: str,
+    created: str,
+    transaction_id: str,
+    lake_id: str | None = None,
+) -> Manifest:
     """A stream's birth: transaction 0, no files."""
     return Manifest(
         format=FORMAT,
         tap=tap,
         stream=stream,
         store=store,
+        lake_id=lake_id,
         lineage=lineage,
         created=created,
         transaction=Position(0, transaction_id),
@@ -52,6 +62,13 @@ def empty(*, tap: str, stream: str, store: str, lineage: str, created: str, tran
         schemas={},
         files=Roll(),
     )
+
+
+def in_lake(manifest: Manifest, lake_id: str | None) -> Manifest:
+    """A state that says which lake it is of; one that says so already stays as it is, whatever it says."""
+    if manifest.lake_id is not None or lake_id is None:
+        return manifest
+    return msgspec.structs.replace(manifest, lake_id=lake_id)
 
 
 def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
@@ -259,6 +276,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
     return {
+        "lake_id": base.lake_id or manifest.lake_id,
         "lineage": base.lineage,
         "created": base.created,
         "next_offset": base.next_offset,

@@ -112,13 +112,15 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
-    """The state of one stream. ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
+    """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
+    ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
     ``retired`` may be given as any sequence; they are kept as ``Roll``."""
 
     format: int
     tap: str
     stream: str
     store: str
+    lake_id: str | None = None
     lineage: str | None
     created: str
     transaction: Position

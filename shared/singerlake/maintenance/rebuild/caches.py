@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state.model import Manifest
@@ -42,14 +41,13 @@ def _catalogue(stored: Stored | None, key: str) -> dict[str, Any] | None:
 
 
 def rebuild_root(
-    storage: Storage, taps: Iterable[str], *, manifest_store: str, ids: IdSource, dry_run: bool = False
+    storage: Storage, taps: Iterable[str], *, manifest_store: str, lake_id: str, dry_run: bool = False
 ) -> bool:
-    """Write the root metadata with an entry for each of ``taps``; every annotation, and every other tap's entry,
-    stays. True where it was, or would be, another. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
-    ``TooManyConflictsError`` and what storage raises."""
+    """Write the root metadata with an entry for each of ``taps``, and with ``lake_id`` where there is none; every
+    annotation, and every other tap's entry, stays. True where it was, or would be, another. Raises
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
     key = layout.root_metadata_key()
     wanted = sorted(taps)
-    lake_id = ids()
 
     def made(stored: Stored | None) -> bytes | None:
         before = root.from_json(stored.body, key=key) if stored else None
@@ -63,11 +61,10 @@ def rebuild_root(
     return bring(storage, key, made, dry_run)
 
 
-def use_manifest_store(storage: Storage, kind: str, *, ids: IdSource, dry_run: bool = False) -> bool:
-    """Have streams that are not yet born get the manifest store ``kind``. True where the root metadata was, or would
-    be, another. Raises as ``rebuild_root``."""
+def use_manifest_store(storage: Storage, kind: str, *, lake_id: str, dry_run: bool = False) -> bool:
+    """Have streams that are not yet born get the manifest store ``kind``; ``lake_id`` as in ``rebuild_root``. True
+    where the root metadata was, or would be, another. Raises as ``rebuild_root``."""
     key = layout.root_metadata_key()
-    lake_id = ids()
 
     def made(stored: Stored | None) -> bytes | None:
         if stored is None:

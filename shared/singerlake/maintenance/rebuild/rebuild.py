@@ -46,6 +46,7 @@ def rebuild_manifest(
     lineage: str | None,
     created: str,
     transaction_id: str,
+    lake_id: str | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Rebuilt:
@@ -56,7 +57,15 @@ def rebuild_manifest(
     process by default. Raises what storage raises.
     """
     surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
-    birth = empty(tap=tap, stream=stream, store=store, lineage="", created=created, transaction_id=transaction_id)
+    birth = empty(
+        tap=tap,
+        stream=stream,
+        store=store,
+        lake_id=lake_id,
+        lineage="",
+        created=created,
+        transaction_id=transaction_id,
+    )
     return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
 
 

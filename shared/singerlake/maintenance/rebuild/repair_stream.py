@@ -59,6 +59,7 @@ def repair_stream(
     stream: str,
     wish: Wish,
     *,
+    lake_id: str | None = None,
     clock: Clock,
     ids: IdSource,
     engine: Engine | None = None,
@@ -67,7 +68,8 @@ def repair_stream(
     progress: Progress | None = None,
     planned: Callable[[Repair], None] = lambda _: None,
 ) -> Repair:
-    """What was done to a stream, or with ``dry_run`` would be. ``engine`` is what reads, threads of this
+    """What was done to a stream, or with ``dry_run`` would be. ``lake_id`` is the lake's, None where it has none yet.
+    ``engine`` is what reads, threads of this
     process by default; files that ``journal`` says are as they were when they were found sound are not read again.
     ``sized`` is told the stored bytes of all, for which everything is listed before anything is read. ``planned`` is
     shown what is about to be written, before it is; again where a writer came first and it was planned anew.
@@ -91,7 +93,13 @@ def repair_stream(
         now = timestamp(clock.now())
         if base is None or wish.discard:
             birth = fold.empty(
-                tap=tap, stream=stream, store=store.kind, lineage=ids(), created=now, transaction_id=ids()
+                tap=tap,
+                stream=stream,
+                store=store.kind,
+                lake_id=lake_id,
+                lineage=ids(),
+                created=now,
+                transaction_id=ids(),
             )
             birth = msgspec.structs.replace(birth, transaction=Position(number, birth.transaction.id))
             plan = plan_anew(base.manifest if base else None, surveyed, birth)

@@ -177,7 +177,12 @@ class _Vacuum:
     def _join(self, group: tuple[Head, ...]) -> Join:
         assert self.loaded.manifest.lineage is not None
         return join(
-            group, id=self.ids(), lineage=self.loaded.manifest.lineage, stream=self.stream, now=self.clock.now()
+            group,
+            id=self.ids(),
+            lineage=self.loaded.manifest.lineage,
+            stream=self.stream,
+            now=self.clock.now(),
+            lake_id=self.loaded.manifest.lake_id,
         )
 
     def _make(self, made: _Made) -> _Made:

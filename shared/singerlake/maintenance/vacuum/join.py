@@ -113,14 +113,17 @@ def alike(heads: Iterable[Head]) -> Iterator[tuple[Head, ...]]:
         yield tuple(group)
 
 
-def join(heads: Sequence[Head], *, id: str, lineage: str, stream: str, now: datetime) -> Join:
+def join(
+    heads: Sequence[Head], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
+) -> Join:
     """How to join neighbouring files of one version and one SCHEMA message. ``now`` is for the name alone, where the
     files have no times that can be read."""
     files = [head.file for head in heads]
     sources = tuple(source for head in heads for source in head.sources)
     begin = files[0].offset
     through = tuple((old, head.file.offset - begin + before) for head in heads for old, before in head.through)
-    front = provenance_members(Provenance(id=id, lineage=lineage, offset=begin, replaces=sources, through=through))
+    said = Provenance(id=id, lineage=lineage, offset=begin, replaces=sources, through=through, lake_id=lake_id)
+    front = provenance_members(said)
     members: list[tuple[int, int]] = []
     size = len(front)
     for head in heads:

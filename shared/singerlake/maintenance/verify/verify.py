@@ -28,7 +28,8 @@ from singerlake.storage.port import Entry, Storage
 class Verified:
     """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
     manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``entry`` is
-    the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended."""
+    the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended;
+    ``lake_id`` is what its manifest says."""
 
     files: int
     messages: int
@@ -38,6 +39,7 @@ class Verified:
     noted: Tally = NONE
     entry: dict[str, Any] | None = None
     running: bool = False
+    lake_id: str | None = None
 
 
 def verify_stream(
@@ -93,6 +95,7 @@ def verify_stream(
         noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
         entry=_entry(manifest),
         running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
+        lake_id=manifest.lake_id,
     )
     # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
     del manifest, chosen, rest
@@ -124,6 +127,25 @@ def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]
             hint = "; its run has not ended" if checked.running else "; run 'singerlake rebuild'"
             behind.append(Finding("catalogue", key, said + hint, problem=not checked.running))
     return tuple(behind)
+
+
+def verify_identity(
+    metadata: root.RootMetadata | None, tap: str, streams: Mapping[str, Verified]
+) -> tuple[Finding, ...]:
+    """Whether a tap's manifests are of the lake that the root metadata says this is, which they name where they were
+    written lately."""
+    if metadata is None:
+        return ()
+    return tuple(
+        Finding(
+            "root",
+            layout.root_metadata_key(),
+            f"calls this lake {metadata.lake_id}, the manifest of stream {name!r} of tap {tap!r} calls it "
+            f"{checked.lake_id}; see 'singerlake store identify'",
+        )
+        for name, checked in streams.items()
+        if checked.lake_id not in (None, metadata.lake_id)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ HASH = "table_id"
 """The table's hash key, a string."""
 RANGE = "number"
 """The table's range key, a number."""
+_PAGES_SCANNED = 20
 _BATCH = 25
 """Most deletions that one request may hold."""
 _TOKEN_LENGTH = 36
@@ -124,6 +125,24 @@ class DynamoTable:
             if not page.get("LastEvaluatedKey"):
                 return
             arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def scan(self, part: str) -> list[Item]:
+        """The hash keys that hold ``part``, of the first pages of the table alone: it may be large."""
+        arguments: dict[str, Any] = {
+            "TableName": self.name,
+            "ProjectionExpression": "#hash",
+            "FilterExpression": "contains(#hash, :part)",
+            "ExpressionAttributeNames": {"#hash": HASH},
+            "ExpressionAttributeValues": {":part": {"S": part}},
+        }
+        found: list[Item] = []
+        for _ in range(_PAGES_SCANNED):
+            page = self.ask(lambda client: client.scan(**arguments))
+            found += page["Items"]
+            if not page.get("LastEvaluatedKey"):
+                break
+            arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return found
 
     def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
         """All of ``actions`` or none; False where a condition does not hold.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from singerlake.clock import IdSource
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
@@ -144,6 +144,16 @@ class DynamoLog:
             raise CorruptObjectError(
                 "no snapshot covers the new floor", hint="nothing was removed", table_id=self._table_id, floor=number
             )
+
+    def other_lakes(self) -> tuple[str, ...]:
+        """From the beginning of the table alone, and where the credentials may look there."""
+        own, _, stream = self._table_id.partition("/")
+        try:
+            found = [item["table_id"]["S"].partition("#")[0] for item in self._table.scan(f"/{stream}")]
+        except SingerlakeError:
+            return ()
+        lakes = {table_id.removesuffix(f"/{stream}") for table_id in found if table_id.endswith(f"/{stream}")}
+        return tuple(sorted(lakes - {own}))
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Items, then the bodies and snapshots that no item can name any more, those that a crash or a lost race left

@@ -126,6 +126,10 @@ class ObjectLog:
             key = self._log + layout.LOG_FLOOR
             put_on_condition(self._storage, key, body, etag=found[1].etag if found else None)
 
+    def other_lakes(self) -> tuple[str, ...]:
+        """None: the log is on the lake."""
+        return ()
+
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Records and snapshots that the floor covers, the snapshot that it names excepted."""
         found = self._floor()

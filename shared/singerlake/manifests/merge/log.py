@@ -125,6 +125,10 @@ class SettleLog:
                     return
             yield number, body
 
+    def other_lakes(self) -> tuple[str, ...]:
+        """None: the log is on the lake."""
+        return ()
+
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """The entries that the records hold go first: what is in no record must never look as if it waited for one."""
         held = self._held(up_to)

@@ -55,9 +55,17 @@ class SettledStore(NumberedStore):
     ``awaited`` that was passed whether it took effect (None) or why not; ``newest`` is the last state that was read."""
 
     def __init__(
-        self, log: SettleLog, storage: Storage, tap: str, stream: str, settings: MergeSettings, clock: Clock
+        self,
+        log: SettleLog,
+        storage: Storage,
+        tap: str,
+        stream: str,
+        settings: MergeSettings,
+        clock: Clock,
+        *,
+        lake_id: str | None = None,
     ) -> None:
-        super().__init__(KIND, log, storage, tap, stream, clock)
+        super().__init__(KIND, log, storage, tap, stream, clock, lake_id=lake_id)
         self._records = log
         self._stale = settings.stale_ms + int(RESOLUTION * 1000)
         self._window = settings.window_ms

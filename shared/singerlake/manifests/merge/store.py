@@ -66,7 +66,15 @@ class MergeStore:
     abilities = Abilities(settles=True)
 
     def __init__(
-        self, storage: Storage, tap: str, stream: str, *, settings: MergeSettings, clock: Clock, ids: IdSource
+        self,
+        storage: Storage,
+        tap: str,
+        stream: str,
+        *,
+        settings: MergeSettings,
+        clock: Clock,
+        ids: IdSource,
+        lake_id: str | None = None,
     ) -> None:
         self._storage = storage
         self._settings = settings
@@ -77,7 +85,7 @@ class MergeStore:
         key = layout.log_prefix(tap, stream) + LAST_CHANGE
         self._last_change = LastChange(storage, key, settings, time, clock, ids)
         log = SettleLog(storage, tap, stream, self._entries, settings, time, clock, ids)
-        self._records = SettledStore(log, storage, tap, stream, settings, clock)
+        self._records = SettledStore(log, storage, tap, stream, settings, clock, lake_id=lake_id)
         self._settler = Settler(self._entries, log, self._records, self._last_change, settings, time, ids)
         self._sweep = Sweep(self._entries, self._records, settings, time, stream)
         self._waiting: dict[str, _Waiting] = {}
@@ -163,6 +171,10 @@ class MergeStore:
             newest = self.catch_up(state)
             newest = self._settled(newest) if newest is not None else None
         self._records.publish(newest or state, run_ended=run_ended)
+
+    def other_lakes(self) -> tuple[str, ...]:
+        """None: the store is on the lake."""
+        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """As the port says, and with each record its entries; records that the next ones are written by stay.

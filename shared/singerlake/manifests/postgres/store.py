@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import Conflict, apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
@@ -30,6 +30,7 @@ from singerlake.manifests.numbered import Record
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
     Entry,
+    ascii_json,
     delta,
     listed_and_retired,
     record_body,
@@ -56,6 +57,7 @@ _COUNT = """
     SELECT streams.number, min(transactions.number), count(*) FILTER (WHERE transactions.number <= streams.number - %s)
     FROM streams LEFT JOIN transactions USING (table_id) WHERE table_id = %s GROUP BY streams.number
 """
+_OF_OTHERS = "SELECT table_id FROM streams WHERE tap = %s AND stream = %s LIMIT 100"
 _TRIM = "DELETE FROM transactions WHERE table_id = %s AND number <= %s"
 _LEFT = "SELECT FROM transactions WHERE table_id = %s AND number <= %s LIMIT 1"
 
@@ -78,6 +80,7 @@ class PostgresStore:
         stream: str,
         *,
         table_id: str,
+        lake_id: str | None = None,
         url: str,
         schema: str,
         patience_seconds: float = PATIENCE_SECONDS,
@@ -90,6 +93,7 @@ class PostgresStore:
         self._tap = tap
         self._stream = stream
         self._table_id = table_id
+        self._lake_id = lake_id
         self._clock = clock
         self._ids = ids
         self._key = layout.manifest_key(tap, stream)
@@ -125,6 +129,7 @@ class PostgresStore:
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: of several, one stays. A stream that was closed comes back with a state that is newer than its end.
         Raises ``ForeignManifestError`` where ``manifest.json`` is another store's."""
+        manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
         both = listed_and_retired(manifest)
         if both is not None:
@@ -188,6 +193,13 @@ class PostgresStore:
             run_ended=run_ended,
             eager=not self.abilities.followable,
         )
+
+    def other_lakes(self) -> tuple[str, ...]:
+        """As the port says."""
+        own, _, stream = self._table_id.partition("/")
+        names = (ascii_json(self._tap), ascii_json(self._stream))
+        rows = self._session.read(lambda connection: connection.execute(_OF_OTHERS, names).fetchall())
+        return tuple(sorted({table_id.removesuffix(f"/{stream}") for (table_id,) in rows} - {own}))
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove the transactions that only a writer behind the last ``keep`` would read; the tables are the snapshot,
@@ -257,7 +269,8 @@ class PostgresStore:
         self._session.write(work, proof)
 
     def _own(self, manifest: Manifest) -> Loaded:
-        return _loaded(check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key))
+        own = check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
+        return _loaded(in_lake(own, self._lake_id))
 
     def _corrupt(self, what: str) -> CorruptObjectError:
         return CorruptObjectError(

@@ -30,6 +30,7 @@ class Job:
     compression_level: int
     max_file_bytes: int
     max_file_records: int
+    lake_id: str | None = None
 
 
 class TaskFiles:
@@ -87,7 +88,9 @@ class TaskFiles:
     def _open_file(self) -> Spool:
         self._sequence += 1
         job = self._job
-        header = FileHeader(id=self._ids(), created=timestamp(job.moment), run=job.run, seq=self._sequence)
+        header = FileHeader(
+            id=self._ids(), created=timestamp(job.moment), run=job.run, seq=self._sequence, lake_id=job.lake_id
+        )
         path = self._folder / header.id
         try:
             self._spool = Spool(path, job.schema_line, header, level=job.compression_level)

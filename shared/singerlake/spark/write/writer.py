@@ -66,17 +66,18 @@ def prepare(options: WriteOptions, schema: StructType, overwrite: bool) -> Singe
     clock, run = SystemClock(), random_id()
     moment = clock.now()
     writer_id = f"{socket.gethostname()}-{os.getpid()}-{run}"
-    version = _stream_writer(options.lake(), options, writer_id).version_of(content.schema)
+    writer = _stream_writer(options.lake(), options, writer_id)
     job = Job(
         tap=options.tap,
         stream=options.stream,
-        version=version,
+        version=writer.version_of(content.schema),
         schema_line=msgspec.json.encode(message),
         run=run,
         moment=moment,
         compression_level=options.compression_level,
         max_file_bytes=options.max_file_bytes,
         max_file_records=options.max_file_records,
+        lake_id=writer.lake_id,
     )
     return SingerlakeWriter(options, content, job, writer_id)
 

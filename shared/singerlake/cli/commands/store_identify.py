@@ -1,0 +1,33 @@
+"""``singerlake store identify``: the id by which databases know a lake."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from singerlake.adapters import DEFAULT_STORE
+from singerlake.cli.options import with_lake
+from singerlake.cli.output import say, shown
+from singerlake.lake import Lake
+from singerlake.maintenance import identity
+
+
+@click.command("identify", short_help="Show or write the id by which databases know the lake.")
+@partial(with_lake, damaged=True)
+@click.option("--lake-id", metavar="ID", help="Write this id into singerlake.json.")
+def identify(lake: Lake, lake_id: str | None) -> None:
+    """Show or write the id by which databases know the lake.
+
+    It is in singerlake.json, in the manifests, and in the data files. Where singerlake.json was lost and made anew with
+    another id, a database finds no history of the streams: --lake-id puts the former id back. Everything else in that
+    file stays. An id that the streams do not name, where they name any, is refused.
+    """
+    if lake_id is not None:
+        done = identity.identify(lake.storage, lake_id, default_kind=DEFAULT_STORE)
+        say(f"lake id {shown(lake_id)}: {'written' if done else 'is there already'}")
+        return
+    metadata = lake.root_metadata()
+    say(f"singerlake.json: {shown(metadata.lake_id) if metadata else 'is missing'}")
+    told = identity.evidence(lake.storage).told()
+    say(f"streams: {shown(told) if told else 'name none'}")
