@@ -30,6 +30,7 @@ from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
 from tests.storage.memory import MemoryStorage
 
+RUN = "run0000000000000"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 V1: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": ["null", "string"]}}}
 V2: dict[str, Any] = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}, "note": {}, "x": {}}}
@@ -168,7 +169,18 @@ class Maker:
 
     def header(self, id: str) -> bytes:
         """What a file that is begun now says of itself."""
-        return msgspec.json.encode(FileHeader(id=id, created=self.now(), run="run0000000000000", seq=0))
+        header = FileHeader(id=id, created=self.now(), run=RUN, seq=0, lake_id=self.lake.lake_id(self.kind))
+        return msgspec.json.encode(header)
+
+    def keep(self, schema: Any) -> str:
+        """Have the stream known by its SCHEMA alone; gives the version."""
+        self.clock.sleep(1)
+        writer = self.lake.stream(self.tap, self.stream).writer(writer_id="suite", store=self.kind)
+        manifest = writer.keep_schema(StreamSchema(schema=schema, key_properties=("n",)), RUN)
+        writer.finish()
+        self.lake.announce(manifest)
+        self.born = self.manifest_body()
+        return next(iter(manifest.versions))
 
     def add(self, schema: Any, *members: Sequence[bytes]) -> DataFile:
         """Commit a file of those members, a second after the one before."""

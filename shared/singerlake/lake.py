@@ -27,7 +27,7 @@ from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.root_file import RootFile
-from singerlake.manifests.logged import store_of
+from singerlake.manifests.logged import logged_kind, store_of
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
@@ -218,15 +218,21 @@ class LakeStream:
     def state(self) -> Manifest | None:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it. None where there is none. Raises as ``snapshot``."""
-        kind, key = self.kind(), layout.manifest_key(self.tap, self.name)
+        return self._state_in(self.kind())
+
+    def _state_in(self, kind: str | None) -> Manifest | None:
+        key = layout.manifest_key(self.tap, self.name)
         if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
             try:
                 loaded = self.store(kind).load()
             except ForeignManifestError:
-                # It may have moved to another store just now; what is foreign to that too is.
-                if self.kind() == kind:
+                # It may have moved to another store just now, or an older manifest.json was put back since it did.
+                now = self.kind()
+                if now == kind:
+                    now = logged_kind(self.lake.storage, self.tap, self.name)
+                if now in (None, kind):
                     raise
-                return self.state()
+                return self._state_in(now)
             if loaded is not None:
                 return loaded.manifest
         stored = self.lake.storage.get(key)

@@ -62,6 +62,19 @@ class Found:
 
 
 @dataclass
+class Kept:
+    """A ``schema.json``, which stands among the files as one without messages."""
+
+    path: str
+    created: str
+    run: str
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        return (False, moment(self.created), self.run, 0, "")
+
+
+@dataclass
 class Rebuild:
     """A state from data files alone."""
 
@@ -79,7 +92,16 @@ class Rebuild:
             if found.messages:
                 self.found.append(found)
         files, offset = [], 0
-        for each in sorted(chosen(without_copies(self.found)), key=lambda each: each.order):
+        versions: dict[str, str] = {}
+        schemas: dict[str, dict[str, Any]] = {}
+        ordered: list[Found | Kept] = [*chosen(without_copies(self.found)), *self._kept()]
+        for each in sorted(ordered, key=lambda each: each.order):
+            version = name_of(each.path.partition("/")[0])
+            assert version is not None
+            versions.setdefault(version, f"v{len(versions) + 1}")
+            schemas.setdefault(version, {"first_offset": offset})
+            if isinstance(each, Kept):
+                continue
             table = []
             for member in each.members:
                 count = sum(not is_schema(line) for line in lines_of([member]))
@@ -95,7 +117,20 @@ class Rebuild:
                 }
             )
             offset += each.messages
-        return {"lineage": None, "files": files, "next_offset": offset, "closed": None}
+        made = {"lineage": None, "files": files, "next_offset": offset, "closed": None}
+        return {**made, "versions": versions, "schemas": schemas}
+
+    def _kept(self) -> list[Kept]:
+        """The schemas that are of this stream (8.1)."""
+        found = []
+        for path in sorted(self.stream.folder.glob("*/schema.json")):
+            kept = json.loads(path.read_bytes())
+            if name_of(path.parent.name) is not None and (kept["tap"], kept["stream"]) == (
+                self.stream.tap,
+                self.stream.name,
+            ):
+                found.append(Kept(str(path.relative_to(self.stream.folder)), kept["created"], kept["run"]))
+        return found
 
     def _read(self, path: Path) -> Found:
         body = path.read_bytes()

@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.golden import independent, independent_rebuild
-from tests.golden.independent import Stream, Unreadable, canonical_bytes, hash_of, may_hold, moment, name_of, segment
+from tests.golden import independent, independent_identity, independent_rebuild
+from tests.golden.independent import (
+    Stream,
+    Unreadable,
+    canonical_bytes,
+    hash_of,
+    may_hold,
+    moment,
+    name_of,
+    segment,
+)
+from tests.golden.independent_identity import lake_id_of
 
 SUITE = Path(__file__).parent / "suite"
 CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
@@ -34,12 +44,12 @@ def stream(case: Path, expected: dict[str, Any]) -> Stream:
     return Stream(case / "lake", expected["tap"], expected["stream"])
 
 
-@pytest.mark.parametrize("module", [independent, independent_rebuild])
+@pytest.mark.parametrize("module", [independent, independent_identity, independent_rebuild])
 def test_it_is_independent(module: ModuleType) -> None:
     tree = ast.parse(Path(str(module.__file__)).read_text())
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    own = {independent.__name__, independent_rebuild.__name__}
+    own = {each.__name__ for each in (independent, independent_identity, independent_rebuild)}
     assert {name.partition(".")[0] for name in names if name not in own} <= sys.stdlib_module_names | {"__future__"}
 
 
@@ -75,6 +85,14 @@ def test_it_finds_the_names(case: Path, expected: dict[str, Any]) -> None:
             streams = [name_of(stream.name) for stream in tap.iterdir() if stream.is_dir()]
             found[name] = [stream for stream in streams if stream is not None]
     assert found == expected.get("taps", found)
+
+
+def test_it_finds_the_lake_s_id(case: Path, expected: dict[str, Any]) -> None:
+    if expected.get("lake_id", "") is None:
+        with pytest.raises(Unreadable):
+            lake_id_of(case / "lake")
+    elif "lake_id" in expected:
+        assert lake_id_of(case / "lake") == expected["lake_id"]
 
 
 def test_it_goes_on_at_bookmarks(stream: Stream, expected: dict[str, Any]) -> None:

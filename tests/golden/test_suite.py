@@ -14,7 +14,7 @@ import pytest
 from singerlake.arrow.plan.pruning import Comparison, Condition, prune
 from singerlake.arrow.schema.own import TIME
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LakeError, LostBookmarkError, SingerlakeError
+from singerlake.errors import LakeError, LostBookmarkError, LostStateError, SingerlakeError
 from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
 from singerlake.format.state import selection
@@ -116,6 +116,17 @@ def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
         by_the_tap(stream)
     with pytest.raises(SingerlakeError):
         stream.to_arrow().read_all()
+
+
+def test_the_lake_s_id_is_that_expected(lake: Lake, expected: dict[str, Any]) -> None:
+    if expected.get("lake_id", "") is None:
+        before = everything(Path(lake.storage.url))
+        for ask in (lake.known_lake_id, lake.lake_id):
+            with pytest.raises(LostStateError, match="several lakes"):
+                ask()
+        assert everything(Path(lake.storage.url)) == before
+    elif "lake_id" in expected:
+        assert lake.known_lake_id() == lake.lake_id() == expected["lake_id"]
 
 
 def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected: dict[str, Any]) -> None:
