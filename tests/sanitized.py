@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,9 +39,9 @@ def damaged(chance, line, pieces):
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sanitizers are loaded as on Linux")
 
 
-def watched(folder: Path, source: str, script: str, *arguments: object, libraries: Sequence[str] = ()) -> str:
+def watched(folder: Path, source: str, script: str, *arguments: object) -> str:
     """What ``script`` prints, run with ``arguments`` and with the module of ``source``, a path below the package, which
-    it may import by its bare name; it is linked with ``libraries``. Fails where the sanitizers see anything."""
+    it may import by its bare name. Fails where the sanitizers see anything."""
     compiler = (sysconfig.get_config_var("CC") or "cc").split()
     assert shutil.which(compiler[0]), "a C compiler is needed to test the compiled modules"
     includes = [f"-I{sysconfig.get_path(kind)}" for kind in ("include", "platinclude")]
@@ -50,8 +49,7 @@ def watched(folder: Path, source: str, script: str, *arguments: object, librarie
     strict = ["-Wall", "-Wextra", "-Werror", "-DPy_LIMITED_API=0x030B0000"]
     library = folder / f"{Path(source).stem}.abi3.so"
     made = ["-O1", "-g", "-shared", "-fPIC", str(PACKAGE / source), "-o", str(library)]
-    linked = [f"-l{name}" for name in libraries]
-    subprocess.run([*compiler, *flags, *strict, *includes, *made, *linked], check=True)
+    subprocess.run([*compiler, *flags, *strict, *includes, *made], check=True)
     asan = subprocess.run([*compiler, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
     path = folder / "script.py"
     path.write_text(f"import sys; sys.path.insert(0, {str(folder)!r})\n{DAMAGED}\n{script}")

@@ -24,17 +24,14 @@ from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, NewFile, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake, LakeStream
-from singerlake.maintenance.scan import small
 from singerlake.maintenance.scan.scan import scan
-from singerlake.maintenance.scan.small import MOST_BYTES, scan_small
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from tap_singerlake.reader import Messages, Reader, SchemaLine
-from tests.fakes import START, FakeClock, counting_ids
+from tests.fakes import START
 from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
-from tests.storage.memory import MemoryStorage
 from tests.tap.runs import replay
 
 FIRST = schema_line()
@@ -269,20 +266,14 @@ def test_every_reader_reads_every_shape(stream: LakeStream, root: Path) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_both_scans_say_what_the_shape_is(shape: Shape, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_says_what_the_shape_is(shape: Shape, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr(small, "compiled", None)
         monkeypatch.setattr("singerlake.format.lines.counted.compiled", None)
     body, file = described(1, shape(1))
     facts = scan(io.BytesIO(body), key="k")
     for name in ("messages", "records", "bytes", "raw_bytes", "sha256", "members"):
         assert getattr(facts, name) == getattr(file, name)
     assert facts.schema == StreamSchema(schema=SCHEMA)
-    storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
-    storage.put("k", body)
-    (taken,) = scan_small(storage, [("k", len(body))], STREAM, times=True)
-    assert taken in (None, facts)
-    assert taken is None or (compiled and len(body) <= MOST_BYTES)
 
 
 def test_files_of_every_shape_are_joined_and_read_as_before(stream: LakeStream, root: Path) -> None:

@@ -20,17 +20,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 REQUIRED = "SINGERLAKE_REQUIRE_COMPILED"
 """The environment variable that makes it an error where a module cannot be compiled, as for a release."""
-_MODULES: dict[str, tuple[str, list[str]]] = {
-    "singerlake.arrow.decode._plain": ("shared/singerlake/arrow/decode/_plain.c", []),
-    "singerlake.format._fingerprint": ("shared/singerlake/format/_fingerprint.c", []),
-    "singerlake.format.lines._lines": ("shared/singerlake/format/lines/_lines.c", []),
-    "singerlake.format.lines._whole": ("shared/singerlake/format/lines/_whole.c", ["z"]),
-    "singerlake.storage.local._bodies": ("shared/singerlake/storage/local/_bodies.c", []),
+_MODULES = {
+    "singerlake.arrow.decode._plain": "shared/singerlake/arrow/decode/_plain.c",
+    "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
+    "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
 }
-"""Each with its source and the libraries that it is linked with."""
+"""Each with its source."""
 _INCLUDED = [
     "shared/singerlake/format/lines/_json.h",
-    "shared/singerlake/format/lines/_count.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
 ]
 _STABLE_SINCE = "0x030B0000"
@@ -66,8 +63,8 @@ class CompileHook(BuildHookInterface[Any]):
         """Compile one module for the wheel; False where that cannot be done."""
         assert self._scratch is not None
         root = Path(self.root)
-        source, libraries = _MODULES[module]
-        library, name = _compiled(root, Path(self._scratch), module, source, libraries)
+        source = _MODULES[module]
+        library, name = _compiled(root, Path(self._scratch), module, source)
         place = (root / source).with_name(name)
         if library is None:
             what = f"no C compiler or headers for {module}"
@@ -97,7 +94,7 @@ class CompileHook(BuildHookInterface[Any]):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def _compiled(root: Path, scratch: Path, module: str, source: str, libraries: list[str]) -> tuple[Path | None, str]:
+def _compiled(root: Path, scratch: Path, module: str, source: str) -> tuple[Path | None, str]:
     """The library, below ``scratch``, or None where it cannot be made; and the name of its file."""
     from setuptools import Distribution, Extension
     from setuptools.errors import BaseError, CCompilerError
@@ -106,7 +103,6 @@ def _compiled(root: Path, scratch: Path, module: str, source: str, libraries: li
         module,
         [str(root / source)],
         depends=[str(root / each) for each in _INCLUDED],
-        libraries=libraries,
         define_macros=[("Py_LIMITED_API", _STABLE_SINCE)],
         py_limited_api=True,
         extra_compile_args=[] if sys.platform == "win32" else ["-O3"],

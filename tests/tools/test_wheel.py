@@ -26,10 +26,9 @@ import sys
 from pathlib import Path
 from singerlake.arrow.decode import _plain
 from singerlake.format import _fingerprint
-from singerlake.format.lines import _lines, _whole
+from singerlake.format.lines import _lines
 from singerlake.lake import Lake
-from singerlake.storage.local import _bodies
-for module in (_plain, _fingerprint, _lines, _whole, _bodies):
+for module in (_plain, _fingerprint, _lines):
     assert Path(module.__file__).is_relative_to(sys.prefix), module
 assert _fingerprint.fingerprint64(b"abc") == 0x24A5B3A074E7F369
 assert _lines.count(b'{"type":"RECORD","stream":"s","record":{}}\\n', b"s", False) is not None

@@ -10,18 +10,13 @@ from typing import Protocol, TypeVar
 from singerlake.clock import attended
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.scan.batches import batches
-from singerlake.maintenance.scan.small import COMPILED, MOST_BYTES
 from singerlake.storage.port import Storage
 
 BATCH_BYTES = 1 << 20
 BATCH_FILES = 16
 """What a thread takes at once of small files: to hand over one takes as long as to read it."""
 NEAR_FILES = 128
-"""The same where they are near: the more of them are read without the interpreter's lock, the less often it is waited
-for."""
-FEW = 4 if COMPILED else 1
-"""Batches under way at once of files that nothing is waited for and that are read without the lock: enough to have all
-processors read. Of what Python reads alone one is enough, none is in the way of another then."""
+"""The same where they are near, and the bodies of a folder's files are had at once."""
 
 _BUSY = 0.5
 """For at least this share of the time that a thread reads, the process runs where nothing is waited for."""
@@ -61,7 +56,7 @@ class Engine(Protocol):
 class Threads:
     """The engine that is always there: threads of this process, each with one file at a time.
 
-    Small files that come without waiting, as from a local disk's cache, are read by few of them: more would hand the
+    Small files that come without waiting, as from a local disk's cache, are read by one of them: more would hand the
     interpreter's lock to and fro, and take longer.
     """
 
@@ -73,16 +68,18 @@ class Threads:
         most = NEAR_FILES if near else BATCH_FILES
         pace = _Pace(near)
 
-        def read(work: tuple[list[Item], int | None]) -> Iterator[tuple[Item, Answer]]:
-            batch, few = work
+        def read(work: tuple[list[Item], bool]) -> Iterator[tuple[Item, Answer]]:
+            batch, alone = work
             found, share = attended(lambda: answers(task, self.storage, batch))
-            if few is not None:
+            if alone:
                 pace.note(share)
             return zip(batch, found, strict=True)
 
         made = batches(items, task.size, size=BATCH_BYTES, most=most)
-        work = ((batch, pace.few(len(batch), sum(map(task.size, batch)))) for batch in made)
-        return chain.from_iterable(in_parallel(read, work, threads=self.threads, most=lambda work: work[1]))
+        work = ((batch, pace.alone(len(batch))) for batch in made)
+        return chain.from_iterable(
+            in_parallel(read, work, threads=self.threads, most=lambda work: 1 if work[1] else None)
+        )
 
 
 class _Pace:
@@ -93,25 +90,24 @@ class _Pace:
         self._small = False
         self._pause = self._left = 0
 
-    def few(self, files: int, stored: int) -> int | None:
-        """How many batches may be under way with the next one, which has so many files and stored bytes; None where it
-        is to be read by all."""
+    def alone(self, files: int) -> bool:
+        """Whether the next batch, which has so many files, is read while no other one is."""
         small, self._small = self._small, self._near and files >= BATCH_FILES
         # One between larger files goes with them.
         if not (small and self._small):
-            return None
+            return False
         if self._left:
             self._left -= 1
-            return None
-        return FEW if stored <= files * MOST_BYTES else 1
+            return False
+        return True
 
     def note(self, share: float) -> None:
-        """While a batch was read by few the process ran for this share of the time."""
+        """While a batch was read alone the process ran for this share of the time."""
         if share >= _BUSY:
             self._pause = 0
         elif not self._left:
             # The first files are slow anywhere, so it is tried again; in vain less and less often.
-            self._pause = 2 * self._pause + FEW
+            self._pause = 2 * self._pause + 1
             self._left = self._pause
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,8 +17,8 @@ from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.parallel import Progress
 from singerlake.maintenance.rebuild.scanned_file import Found, identify
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
-from singerlake.maintenance.scan.scan import Scanned, scan
-from singerlake.maintenance.scan.small import scan_small
+from singerlake.maintenance.scan.scan import scan
+from singerlake.maintenance.scan.small import small_bodies
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Entry, Storage
@@ -154,26 +155,23 @@ class Look:
 
     def __call__(self, storage: Storage, entry: Entry) -> Found | Finding:
         """Read it whole. Raises what storage raises."""
+        return self._look(storage, entry, None)
+
+    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
+        """Read several. Raises what storage raises."""
+        bodies = small_bodies(storage, [(entry.key, entry.size) for entry in entries])
+        return [self._look(storage, entry, body) for entry, body in zip(entries, bodies, strict=True)]
+
+    def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> Found | Finding:
+        """``body`` is its content, where it is there already."""
         key = entry.key
         try:
-            with storage.open(key) as body:
-                scanned = scan(body, key=key)
+            with storage.open(key) if body is None else io.BytesIO(body) as stream:
+                scanned = scan(stream, key=key)
         except BrokenFileError as error:
             return Finding("broken", key, f"{error.message}; left out")
         except MissingFileError:
             return Finding("vanished", key, "was there when the folder was listed, and is not any more")
-        return self._said(entry, scanned)
-
-    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
-        """Read several. Raises what storage raises."""
-        small = scan_small(storage, [(entry.key, entry.size) for entry in entries], self.stream, times=True)
-        return [
-            self(storage, entry) if scanned is None else self._said(entry, scanned)
-            for entry, scanned in zip(entries, small, strict=True)
-        ]
-
-    def _said(self, entry: Entry, scanned: Scanned) -> Found | Finding:
-        key = entry.key
         if scanned.stream != self.stream:
             return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
         if not scanned.messages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from singerlake.format.hashing import full_hash
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.scan.scan import Scanned, scan
-from singerlake.maintenance.scan.small import scan_small
+from singerlake.maintenance.scan.small import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
@@ -36,26 +37,25 @@ class Check:
     def together(self, storage: Storage, files: Sequence[DataFile]) -> Sequence[tuple[Finding, ...]]:
         """As ``check_file`` says of each."""
         keys = [(self.prefix + file.path, file.bytes) for file in files]
-        small = scan_small(storage, keys, self.stream, times=False)
+        bodies = small_bodies(storage, keys)
         return [
-            self(storage, file) if scanned is None else _held(self.stream, file, scanned, key)
-            for file, (key, _), scanned in zip(files, keys, small, strict=True)
+            check_file(storage, self.stream, file, key, body)
+            for file, (key, _), body in zip(files, keys, bodies, strict=True)
         ]
 
 
-def check_file(storage: Storage, stream: str, file: DataFile, key: str) -> tuple[Finding, ...]:
-    """Read a listed file of ``stream`` whole and say what is wrong with it. Raises what storage raises."""
+def check_file(
+    storage: Storage, stream: str, file: DataFile, key: str, body: bytes | None = None
+) -> tuple[Finding, ...]:
+    """Read a listed file of ``stream`` whole and say what is wrong with it; ``body`` is its content, where it is there
+    already. Raises what storage raises."""
     try:
-        with storage.open(key) as body:
-            scanned = scan(body, key=key, times=False)
+        with storage.open(key) if body is None else io.BytesIO(body) as content:
+            scanned = scan(content, key=key, times=False)
     except MissingFileError:
         return (missing(file, key),)
     except LakeError as error:
         return (Finding("broken", key, error.message),)
-    return _held(stream, file, scanned, key)
-
-
-def _held(stream: str, file: DataFile, scanned: Scanned, key: str) -> tuple[Finding, ...]:
     return (*_content(file, scanned, key), *_identity(stream, file, scanned, key))
 
 

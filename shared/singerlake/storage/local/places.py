@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -14,14 +14,6 @@ from typing import BinaryIO
 
 from singerlake.errors import AccessDeniedError, CorruptObjectError
 from singerlake.storage.keys import check_key, is_key
-
-try:
-    from singerlake.storage.local import _bodies as compiled
-except ImportError:
-    compiled = None  # type: ignore[assignment]
-
-_NO_NAME = b""
-"""Of no file."""
 
 
 class Places:
@@ -80,28 +72,25 @@ class Places:
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         """As ``Storage.bodies``."""
-        if compiled is None:
-            return [None] * len(keys)
         found: list[bytes | None] = []
         for folder, names in _by_folder(keys):
             found += self._bodies_in(folder, names, most)
         return found
 
-    def _bodies_in(self, folder: str, names: Sequence[str], most: int) -> Sequence[bytes | None]:
-        assert compiled is not None
+    def _bodies_in(self, folder: str, names: Sequence[str], most: int) -> Iterable[bytes | None]:
+        """Of files in one folder, which is opened once, and has to be the one that no link led to."""
+        left: list[bytes | None] = [None] * len(names)
         try:
             place, identity = self._folder(check_key(f"{folder}/x" if folder else "x"), folder)
-        except (CorruptObjectError, AccessDeniedError):
-            identity = None
-        if identity is None:
-            return [None] * len(names)
-        # All in one, as there are millions; a text that is in order is so between each two of its slashes.
-        joined = "/".join(names)
-        if is_key(joined):
-            encoded = os.fsencode(joined).split(b"/")
-        else:
-            encoded = [os.fsencode(name) if is_key(name) else _NO_NAME for name in names]
-        return compiled.read(os.fsencode(place), *identity, tuple(encoded), most)
+            opened = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        except (CorruptObjectError, AccessDeniedError, OSError):
+            return left
+        try:
+            if _identity(opened) != identity:
+                return left
+            return [_body(name, opened, most) if is_key(name) else None for name in names]
+        finally:
+            os.close(opened)
 
 
 def _by_folder(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -133,6 +122,26 @@ def _regular(path: str, flags: int) -> int:
     raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
 
 
-def _identity(folder: str) -> tuple[int, int]:
+def _body(name: str, folder: int, most: int) -> bytes | None:
+    """The whole of a regular file of at most so many bytes in an open folder; None of any other."""
+    try:
+        # What is no file must not be waited for.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            return None
+        # A byte more is asked for, and must not come.
+        body = os.read(descriptor, status.st_size + 1)
+        return body if len(body) == status.st_size else None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _identity(folder: str | int) -> tuple[int, int]:
     status = os.stat(folder)
     return status.st_dev, status.st_ino
