@@ -67,6 +67,7 @@ def test_with_a_compiler_one_wheel_of_a_platform_serves_every_python(checkout: P
         assert [name for name in names if name.startswith(library) and ".abi3." in name]
 
 
+@pytest.mark.thorough
 def test_a_checkout_that_cannot_be_written_gives_the_same_wheels_many_at_once(
     checkout: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_release_without_a_compiled_module_is_an_error(checkout: Path) -> None
     assert not list((checkout / "dist").glob("*.whl"))
 
 
+@pytest.mark.sampled(compiler=1)
 @pytest.mark.parametrize("compiler", ["false", "there-is-no-such-compiler"])
 def test_without_one_the_wheel_is_pure(checkout: Path, compiler: str) -> None:
     made = wheel(checkout, CC=compiler)

@@ -301,25 +301,16 @@ static Column *of_envelope(const Reader *reader, const char *name, Py_ssize_t le
 }
 
 /* One message with its newline. */
-static const char *read_line(Reader *reader, const char *p)
+static const char *read_message(Reader *reader, const char *p)
 {
-    int types = 0, records = 0;
-    p = spaces(p);
-    if (*p != '{')
-        return NULL;
-    p = spaces(p + 1);
-    for (;;) {
-        const char *name = p + 1, *value;
-        int escaped;
-        Py_ssize_t length;
+    int types = 0, records = 0, ended = 0;
+    p = first_member(p);
+    while (p && !ended) {
+        const char *name, *value;
+        ptrdiff_t length;
         Column *column;
-        if (*p != '"' || !(p = closing_quote(name, reader->end, &escaped)) || escaped)
+        if (!(value = p = member_value(p, reader->end, &name, &length)))
             return NULL;
-        length = p - name;
-        p = spaces(p + 1);
-        if (*p != ':')
-            return NULL;
-        value = p = spaces(p + 1);
         column = reader->envelope ? of_envelope(reader, name, length) : NULL;
         if (is_name(name, length, "record")) {
             records++;
@@ -338,22 +329,17 @@ static const char *read_line(Reader *reader, const char *p)
         } else {
             p = behind_value(p, reader->end, 0);
         }
-        if (!p)
-            return NULL;
-        p = spaces(p);
-        if (*p != ',')
-            break;
-        p = spaces(p + 1);
+        if (p)
+            p = next_member(p, &ended);
     }
-    if (*p != '}' || types != 1 || records != 1)
+    if (!p || types != 1 || records != 1)
         return NULL;
     for (Column *column = reader->columns + reader->count, *end = column + reader->envelope; column < end; column++)
         if (column->filled == reader->row) {
             column->filled++;
             set_null(column, reader->row);
         }
-    p = spaces(p + 1);
-    return *p == '\n' ? p + 1 : NULL;
+    return p;
 }
 
 static int width_of(char kind)
@@ -541,7 +527,7 @@ static PyObject *plain_read(PyObject *module, PyObject *args)
             goto done;
     }
     for (p = begin; able && p < reader.end; reader.row++)
-        able = (p = read_line(&reader, p)) != NULL;
+        able = (p = read_message(&reader, p)) != NULL;
     if (able)
         result = result_of(&reader, columns);
     else if (!reader.error && !reader.rest.error)

@@ -212,4 +212,36 @@ static inline int is_name(const char *p, ptrdiff_t length, const char *name)
     return (size_t)length == strlen(name) && !memcmp(p, name, (size_t)length);
 }
 
+/* Members of a message, an object with a newline behind it. The first one's name; NULL where no object begins. */
+static inline const char *first_member(const char *p)
+{
+    p = spaces(p);
+    return *p == '{' ? spaces(p + 1) : NULL;
+}
+
+/* The value of the member whose name is at p, and that name; NULL for a name with escapes, or what is no member. */
+static inline const char *member_value(const char *p, const char *end, const char **name, ptrdiff_t *length)
+{
+    int escaped;
+    *name = p + 1;
+    if (*p != '"' || !(p = closing_quote(*name, end, &escaped)) || escaped)
+        return NULL;
+    *length = p - *name;
+    p = spaces(p + 1);
+    return *p == ':' ? spaces(p + 1) : NULL;
+}
+
+/* The name of the next member behind a value; the byte behind the newline where the message ends there, and *ended. */
+static inline const char *next_member(const char *p, int *ended)
+{
+    p = spaces(p);
+    if (*p == ',')
+        return spaces(p + 1);
+    if (*p != '}')
+        return NULL;
+    *ended = 1;
+    p = spaces(p + 1);
+    return *p == '\n' ? p + 1 : NULL;
+}
+
 #endif

@@ -6,7 +6,130 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_count.h"
+#include "_json.h"
+
+#define SECONDS 19                       /* the length of 2026-01-31T23:59:59 */
+
+typedef struct {
+    const char *text;                    /* NULL: none yet */
+    ptrdiff_t length;
+} Moment;
+
+typedef struct {
+    const char *end;
+    const char *stream;
+    ptrdiff_t stream_length;
+    int times;                           /* whether they are wanted */
+    ptrdiff_t messages, records;
+    Moment first, last;
+} Count;
+
+/* Whether a text looks like a moment in UTC, so that such texts are in the order of their digits. */
+static int is_moment(const char *p, ptrdiff_t length)
+{
+    static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
+    ptrdiff_t at;
+    /* Some texts of the first years stand for the earliest moment, whatever their digits. */
+    if (length <= SECONDS || !memcmp(p, "000", 3))
+        return 0;
+    for (at = 0; at < SECONDS; at++)
+        if (SHAPE[at] == 'd' ? !is_digit(p[at]) : p[at] != SHAPE[at])
+            return 0;
+    if (p[at] == '.') {
+        at++;
+        if (at == length || !is_digit(p[at]))
+            return 0;
+        while (at < length && is_digit(p[at]))
+            at++;
+    }
+    return (length - at == 1 && p[at] == 'Z') || (length - at == 6 && !memcmp(p + at, "+00:00", 6));
+}
+
+/* A fraction that is shorter goes on with zeros. */
+static int is_before(Moment one, Moment other)
+{
+    const char *a = one.text + SECONDS, *b = other.text + SECONDS;
+    int order = memcmp(one.text, other.text, SECONDS);
+    if (order)
+        return order < 0;
+    a += *a == '.';
+    b += *b == '.';
+    while (is_digit(*a) || is_digit(*b)) {
+        char left = is_digit(*a) ? *a++ : '0', right = is_digit(*b) ? *b++ : '0';
+        if (left != right)
+            return left < right;
+    }
+    return 0;
+}
+
+/* The byte behind the value of "time_extracted", which becomes *time where it is a moment. */
+static const char *read_time(const Count *count, const char *p, Moment *time)
+{
+    int escaped;
+    if (*p == 'n')
+        return behind_word(p, "null");
+    time->text = p + 1;
+    if (*p != '"' || !(p = closing_quote(p + 1, count->end, &escaped)))
+        return NULL;
+    time->length = p - time->text;
+    return is_moment(time->text, time->length) ? p + 1 : NULL;
+}
+
+/* One message with its newline. */
+static const char *read_message(Count *count, const char *p)
+{
+    int types = 0, streams = 0, times = 0, is_record = 0, ended = 0;
+    Moment time = {0};
+    p = first_member(p);
+    while (p && !ended) {
+        const char *name, *value;
+        ptrdiff_t length;
+        if (!(value = p = member_value(p, count->end, &name, &length)))
+            return NULL;
+        if (count->times && is_name(name, length, "time_extracted")) {
+            p = times++ ? NULL : read_time(count, p, &time);
+        } else if (is_name(name, length, "type")) {
+            p = behind_word(value, "\"RECORD\"");
+            is_record = p != NULL;
+            if (!p)
+                p = behind_word(value, "\"ACTIVATE_VERSION\"");
+            types++;
+        } else {
+            p = behind_value(p, count->end, 0);
+            if (p && is_name(name, length, "stream")) {
+                if (p - value != count->stream_length + 2 || *value != '"' ||
+                    memcmp(value + 1, count->stream, (size_t)count->stream_length))
+                    return NULL;
+                streams++;
+            }
+        }
+        if (p)
+            p = next_member(p, &ended);
+    }
+    if (!p || types != 1 || streams != 1)
+        return NULL;
+    count->messages++;
+    count->records += is_record;
+    if (is_record && time.text) {
+        if (!count->first.text || is_before(time, count->first))
+            count->first = time;
+        if (!count->last.text || is_before(count->last, time))
+            count->last = time;
+    }
+    return p;
+}
+
+/* Counts the messages from begin to count->end, which is behind a newline. False where one of them is not sure to be such a
+ * message. */
+static int count_messages(Count *count, const char *begin)
+{
+    const char *p = begin;
+    if (!is_utf8(begin, (size_t)(count->end - begin)))
+        return 0;
+    while (p && p < count->end)
+        p = read_message(count, p);
+    return p != NULL;
+}
 
 PyDoc_STRVAR(count_doc,
              "count(block: bytes, stream: bytes, times: bool)\n--\n\n"
@@ -30,7 +153,7 @@ static PyObject *lines_count(PyObject *module, PyObject *args)
     count.stream_length = stream_length;
     count.end = begin + size;
     Py_BEGIN_ALLOW_THREADS
-    counted = count_lines(&count, begin);
+    counted = count_messages(&count, begin);
     Py_END_ALLOW_THREADS
     if (!counted)
         Py_RETURN_NONE;
