@@ -17,7 +17,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-thorough lint format pytest spark simulate bench docs wheel clean
+.PHONY: help install demo test test-thorough lint format pytest spark simulate bench docs site wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,14 @@ format: $(READY) ## Put the code into the project's style
 
 docs: $(READY) ## Generate plugin definitions and settings tables from the plugins
 	$(BIN)/python -m tools.plugin_definitions
+
+site: $(VENV)/.site ## The documentation as a site in build/site; open build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
+
+$(VENV)/.site: $(READY)
+	@$(BIN)/python -m pip install --quiet --group site
+	@touch $@
 
 simulate: $(READY) ## Writers, readers and trims of every manifest store, with seeded faults; SEEDS=10000 a store
 	@$(BIN)/python -m tests.simulation --store all --seeds $(SEEDS) --jobs 2

@@ -9,7 +9,7 @@ import singerlake
 from singerlake import errors
 from singerlake.errors import SingerlakeError
 
-PAGE = Path(__file__).parents[1] / "shared/docs/cli.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/commands.md"
 
 
 def below(base: type[SingerlakeError]) -> Iterator[type[SingerlakeError]]:

@@ -288,7 +288,7 @@ class LakeStream:
         mode: str = "PERMISSIVE",
     ) -> pa.RecordBatchReader:
         """The stream as it is now, as record batches in offset order, which pandas, Polars and DuckDB take. The options
-        mean what they mean to Spark (``shared/docs/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
+        mean what they mean to Spark (``docs/how-to/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
 
         Raises ``SettingError``, ``UnknownNameError``, ``LineageChangedError``; while it is read
         ``ValueDoesNotFitError`` (mode ``FAILFAST``), ``BrokenFileError``, ``MissingFileError`` and what the storage

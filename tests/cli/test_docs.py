@@ -1,5 +1,5 @@
-"""``shared/docs/cli.md`` names every command, every option, every setting and every kind of finding, and what it shows
-of them is what they print."""
+"""``docs/reference/commands.md`` names every command, every option, every setting and every kind of finding, and what
+it shows of them is what they print."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.docs.readme import commands, stable
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 
-TEXT = (Path(__file__).parents[2] / "shared/docs/cli.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs/reference/commands.md").read_text()
 
 
 def leaves(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:

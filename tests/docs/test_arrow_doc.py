@@ -11,7 +11,7 @@ import pytest
 from singerlake.lake import Lake
 from tests.lakes import build_stream
 
-PAGE = Path(__file__).parents[2] / "shared" / "docs" / "arrow.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/arrow.md"
 V1 = {"properties": {"id": {"type": "integer"}}}
 V2 = {"properties": {"id": {"type": "integer"}, "total": {"type": "number"}}}
 

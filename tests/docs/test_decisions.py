@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "shared" / "docs" / "decisions"
+FOLDER = Path(__file__).parents[2] / "docs/explanation/decisions"
 PAGES = sorted(FOLDER.glob("[0-9]*.md"))
 STATUS = re.compile(r"^\*\d{4}-\d\d-\d\d\. Status: (accepted|superseded by decision \d+)", re.MULTILINE)
 

@@ -15,7 +15,7 @@ from singerlake.lake import Lake
 from singerlake.spark.spark_types import to_spark
 from tests.lakes import build_stream
 
-PAGE = (Path(__file__).parents[2] / "shared/docs/spark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/how-to/spark.md").read_text()
 MONEY = {"type": "string", "format": "singer.decimal", "precision": 10, "scale": 2}
 CENTS = {"type": "number", "multipleOf": 0.01}
 MOMENT = {"type": "string", "format": "date-time"}

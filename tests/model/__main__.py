@@ -1,5 +1,5 @@
-"""``python -m tests.model [WORDS]``: the table of ``shared/docs/model.md``; with words, the shortest way by which each
-faulty variant whose name holds them breaks its promise."""
+"""``python -m tests.model [WORDS]``: the table of ``docs/explanation/model.md``; with words, the shortest way by which
+each faulty variant whose name holds them breaks its promise."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def explored(case: Case) -> Explored[Any]:
 
 
 def row(case: Case) -> str:
-    """Its line of the table in ``shared/docs/model.md``."""
+    """Its line of the table in ``docs/explanation/model.md``."""
     result = explored(case)
     if result.found is None:
         return f"| {case.name} | {result.states:,} | {result.steps:,} | {result.depth} |"

@@ -1,4 +1,4 @@
-"""Every promise is kept in every state within the bounds, and each rule is needed; ``shared/docs/model.md`` says so."""
+"""Every promise is kept in every state within the bounds, and each rule is needed, as the page on the model says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from singerlake.manifests.merge.settings import MergeSettings
 from tests.model.cases import FAULTY, KEPT, Case, explored, row
 from tests.model.settle.times import SettleTimes
 
-DOCUMENT = Path(__file__).parents[2] / "shared" / "docs" / "model.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/explanation/model.md"
 
 
 def lines() -> list[str]:

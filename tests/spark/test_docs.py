@@ -13,7 +13,7 @@ from singerlake.lake import Lake
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.spark.stream.streaming import needs_limits
 
-DOCS = Path(__file__).parents[2] / "shared/docs"
+DOCS = Path(__file__).parents[2] / "docs/how-to"
 V1 = {"properties": {"id": {"type": "integer"}, "user_id": {"type": "integer"}}}
 V2 = {"properties": {**V1["properties"], "total": {"type": "number"}}}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SingerlakeDataSource(DataSource):
-    """``spark.read.format("singerlake")``, ``readStream`` and ``df.write``. Options: ``shared/docs/spark.md``.
+    """``spark.read.format("singerlake")``, ``readStream`` and ``df.write``. Options: ``docs/how-to/spark.md``.
 
     For each DataFrame Spark makes one instance on the driver, asks it for ``schema``, pickles it once, and asks a copy
     for a ``reader`` at every action. What is pinned when it is pickled is therefore what the DataFrame reads for as

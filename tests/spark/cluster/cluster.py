@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.spark.cluster.processes import ROOT, environment, said, tied
 
-PAGE = ROOT / "shared/docs/spark-cluster.md"
+PAGE = ROOT / "docs/how-to/spark-cluster.md"
 # It would listen on a port of its own that is always the same.
 NO_REST = "-Dspark.master.rest.enabled=false"
 

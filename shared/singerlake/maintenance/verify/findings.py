@@ -27,7 +27,7 @@ Kind = Literal[
     "vanished",
     "version",
 ]
-"""``shared/docs/cli.md`` says of each what it means and what to do."""
+"""``docs/reference/commands.md`` says of each what it means and what to do."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
