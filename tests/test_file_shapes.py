@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from singerlake.arrow.plan.splits import Run, runs
+from singerlake.arrow.plan.splits import Split, runs
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
@@ -29,7 +29,7 @@ from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
-from tap_singerlake.reader import Messages, Reader, SchemaLine
+from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
 from tests.tap.runs import replay
@@ -214,7 +214,7 @@ def by_the_tap_s_reader(stream: LakeStream, offset: int) -> list[bytes]:
     schemas = {json.dumps(json.loads(event.line)) for event in events if isinstance(event, SchemaLine)}
     assert all("key_properties" not in json.loads(line) for line in schemas), "the first SCHEMA message rules"
     assert len(schemas) <= 1
-    return b"".join(event.block.data for event in events if isinstance(event, Messages)).splitlines(keepends=True)
+    return b"".join(event.block.data for event in events if isinstance(event, MessageBlock)).splitlines(keepends=True)
 
 
 def numbers(batches: Iterator[Any]) -> list[int]:
@@ -224,7 +224,7 @@ def numbers(batches: Iterator[Any]) -> list[int]:
 def by_runs_of_members(stream: LakeStream) -> list[int]:
     """As the tasks of an engine read it, each as few members as can be."""
 
-    def smallest(files: Sequence[DataFile], first: int, stop: int, target: int) -> Iterator[Run]:
+    def smallest(files: Sequence[DataFile], first: int, stop: int, target: int) -> Iterator[Split]:
         del target
         return runs(files, first, stop, 1)
 

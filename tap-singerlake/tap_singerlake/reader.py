@@ -26,7 +26,7 @@ class SchemaLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class MessageBlock:
     """Whole lines of one file, RECORD and ACTIVATE_VERSION only."""
 
     block: Block
@@ -57,7 +57,7 @@ class Reader:
     versions: tuple[str, ...] | None = None
     _current: DataFile | None = None
 
-    def events(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:
+    def events(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
         """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
         another, costs a new look at the manifest.
 
@@ -82,7 +82,7 @@ class Reader:
                 logger.info("%r: a file was replaced while it was being read, going on in its successor", fresh.stream)
                 manifest = fresh
 
-    def _files(self, manifest: Manifest) -> Iterator[SchemaLine | Messages | FileEnd]:
+    def _files(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
         start = self._start(manifest)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
@@ -92,7 +92,7 @@ class Reader:
                 yield SchemaLine(self._schema_line(file))
                 part = Slice(file, max(0, start - file.offset))
                 for block in verified(self.stream.read(part), file):
-                    messages = Messages(block, file, manifest.lineage)
+                    messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
                     yield messages
             self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)

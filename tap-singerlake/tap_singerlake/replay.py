@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from singerlake.format.state.selection import Bookmark
 from tap_singerlake.lines import end_of, take
-from tap_singerlake.reader import FileEnd, Messages, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.roads import Road
 
 
@@ -36,14 +36,14 @@ class Replay:
         self._reached: Bookmark | None = None
         self._told: Bookmark | None = None
 
-    def run(self, events: Iterable[SchemaLine | Messages | FileEnd]) -> Iterator[int]:
+    def run(self, events: Iterable[SchemaLine | MessageBlock | FileEnd]) -> Iterator[int]:
         """Writes ``events``; gives the number of records after each write."""
         for event in events:
             if self._left == 0:
                 break
             if isinstance(event, SchemaLine):
                 self._say_schema(event)
-            elif isinstance(event, Messages):
+            elif isinstance(event, MessageBlock):
                 yield from self._say_messages(event)
             else:
                 self._reached = event.bookmark
@@ -57,7 +57,7 @@ class Replay:
             self._write(lines)
             self._schema = lines
 
-    def _say_messages(self, event: Messages) -> Iterator[int]:
+    def _say_messages(self, event: MessageBlock) -> Iterator[int]:
         block, view = event.block, memoryview(event.block.data)
         done = start = 0
         while done < block.messages and self._left != 0:
@@ -73,7 +73,7 @@ class Replay:
             if self._since >= self._every:
                 self._settle()
 
-    def _share(self, event: Messages, start: int, messages: int) -> tuple[int, int]:
+    def _share(self, event: MessageBlock, start: int, messages: int) -> tuple[int, int]:
         """``messages`` or fewer, as the limit allows, and the records among them."""
         if event.file.records == event.file.messages:
             allowed = messages if self._left is None else min(messages, self._left)

@@ -18,7 +18,7 @@ from singerlake.lake import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.columns import replayed, shown, unknown
-from tap_singerlake.reader import Messages, Reader
+from tap_singerlake.reader import MessageBlock, Reader
 from tap_singerlake.replay import Replay
 from tap_singerlake.roads import MappedRoad, RawRoad, Road, register
 
@@ -101,7 +101,7 @@ class ReplayedStream(Stream):
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
         """The records that ``sync`` would write, one by one and unmapped."""
         for event in self._reader().events(self._lake_stream.snapshot()):
-            if isinstance(event, Messages):
+            if isinstance(event, MessageBlock):
                 for line in event.block.data.split(b"\n")[:-1]:
                     message = deserialize_json(line)
                     if message["type"] == "RECORD":

@@ -339,11 +339,11 @@ def _spool_folder(spool_dir: str | None) -> SpoolFolder:
         ) from error
 
 
-class _State(msgspec.Struct, gc=False):
+class _StateMessage(msgspec.Struct, gc=False):
     value: msgspec.Raw
 
 
-_decode_state = msgspec.json.Decoder(_State).decode
+_decode_state = msgspec.json.Decoder(_StateMessage).decode
 _NOTHING = (b"null", b"{}")
 
 
@@ -359,4 +359,4 @@ def _state_value(line: bytes, number: int) -> bytes | None:
     return None if b"".join(value.split()) in _NOTHING else value
 
 
-ready(_State)
+ready(_StateMessage)

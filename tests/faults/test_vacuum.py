@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.maintenance.vacuum.plan import Plan
+from singerlake.maintenance.vacuum.plan import VacuumPlan
 from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
@@ -46,7 +46,7 @@ def is_finished(crew: Crew) -> bool:
     return not plan(crew).runs
 
 
-def plan(crew: Crew) -> Plan:
+def plan(crew: Crew) -> VacuumPlan:
     place = crew.place
     lake = place.lake()
     return vacuum_stream(

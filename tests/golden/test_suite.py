@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.arrow.plan.pruning import Comparison, Condition, prune
+from singerlake.arrow.plan.pruning import Comparison, Predicate, prune
 from singerlake.arrow.schema.own import TIME
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LostBookmarkError, LostStateError, SingerlakeError
@@ -20,7 +20,7 @@ from singerlake.format.layout import to_segment
 from singerlake.format.state import selection
 from singerlake.lake import Lake, LakeStream
 from singerlake.maintenance.verify.verify import verify_stream
-from tap_singerlake.reader import Messages, Reader
+from tap_singerlake.reader import MessageBlock, Reader
 
 SUITE = Path(__file__).parent / "suite"
 CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
@@ -63,7 +63,7 @@ def by_the_library(stream: LakeStream, offset: int = 0) -> list[str]:
 
 def by_the_tap(stream: LakeStream) -> list[str]:
     events = Reader(stream).events(stream.snapshot())
-    return [line for event in events if isinstance(event, Messages) for line in texts(event.block.data)]
+    return [line for event in events if isinstance(event, MessageBlock) for line in texts(event.block.data)]
 
 
 def texts(lines: bytes) -> list[str]:
@@ -144,8 +144,8 @@ def test_no_record_is_left_out_by_its_time(stream: LakeStream, expected: dict[st
         state = stream.snapshot()
         bounds = [moment(each["from"]), moment(each["to"])]
         asked = [
-            Condition(TIME, Comparison.AT_LEAST, (bounds[0],)),
-            Condition(TIME, Comparison.AT_MOST, (bounds[1],)),
+            Predicate(TIME, Comparison.AT_LEAST, (bounds[0],)),
+            Predicate(TIME, Comparison.AT_MOST, (bounds[1],)),
         ]
         left = [range(begin, end) for _, begin, end in prune(state.files, 0, state.next_offset, asked)]
         assert all(any(offset in part for part in left) for offset in each["offsets"])

@@ -6,11 +6,11 @@ import pytest
 
 from singerlake.site import chart
 from singerlake.site.chart import HEIGHT, Chart
-from singerlake.site.tally import Tally, tally
+from singerlake.site.tally import Histograms, tally
 from tests.site.lakes import manifest
 
 
-def found(*sizes: int) -> Tally:
+def found(*sizes: int) -> Histograms:
     given = [{"last": f"2026-01-{day:02}T00:00:00Z", "bytes": size} for day, size in enumerate(sizes, 1)]
     return tally(manifest("t", "s", files=given).files)
 
@@ -65,4 +65,4 @@ def test_labels_are_few_and_at_the_edges() -> None:
 
 
 def test_there_is_no_chart_of_nothing() -> None:
-    assert (chart.growth(Tally()), chart.arrivals(Tally()), chart.sizes(Tally())) == (None, None, None)
+    assert (chart.growth(Histograms()), chart.arrivals(Histograms()), chart.sizes(Histograms())) == (None, None, None)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.storage.patience import GivenUp, Patience, Trouble, pause
+from singerlake.storage.patience import GivenUp, Patience, RetryReason, pause
 from tests.fakes import FakeClock
 
 
@@ -18,7 +18,7 @@ def patience(clock: FakeClock, *, seconds: float = 60, answered: bool = True) ->
     return found
 
 
-def failing(of: Patience, trouble: Trouble, *, took: float = 0) -> GivenUp:
+def failing(of: Patience, trouble: RetryReason, *, took: float = 0) -> GivenUp:
     """A request that fails until it gives up; each try takes ``took`` seconds."""
     clock, wait = of.clock, of.begin()
     assert isinstance(clock, FakeClock)
@@ -33,48 +33,48 @@ def test_pauses_grow_up_to_five_seconds() -> None:
     assert [pause(tries, 0.5) for tries in range(1, 8)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5])
 
 
-@pytest.mark.parametrize("trouble", list(Trouble))
-def test_a_request_waits_as_long_as_the_setting_says(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", list(RetryReason))
+def test_a_request_waits_as_long_as_the_setting_says(trouble: RetryReason) -> None:
     clock = FakeClock()
     assert failing(patience(clock), trouble) == GivenUp(trouble, pytest.approx(60), True)
     assert clock.seconds == pytest.approx(60)
 
 
 @pytest.mark.parametrize(
-    ("trouble", "seconds"), [(Trouble.NO_SUCH_HOST, 0.3), (Trouble.SILENT, 15), (Trouble.BUSY, 60)]
+    ("trouble", "seconds"), [(RetryReason.NO_SUCH_HOST, 0.3), (RetryReason.SILENT, 15), (RetryReason.BUSY, 60)]
 )
 def test_a_place_that_never_answered_is_given_up_sooner_unless_it_says_it_is_busy(
-    trouble: Trouble, seconds: float
+    trouble: RetryReason, seconds: float
 ) -> None:
     clock = FakeClock()
     how = failing(patience(clock, answered=False), trouble)
-    assert (clock.seconds, how.answered) == (pytest.approx(seconds), trouble is Trouble.BUSY)
+    assert (clock.seconds, how.answered) == (pytest.approx(seconds), trouble is RetryReason.BUSY)
 
 
 def test_what_one_storage_learned_of_a_place_holds_for_the_next() -> None:
     clock = FakeClock()
     Patience(60, clock, place="http://known").answered()
-    assert failing(Patience(60, clock, place="http://known"), Trouble.SILENT).answered
+    assert failing(Patience(60, clock, place="http://known"), RetryReason.SILENT).answered
 
 
 def test_without_patience_a_request_is_tried_three_times() -> None:
     clock = FakeClock()
-    failing(patience(clock, seconds=0), Trouble.SILENT)
+    failing(patience(clock, seconds=0), RetryReason.SILENT)
     assert clock.seconds == pytest.approx(0.1 + 0.2)
 
 
 def test_a_request_that_takes_longer_than_the_patience_is_tried_again_all_the_same() -> None:
     clock = FakeClock()
-    failing(patience(clock), Trouble.SILENT, took=70)
+    failing(patience(clock), RetryReason.SILENT, took=70)
     assert clock.seconds == pytest.approx(3 * 70 + 0.1 + 0.2)
 
 
 def test_after_one_gave_up_the_next_does_not_wait_as_long_again() -> None:
     clock = FakeClock()
     known = patience(clock)
-    failing(known, Trouble.SILENT)
+    failing(known, RetryReason.SILENT)
     before = clock.seconds
-    failing(known, Trouble.SILENT)
+    failing(known, RetryReason.SILENT)
     assert clock.seconds - before < 1
 
 
@@ -82,10 +82,10 @@ def test_an_answer_and_a_long_silence_of_ones_own_end_an_outage() -> None:
     clock = FakeClock()
     known = patience(clock)
     for end in (known.answered, lambda: clock.sleep(100)):
-        failing(known, Trouble.SILENT)
+        failing(known, RetryReason.SILENT)
         end()
         before = clock.seconds
-        failing(known, Trouble.SILENT)
+        failing(known, RetryReason.SILENT)
         assert clock.seconds - before == pytest.approx(60)
 
 
@@ -93,7 +93,7 @@ def test_a_request_that_fails_while_others_succeed_gives_up_as_well() -> None:
     clock = FakeClock()
     known = patience(clock)
     clock.on_sleep = lambda _: known.answered()
-    failing(known, Trouble.BUSY)
+    failing(known, RetryReason.BUSY)
     assert clock.seconds == pytest.approx(60)
 
 
@@ -105,7 +105,7 @@ def test_the_log_tells_of_the_wait_and_of_its_end(caplog: pytest.LogCaptureFixtu
         waits = [known.begin(), known.begin()]
         while clock.seconds < 25:
             for wait in waits:
-                assert wait.again(Trouble.SILENT)
+                assert wait.again(RetryReason.SILENT)
         known.answered()
         known.answered()
     told = [record.getMessage() for record in caplog.records]
@@ -117,6 +117,6 @@ def test_the_log_tells_of_the_wait_and_of_its_end(caplog: pytest.LogCaptureFixtu
 
 def test_a_request_that_was_sent_twice_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
     known = patience(FakeClock())
-    assert known.begin().again(Trouble.BUSY)
+    assert known.begin().again(RetryReason.BUSY)
     known.answered()
     assert caplog.records == []

@@ -16,7 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
-from tap_singerlake.reader import FileEnd, Messages, Reader, SchemaLine, verified
+from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine, verified
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step
 from tests.tap.runs import V1, V2
@@ -39,11 +39,11 @@ def memory_lake(storage: MemoryStorage) -> Lake:
 
 
 def ids(events) -> list[int]:
-    lines = [line for event in events if isinstance(event, Messages) for line in event.block.data.splitlines()]
+    lines = [line for event in events if isinstance(event, MessageBlock) for line in event.block.data.splitlines()]
     return [json.loads(line)["record"]["id"] for line in lines]
 
 
-def read(lake: Lake, **options) -> list[SchemaLine | Messages | FileEnd]:
+def read(lake: Lake, **options) -> list[SchemaLine | MessageBlock | FileEnd]:
     stream = lake.stream("tap-a", "s")
     return list(Reader(stream, **options).events(stream.snapshot()))
 
@@ -115,7 +115,7 @@ def test_a_file_replaced_while_it_is_read_costs_a_new_look_and_no_message(storag
     seen = []
     for event in Reader(stream).events(stream.snapshot()):
         seen.append(event)
-        if isinstance(event, Messages) and event.block.offset == 15:
+        if isinstance(event, MessageBlock) and event.block.offset == 15:
             move_third_file(storage, stream.prefix)
     assert ids(seen) == list(range(40))
 

@@ -11,7 +11,7 @@ from singerlake.format.state.model import DataFile
 from singerlake.format.state.selection import Bookmark
 from singerlake.singer_file import Block
 from tap_singerlake.catalog import Overrides
-from tap_singerlake.reader import FileEnd, Messages, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.replay import Replay
 from tap_singerlake.roads import RawRoad
 
@@ -37,7 +37,7 @@ def events_of(files, offset=0):
             kept = texts[max(0, offset - place) :]
             if kept:
                 start = place + len(texts) - len(kept)
-                events.append(Messages(Block(b"".join(kept), start, len(kept)), file, "lineage"))
+                events.append(MessageBlock(Block(b"".join(kept), start, len(kept)), file, "lineage"))
             lines += texts
             place += len(texts)
         if file.end > offset:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.line_by_line import Origin
-from singerlake.arrow.plan.splits import Run
+from singerlake.arrow.plan.splits import Split
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage
@@ -27,7 +27,7 @@ BATCH_ROWS, BATCH_BYTES = 10_000, 4 << 20
 ``spark.sql.execution.arrow.maxRecordsPerBatch``), or as many as that many bytes hold."""
 
 
-def scan(storage: Storage, prefix: str, runs: Sequence[Run], decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
+def scan(storage: Storage, prefix: str, runs: Sequence[Split], decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
     """The records that ``runs`` mean, in order, and no others; their members are read to the end all the same, and
     checked. ``prefix`` is the key prefix of the stream.
 
@@ -61,7 +61,7 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole
 
 
-def _scan(storage: Storage, key: str, run: Run, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
+def _scan(storage: Storage, key: str, run: Split, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
     origin = Origin(run.path, run.version, run.file_offset)
     where = {"file": key, "id": run.id}
     offset, expected = run.offset, run.messages

@@ -129,7 +129,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: 
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ProgressBar:
     """A task of the progress display: told how much there is to read, then how much was. ``seen``: somebody looks."""
 
     seen: bool
@@ -140,10 +140,10 @@ class Bar:
 class Start(Protocol):
     """Makes a task for a label; ``unit`` is what it counts."""
 
-    def __call__(self, label: str, *, unit: str = "bytes") -> Bar: ...
+    def __call__(self, label: str, *, unit: str = "bytes") -> ProgressBar: ...
 
 
-class _Done(ProgressColumn):
+class _DoneColumn(ProgressColumn):
     """How much of a task is done: bytes as such, everything else by its number."""
 
     _bytes = DownloadColumn()
@@ -162,7 +162,7 @@ def progress() -> Iterator[Start]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        _Done(),
+        _DoneColumn(),
         TimeRemainingColumn(),
     )
     seen = sys.stderr.isatty() and not is_quiet()
@@ -171,14 +171,14 @@ def progress() -> Iterator[Start]:
     with display if seen else nullcontext():
         tasks: list[TaskID] = []
 
-        def start(label: str, *, unit: str = "bytes") -> Bar:
+        def start(label: str, *, unit: str = "bytes") -> ProgressBar:
             for task in tasks:
                 display.update(task, visible=False)
             if not seen:
-                return Bar(seen=False, sized=lambda _: None, advance=lambda _: None)
+                return ProgressBar(seen=False, sized=lambda _: None, advance=lambda _: None)
             task = display.add_task(shown(label), total=None, unit=unit)
             tasks.append(task)
-            return Bar(
+            return ProgressBar(
                 seen=True,
                 sized=lambda total: display.reset(task, total=total),
                 advance=lambda count: display.advance(task, count),

@@ -17,7 +17,7 @@ from singerlake.storage.port import Refused, Storage, Stored
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LockFile:
     """A lock file. ``body`` is None where it cannot be read; ``changed`` is on the storage's clock."""
 
     key: str
@@ -31,7 +31,7 @@ class Held:
         return self.body is not None and self.body.released is not None
 
 
-def locks_of(storage: Storage, tap: str, stream: str) -> Iterator[Held]:
+def locks_of(storage: Storage, tap: str, stream: str) -> Iterator[LockFile]:
     """The lock files of one stream, released ones too. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
     folders = storage.list_folder(prefix).folders
@@ -41,21 +41,21 @@ def locks_of(storage: Storage, tap: str, stream: str) -> Iterator[Held]:
             yield found
 
 
-def read_lock(storage: Storage, key: str) -> Held | None:
+def read_lock(storage: Storage, key: str) -> LockFile | None:
     """The lock file at a key, None where there is none. Raises what storage raises."""
     stored = storage.get(key)
-    return None if stored is None else _held(key, stored)
+    return None if stored is None else _lock_file(key, stored)
 
 
-def _held(key: str, stored: Stored) -> Held:
+def _lock_file(key: str, stored: Stored) -> LockFile:
     try:
         body = parse_lock(stored.body, key=key)
     except CorruptObjectError:
         body = None
-    return Held(key, body, stored.last_modified, stored.etag)
+    return LockFile(key, body, stored.last_modified, stored.etag)
 
 
-def break_lock(storage: Storage, held: Held, *, clock: Clock, ids: IdSource) -> bool:
+def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource) -> bool:
     """Mark a lock as released, as its holder would; False where it changed since it was seen, so that it is somebody
     else's or alive. The holder, if it lives, goes on: its commits are safe without the lock. Raises what storage
     raises."""

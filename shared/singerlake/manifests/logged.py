@@ -20,26 +20,26 @@ _BESIDE = ("log", KIND)
 """Stores that keep their log on the lake."""
 
 
-class _State(msgspec.Struct):
+class _LoggedState(msgspec.Struct):
     store: str
 
 
-class _Change(msgspec.Struct):
+class _LoggedChange(msgspec.Struct):
     """Of a birth the whole state, of a close the store in which the stream goes on."""
 
-    manifest: _State | None = None
+    manifest: _LoggedState | None = None
     kind: str = ""
     successor: str = ""
 
 
-class _Transaction(msgspec.Struct):
-    change: _Change
+class _LoggedTransaction(msgspec.Struct):
+    change: _LoggedChange
 
 
-class _Record(msgspec.Struct):
+class _LoggedRecord(msgspec.Struct):
     """A record of a log; of a settle record nothing."""
 
-    transaction: _Transaction | None = None
+    transaction: _LoggedTransaction | None = None
 
 
 def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMetadata | None]) -> str | None:
@@ -80,10 +80,10 @@ def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
         return None
 
 
-def _change(storage: Storage, key: str) -> _Change | None:
+def _change(storage: Storage, key: str) -> _LoggedChange | None:
     stored = storage.get(key)
-    record = decode(stored.body, _Record) if stored else _Record()
+    record = decode(stored.body, _LoggedRecord) if stored else _LoggedRecord()
     return record.transaction.change if record.transaction else None
 
 
-ready(_State, _Change, _Transaction, _Record)
+ready(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedRecord)

@@ -86,7 +86,7 @@ class _There:
     etag: str
 
 
-class _Beginning(msgspec.Struct, frozen=True):
+class _ManifestBeginning(msgspec.Struct, frozen=True):
     tap: str
     stream: str
     store: str
@@ -107,12 +107,12 @@ def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There
     return _There(_number(read_manifest(stored.body, key=key), like, key), stored.etag)
 
 
-def _beginning(storage: Storage, key: str) -> _Beginning | None:
+def _beginning(storage: Storage, key: str) -> _ManifestBeginning | None:
     try:
         found = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
     except MissingFileError:
         return None
-    return decode(found.group(0) + b"}", _Beginning) if found else None
+    return decode(found.group(0) + b"}", _ManifestBeginning) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +160,4 @@ def _number(found: Manifest, like: Manifest, key: str) -> int:
     return found.transaction.number
 
 
-ready(_Beginning)
+ready(_ManifestBeginning)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from singerlake.site.tally import Amount, Tally, periods, ranges
+from singerlake.site.tally import Amount, Histograms, periods, ranges
 from singerlake.wording import counted, size
 
 HEIGHT = 180
@@ -64,7 +64,7 @@ class Chart:
     height: int = HEIGHT
 
 
-def growth(found: Tally) -> Chart | None:
+def growth(found: Histograms) -> Chart | None:
     """Bytes that were there at the end of each period; None where there is nothing to draw."""
     unit, made = periods(found)
     if not made:
@@ -87,7 +87,7 @@ def growth(found: Tally) -> Chart | None:
     )
 
 
-def arrivals(found: Tally) -> Chart | None:
+def arrivals(found: Histograms) -> Chart | None:
     """Files of each period; None where there is nothing to draw."""
     unit, made = periods(found)
     if not made:
@@ -113,7 +113,7 @@ def arrivals(found: Tally) -> Chart | None:
     )
 
 
-def sizes(found: Tally) -> Chart | None:
+def sizes(found: Histograms) -> Chart | None:
     """Files of each range of sizes; None where there is nothing to draw."""
     made = ranges(found)
     if not made:

@@ -12,13 +12,13 @@ import msgspec
 from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import newest_version
-from singerlake.maintenance.locks import Held
+from singerlake.maintenance.locks import LockFile
 from singerlake.maintenance.reports.census import Census
 from singerlake.maintenance.reports.history import Version, versions_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
 from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
 from singerlake.site.samples import Samples
-from singerlake.site.tally import Tally, tally, together
+from singerlake.site.tally import Histograms, tally, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class StreamFacts:
     stream: str
     census: Census
     state: Manifest | None = None
-    locks: tuple[Held, ...] = ()
+    locks: tuple[LockFile, ...] = ()
     versions: tuple[VersionFacts, ...] = ()
     current: VersionFacts | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: Histograms = field(default_factory=Histograms)
     samples: Samples | None = None
     trouble: str | None = None
 
@@ -95,7 +95,7 @@ class Totals:
 
 
 def stream_facts(
-    manifest: Manifest, census: Census, locks: Sequence[Held], samples: Samples | None, trouble: str | None
+    manifest: Manifest, census: Census, locks: Sequence[LockFile], samples: Samples | None, trouble: str | None
 ) -> StreamFacts:
     """What a manifest tells; ``trouble`` is that with the samples."""
     versions = _versions(manifest)
@@ -143,7 +143,7 @@ def totals(streams: Sequence[StreamFacts]) -> Totals:
     )
 
 
-def tally_of(streams: Sequence[StreamFacts]) -> Tally:
+def tally_of(streams: Sequence[StreamFacts]) -> Histograms:
     """When the data of several streams came."""
     return together(stream.tally for stream in streams)
 

@@ -31,7 +31,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Histograms:
     """``hours``: what came in each hour, UTC, by the time of each file's newest record. ``undated``: files whose time
     is unknown. ``sizes``: how many files lie in each range of sizes, by the range's place in ``BOUNDS``."""
 
@@ -62,7 +62,7 @@ class Range:
         return f"{size(self.low)} to {size(self.high)}".replace(".0 ", " ")
 
 
-def tally(files: Iterable[DataFile]) -> Tally:
+def tally(files: Iterable[DataFile]) -> Histograms:
     """One pass, without a new object for each file."""
     slots: dict[datetime | None, list[int]] = {}
     sizes: Counter[int] = Counter()
@@ -75,10 +75,10 @@ def tally(files: Iterable[DataFile]) -> Tally:
         slot[2] += file.bytes
         sizes[bisect_right(BOUNDS, file.bytes) - 1] += 1
     undated = Amount(*slots.pop(None, ()))
-    return Tally({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated, dict(sizes))
+    return Histograms({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated, dict(sizes))
 
 
-def together(tallies: Iterable[Tally]) -> Tally:
+def together(tallies: Iterable[Histograms]) -> Histograms:
     """Those of several streams as one."""
     hours: dict[datetime, Amount] = {}
     undated = Amount()
@@ -88,10 +88,10 @@ def together(tallies: Iterable[Tally]) -> Tally:
             hours[hour] = hours[hour] + amount if hour in hours else amount
         undated += each.undated
         sizes.update(each.sizes)
-    return Tally(hours, undated, dict(sizes))
+    return Histograms(hours, undated, dict(sizes))
 
 
-def ranges(found: Tally) -> tuple[Range, ...]:
+def ranges(found: Histograms) -> tuple[Range, ...]:
     """Every range of sizes from the smallest file's to the largest's, empty ones between them too."""
     if not found.sizes:
         return ()
@@ -148,7 +148,7 @@ _UNITS: Sequence[_Unit] = (
 )
 
 
-def periods(found: Tally, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
+def periods(found: Histograms, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
     """The name of the shortest unit of time of which ``most`` stretches hold everything, and each stretch from the
     first to the last, empty ones between them too; nothing where no file has a time."""
     if not found.hours:

@@ -25,7 +25,7 @@ KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _OpenStream:
     """A state, and the ETag that ``manifest.json`` had before it was read. ``loaded`` is the same state as a store that
     can go on from it gave it."""
 
@@ -40,7 +40,7 @@ class _Kept:
         return self.loaded is not None or (self.manifest.lineage is not None and not _has_log(self.manifest.store))
 
 
-_kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], _OpenStream] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -73,7 +73,7 @@ def snapshot(stream: LakeStream) -> Manifest:
     return found.manifest
 
 
-def _followed(stream: LakeStream, known: _Kept) -> _Kept | None:
+def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:
     """What is known with what came after it; None where that cannot be told from it. A log that was made anew has a
     ``manifest.json`` made anew, so it is not gone on from the log before it."""
     if known.loaded is None:
@@ -82,14 +82,14 @@ def _followed(stream: LakeStream, known: _Kept) -> _Kept | None:
         loaded = stream.store(known.manifest.store).catch_up(known.loaded)
     except LakeError:
         return None
-    return _Kept(known.etag, loaded.manifest, loaded) if loaded is not None else None
+    return _OpenStream(known.etag, loaded.manifest, loaded) if loaded is not None else None
 
 
 def _has_log(kind: str) -> bool:
     return kind in ON_THE_LAKE and kind != DEFAULT_STORE
 
 
-def _read(stream: LakeStream, etag: str) -> _Kept:
+def _read(stream: LakeStream, etag: str) -> _OpenStream:
     kind = stream.kind()
     if kind is not None and _has_log(kind):
         try:
@@ -98,5 +98,5 @@ def _read(stream: LakeStream, etag: str) -> _Kept:
             # The stream may be on its way to another store; what is wrong with it is told below.
             loaded = None
         if loaded is not None:
-            return _Kept(etag, loaded.manifest, loaded)
-    return _Kept(etag, stream.snapshot(), None)
+            return _OpenStream(etag, loaded.manifest, loaded)
+    return _OpenStream(etag, stream.snapshot(), None)

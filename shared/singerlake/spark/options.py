@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from singerlake.arrow.plan.request import Messages, Mode, Request, messages_of, mode_of
+from singerlake.arrow.plan.request import MessageKinds, Mode, Request, messages_of, mode_of
 from singerlake.errors import SettingError
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
 from singerlake.spark.stream.limits import Limits
@@ -71,7 +71,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             columns=names("columns", options),
             metadata=truth("metadata", options.get("metadata", "false")),
             record=truth("record", options.get("record", "false")),
-            messages=messages_of(options.get("messages", Messages.RECORDS.value)),
+            messages=messages_of(options.get("messages", MessageKinds.RECORDS.value)),
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_positive(

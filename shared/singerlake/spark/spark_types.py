@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.plan.request import Messages, Request
+from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.snapshot import unknown_column
 from singerlake.arrow.schema.columns import (
     Array,
@@ -85,7 +85,7 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
                 f"column {item.name!r} is the lake's own, and .schema(...) has it as something else",
                 hint=f"write it as: {item.name} {text}",
             )
-    if request is not None and request.messages is Messages.ALL:
+    if request is not None and request.messages is MessageKinds.ALL:
         _check_nullable(schema)
     fields = _requested_struct(schema, known, "").fields
     fixed = {field.name: field for field in (RESCUED, RECORD_TEXT) if field.name in own}

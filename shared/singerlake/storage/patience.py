@@ -42,7 +42,7 @@ _answered: set[str] = set()
 """Places that have answered this process."""
 
 
-class Trouble(Enum):
+class RetryReason(Enum):
     """Why a request is to be sent again."""
 
     NO_SUCH_HOST = "its host name is not known"
@@ -55,7 +55,7 @@ class Trouble(Enum):
 class GivenUp:
     """How a wait ended: the seconds it took, and whether the place ever answered this process."""
 
-    trouble: Trouble
+    trouble: RetryReason
     seconds: float
     answered: bool
 
@@ -105,12 +105,12 @@ class Patience:
             lasted = self.clock.monotonic() - outage.began
             logger.warning("%s answers again after %.0f s (%s)", self._what, lasted, self._place)
 
-    def began(self, trouble: Trouble) -> float:
+    def began(self, trouble: RetryReason) -> float:
         """When the outage began that this failure belongs to."""
         now = self.clock.monotonic()
-        if trouble is Trouble.CONFLICT:
+        if trouble is RetryReason.CONFLICT:
             return now
-        if trouble is Trouble.BUSY:
+        if trouble is RetryReason.BUSY:
             _answered.add(self._key)
         with self._lock:
             if self._outage is None or now - self._outage.last > _OVER_AFTER:
@@ -118,18 +118,18 @@ class Patience:
             self._outage.last = now
             return self._outage.began
 
-    def limit(self, trouble: Trouble) -> float:
+    def limit(self, trouble: RetryReason) -> float:
         """Seconds to wait."""
-        if self.has_answered or trouble in (Trouble.BUSY, Trouble.CONFLICT):
+        if self.has_answered or trouble in (RetryReason.BUSY, RetryReason.CONFLICT):
             return self.seconds
-        return 0.0 if trouble is Trouble.NO_SUCH_HOST else self.seconds * _AT_FIRST
+        return 0.0 if trouble is RetryReason.NO_SUCH_HOST else self.seconds * _AT_FIRST
 
     @property
     def has_answered(self) -> bool:
         """Whether the place ever answered this process."""
         return self._key in _answered
 
-    def tell(self, trouble: Trouble, left: float) -> None:
+    def tell(self, trouble: RetryReason, left: float) -> None:
         """Say in the log that the outage goes on, not at once and not too often."""
         now = self.clock.monotonic()
         with self._lock:
@@ -159,7 +159,7 @@ class Wait:
         self._began: float | None = None
         self.given_up: GivenUp | None = None
 
-    def again(self, trouble: Trouble) -> bool:
+    def again(self, trouble: RetryReason) -> bool:
         """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``."""
         patience, clock = self._patience, self._patience.clock
         outage = patience.began(trouble)

@@ -14,7 +14,7 @@ EVERY_SECONDS = 25.0
 
 
 @dataclass
-class _Tally:
+class _StreamCounts:
     counter: Counter
     records: int = 0
     counted: int = 0
@@ -29,7 +29,7 @@ class Progress:
 
     def __init__(self, logger: logging.Logger, monotonic: float) -> None:
         self._logger = logger
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, _StreamCounts] = {}
         self._began = monotonic
         self._said = monotonic
         self._raw_bytes = 0
@@ -38,7 +38,7 @@ class Progress:
     def seen(self, stream: str) -> None:
         """A stream's SCHEMA came."""
         if stream not in self._tallies:
-            self._tallies[stream] = _Tally(record_counter(stream))
+            self._tallies[stream] = _StreamCounts(record_counter(stream))
 
     def read(self, raw_bytes: int) -> None:
         """So many bytes of input were taken in."""

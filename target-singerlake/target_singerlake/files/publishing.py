@@ -51,7 +51,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KnownStream:
     """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
 
     stream: str
@@ -92,7 +92,7 @@ class Publisher:
         self._started = timestamp(clock.now())
         self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
         self._channels: dict[str, _Channel] = {}
-        self._outcomes: SimpleQueue[Committed | Kept | BaseException] = SimpleQueue()
+        self._outcomes: SimpleQueue[Committed | KnownStream | BaseException] = SimpleQueue()
         self._announcing = threading.Lock()
         self._noting = threading.Lock()
         self._looking = threading.Lock()
@@ -135,10 +135,10 @@ class Publisher:
         self._keeping += 1
         self._submit(schema.stream, partial(self._keep, schema=schema, epoch=epoch))
 
-    def outcomes(self, patience: float = 0.0) -> list[Committed | Kept]:
+    def outcomes(self, patience: float = 0.0) -> list[Committed | KnownStream]:
         """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
         ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
-        found: list[Committed | Kept] = []
+        found: list[Committed | KnownStream] = []
         self._settle_some()
         while True:
             try:
@@ -152,7 +152,7 @@ class Publisher:
                     break
                 raise outcome
             found.append(outcome)
-            if isinstance(outcome, Kept):
+            if isinstance(outcome, KnownStream):
                 self._keeping -= 1
                 if outcome.manifest is not None:
                     self._note(outcome.stream, outcome.manifest)
@@ -224,7 +224,7 @@ class Publisher:
         manifest = None
         if channel.name not in self._known_streams():
             manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
-        self._outcomes.put(Kept(channel.name, (epoch,), manifest))
+        self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
 
     def _known_streams(self) -> frozenset[str]:
         """Streams that had a version when this run first asked: of the others each is looked at."""

@@ -28,12 +28,12 @@ _SHORT_RUN = 8
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class _Head(msgspec.Struct, gc=False):
+class _MessageHead(msgspec.Struct, gc=False):
     type: Kind
     stream: str = ""
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = msgspec.json.Decoder(_MessageHead).decode
 _time_extracted = attrgetter("time_extracted")
 
 
@@ -273,4 +273,4 @@ def _require_utf8(line: bytes, number: int) -> None:
         raise unreadable("a line is not UTF-8", line, number)
 
 
-ready(_Head)
+ready(_MessageHead)

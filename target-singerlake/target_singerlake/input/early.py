@@ -22,7 +22,7 @@ _EACH = 200
 
 
 @dataclass
-class _Held:
+class _HeldActivation:
     epoch: int
     lines: list[tuple[bytes, int]] = field(default_factory=list)
 
@@ -32,7 +32,7 @@ class Early:
 
     def __init__(self, states: HeldStates) -> None:
         self._states = states
-        self._streams: dict[str, _Held] = {}
+        self._streams: dict[str, _HeldActivation] = {}
         self._bytes = 0
 
     def hold(self, message: Message) -> None:
@@ -48,7 +48,7 @@ class Early:
             )
         held = self._streams.get(message.stream)
         if held is None:
-            held = self._streams[message.stream] = _Held(self._states.opened())
+            held = self._streams[message.stream] = _HeldActivation(self._states.opened())
         held.lines.append((message.line, message.number))
 
     def release(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.plan.pruning import Comparison, Condition, is_exact, is_prunable, prune
+from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact, is_prunable, prune
 from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.clock import timestamp
 from singerlake.format.lines.times import span
@@ -47,7 +47,7 @@ class Row:
         return {OFFSET: self.offset, VERSION: self.version, FILE: self.file, TIME: self.time}.get(column)
 
 
-def matches(row: Row, condition: Condition) -> bool:
+def matches(row: Row, condition: Predicate) -> bool:
     """SQL's answer: what is compared with null is neither true nor false."""
     value = row.value(condition.column)
     if condition.test is Comparison.NULL:
@@ -92,15 +92,15 @@ def streams(draw: st.DrawFn) -> list[tuple[DataFile, list[Row]]]:
     return found
 
 
-def conditions() -> st.SearchStrategy[Condition]:
-    def on(column: str, tests: list[Comparison], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Condition]:
-        def of(test: Comparison) -> st.SearchStrategy[Condition]:
+def conditions() -> st.SearchStrategy[Predicate]:
+    def on(column: str, tests: list[Comparison], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Predicate]:
+        def of(test: Comparison) -> st.SearchStrategy[Predicate]:
             several: st.SearchStrategy[tuple[Any, ...]] = st.tuples(values)
             if test is Comparison.AMONG:
                 several = st.lists(values, max_size=3).map(tuple)
             if test is Comparison.NULL:
                 several = st.just(())
-            return st.builds(Condition, st.just(column), st.just(test), several, st.booleans())
+            return st.builds(Predicate, st.just(column), st.just(test), several, st.booleans())
 
         return st.sampled_from(tests).flatmap(of)
 
@@ -123,7 +123,7 @@ def conditions() -> st.SearchStrategy[Condition]:
 
 @given(streams(), st.lists(conditions(), max_size=4), st.integers(0, 12), st.integers(0, 12))
 def test_what_is_left_holds_every_row_that_matches(
-    stream: list[tuple[DataFile, list[Row]]], asked: list[Condition], first: int, stop: int
+    stream: list[tuple[DataFile, list[Row]]], asked: list[Predicate], first: int, stop: int
 ) -> None:
     files = [file for file, _ in stream]
     kept = list(prune(files, first, stop, asked))
@@ -139,21 +139,21 @@ def test_what_is_left_holds_every_row_that_matches(
 @pytest.mark.parametrize(
     ("condition", "left"),
     [
-        (Condition(OFFSET, Comparison.AT_LEAST, (15,)), [(15, 20), (20, 30)]),
-        (Condition(OFFSET, Comparison.MORE, (15,), negated=True), [(0, 10), (10, 16)]),
-        (Condition(OFFSET, Comparison.EQUAL, (29,)), [(29, 30)]),
-        (Condition(OFFSET, Comparison.EQUAL, (30,)), []),
-        (Condition(OFFSET, Comparison.AMONG, (3, 25, 7, 99)), [(3, 8), (25, 26)]),
-        (Condition(OFFSET, Comparison.NULL), []),
-        (Condition(VERSION, Comparison.EQUAL, ("b",)), [(10, 20)]),
-        (Condition(VERSION, Comparison.EQUAL, ("b",), negated=True), [(0, 10), (20, 30)]),
-        (Condition(FILE, Comparison.STARTS, ("p1",)), [(10, 20)]),
-        (Condition(TIME, Comparison.MORE, (START + timedelta(days=1, seconds=2),)), [(20, 30)]),
-        (Condition(TIME, Comparison.LESS, (START - timedelta(seconds=1),)), []),
-        (Condition(TIME, Comparison.AMONG, (START, START + timedelta(days=2))), [(0, 10), (20, 30)]),
+        (Predicate(OFFSET, Comparison.AT_LEAST, (15,)), [(15, 20), (20, 30)]),
+        (Predicate(OFFSET, Comparison.MORE, (15,), negated=True), [(0, 10), (10, 16)]),
+        (Predicate(OFFSET, Comparison.EQUAL, (29,)), [(29, 30)]),
+        (Predicate(OFFSET, Comparison.EQUAL, (30,)), []),
+        (Predicate(OFFSET, Comparison.AMONG, (3, 25, 7, 99)), [(3, 8), (25, 26)]),
+        (Predicate(OFFSET, Comparison.NULL), []),
+        (Predicate(VERSION, Comparison.EQUAL, ("b",)), [(10, 20)]),
+        (Predicate(VERSION, Comparison.EQUAL, ("b",), negated=True), [(0, 10), (20, 30)]),
+        (Predicate(FILE, Comparison.STARTS, ("p1",)), [(10, 20)]),
+        (Predicate(TIME, Comparison.MORE, (START + timedelta(days=1, seconds=2),)), [(20, 30)]),
+        (Predicate(TIME, Comparison.LESS, (START - timedelta(seconds=1),)), []),
+        (Predicate(TIME, Comparison.AMONG, (START, START + timedelta(days=2))), [(0, 10), (20, 30)]),
     ],
 )
-def test_what_cannot_match_is_left_out(condition: Condition, left: list[tuple[int, int]]) -> None:
+def test_what_cannot_match_is_left_out(condition: Predicate, left: list[tuple[int, int]]) -> None:
     files = [
         a_file(10 * day, version, f"p{day}", [START + timedelta(days=day)] * 10) for day, version in enumerate("aba")
     ]
@@ -163,21 +163,21 @@ def test_what_cannot_match_is_left_out(condition: Condition, left: list[tuple[in
 @pytest.mark.parametrize(
     "condition",
     [
-        Condition("n", Comparison.EQUAL, (1,)),
-        Condition(OFFSET, Comparison.EQUAL, (None,)),
-        Condition(OFFSET, Comparison.EQUAL, (True,)),
-        Condition(OFFSET, Comparison.EQUAL, (1.0,)),
-        Condition(OFFSET, Comparison.AMONG, (1, None)),
-        Condition(OFFSET, Comparison.EQUAL, (1,), negated=True),
-        Condition(VERSION, Comparison.EQUAL, (1,)),
-        Condition(TIME, Comparison.NULL),
-        Condition(TIME, Comparison.NULL, negated=True),
-        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1),)),
-        Condition(TIME, Comparison.EQUAL, ("1999-01-01",)),
-        Condition(TIME, Comparison.EQUAL, (datetime(1999, 1, 1, tzinfo=UTC),), negated=True),
+        Predicate("n", Comparison.EQUAL, (1,)),
+        Predicate(OFFSET, Comparison.EQUAL, (None,)),
+        Predicate(OFFSET, Comparison.EQUAL, (True,)),
+        Predicate(OFFSET, Comparison.EQUAL, (1.0,)),
+        Predicate(OFFSET, Comparison.AMONG, (1, None)),
+        Predicate(OFFSET, Comparison.EQUAL, (1,), negated=True),
+        Predicate(VERSION, Comparison.EQUAL, (1,)),
+        Predicate(TIME, Comparison.NULL),
+        Predicate(TIME, Comparison.NULL, negated=True),
+        Predicate(TIME, Comparison.EQUAL, (datetime(1999, 1, 1),)),
+        Predicate(TIME, Comparison.EQUAL, ("1999-01-01",)),
+        Predicate(TIME, Comparison.EQUAL, (datetime(1999, 1, 1, tzinfo=UTC),), negated=True),
     ],
 )
-def test_what_says_nothing_leaves_everything(condition: Condition) -> None:
+def test_what_says_nothing_leaves_everything(condition: Predicate) -> None:
     assert not is_prunable(condition)
     file = a_file(0, "a", "p", [START] * 10)
     assert list(prune([file], 2, 5, [condition])) == [(file, 2, 5)]
@@ -192,12 +192,12 @@ def test_a_row_of_a_file_that_begins_later_than_it_ends_is_found_by_its_time(tes
     """Also where the time that is asked for lies within the two, or outside of them."""
     file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=LATER_FIRST[0], last=LATER_FIRST[1])
     for seconds in (-1, 0, 0.001, 5, 19, 20):
-        asked = Condition(TIME, test, (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds),))
+        asked = Predicate(TIME, test, (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds),))
         assert list(prune([file], 0, 1, [asked])) == [(file, 0, 1)]
 
 
 @pytest.mark.parametrize(("first", "last"), [("", ""), ("2026", "2026"), ("now", "2026-01-01T00:00:00Z"), LATER_FIRST])
 def test_a_file_whose_times_are_not_known_stays(first: str, last: str) -> None:
     file = msgspec.structs.replace(a_file(0, "a", "p", [START]), first=first, last=last)
-    asked = [Condition(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=UTC) - timedelta(1),))]
+    asked = [Predicate(TIME, Comparison.MORE, (datetime.max.replace(tzinfo=UTC) - timedelta(1),))]
     assert list(prune([file], 0, 1, asked)) == [(file, 0, 1)]

@@ -13,7 +13,7 @@ from singerlake.arrow.plan.splits import (
     FILE_COST,
     LEAST_BYTES,
     MOST_BYTES,
-    Run,
+    Split,
     pack,
     partition_bytes,
     runs,
@@ -48,7 +48,7 @@ def stream(counts: list[list[int]]) -> list[DataFile]:
     return files
 
 
-def held(file: DataFile, piece: Run) -> tuple[tuple[int, int], ...]:
+def held(file: DataFile, piece: Split) -> tuple[tuple[int, int], ...]:
     """The members that lie in the stored bytes of a run."""
     return tuple(member for member in file.members if piece.start <= member[0] < piece.end)
 
@@ -170,7 +170,7 @@ def test_nothing_selected_gives_no_partition() -> None:
 
 def test_a_run_holds_nothing_of_the_members_table() -> None:
     large = data_file(0, [10] * 1000)
-    piece: Run = next(runs([large], 0, large.end, 16 * MIB))
+    piece: Split = next(runs([large], 0, large.end, 16 * MIB))
     assert len(held(large, piece)) == 2
     assert piece.messages == 20
     every = next(runs([large], 0, large.end, 10**6 * MIB))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.patch import Entry, compose, file_ids, merge, to_entry, to_transaction
+from singerlake.format.merge.patch import MergeEntry, compose, file_ids, merge, to_entry, to_transaction
 from singerlake.format.state import fold
 from singerlake.format.state.model import DataFile, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import (
@@ -178,7 +178,7 @@ def exactly(value: Any) -> str:
 @given(st.builds(Transaction, id=TEXT, at=TEXT, change=CHANGES), st.none() | TEXT)
 def test_a_transaction_comes_back_from_its_entry_as_it_was(transaction: Transaction, after: str | None) -> None:
     body = encode(to_entry(transaction, after=after))
-    entry = decode(body, Entry)
+    entry = decode(body, MergeEntry)
     back = to_transaction(entry)
     assert back == transaction
     assert exactly(back) == exactly(transaction)
@@ -196,7 +196,7 @@ def nulls(value: Any) -> list[list[str]]:
 
 @given(CHANGES)
 def test_a_patch_has_null_only_for_a_file_that_goes(change: Change) -> None:
-    patch = decode(encode(to_entry(Transaction(id="t", at="", change=change))), Entry).patch
+    patch = decode(encode(to_entry(Transaction(id="t", at="", change=change))), MergeEntry).patch
     ways = nulls(patch)
     gone = set(change.old) if isinstance(change, ReplaceFiles) else set()
     assert {tuple(way) for way in ways} == {("files", id) for id in gone}
@@ -245,7 +245,7 @@ def test_the_order_of_files_does_not_rest_on_the_order_of_an_object_s_keys() -> 
     names = ["z", "a", "m", "b"]
     body = encode(to_entry(Transaction(id="t", at="", change=add(*(new_file(name) for name in names)))))
     shuffled = json.dumps(json.loads(body), sort_keys=True).encode()
-    change = to_transaction(decode(shuffled, Entry)).change
+    change = to_transaction(decode(shuffled, MergeEntry)).change
     assert list(file_ids(change)) == names
 
 
@@ -285,7 +285,7 @@ def test_a_listed_file_is_written_as_the_new_file_it_was() -> None:
     ids=lambda entry: json.dumps(entry)[:60],
 )
 def test_what_is_no_transaction_is_refused(entry: dict[str, Any]) -> None:
-    read = decode(json.dumps({"id": "t", "at": "", **entry}).encode(), Entry)
+    read = decode(json.dumps({"id": "t", "at": "", **entry}).encode(), MergeEntry)
     with pytest.raises(msgspec.DecodeError):
         to_transaction(read)
 
@@ -301,7 +301,7 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
     straight = translated = born()
     for number, change in enumerate(changes):
         transaction = Transaction(id=f"t{number}", at="2026", change=change)
-        there_and_back = to_transaction(decode(encode(to_entry(transaction)), Entry))
+        there_and_back = to_transaction(decode(encode(to_entry(transaction)), MergeEntry))
         after, other = fold.apply(straight, transaction), fold.apply(translated, there_and_back)
         assert not isinstance(after, fold.Conflict)
         assert not isinstance(other, fold.Conflict)

@@ -15,7 +15,7 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import CollectFiles, RetireFiles, Transaction
-from singerlake.maintenance.gc.plan import Plan, holder_of, make_plan
+from singerlake.maintenance.gc.plan import CollectionPlan, holder_of, make_plan
 from singerlake.maintenance.tally import Tally
 from singerlake.storage.port import Entry
 from tests.format.state.test_fold import add, born, done, new_file
@@ -52,7 +52,7 @@ def entry(manifest: Manifest, number: int, age: timedelta = timedelta(days=100),
     return Entry(key, size, NOW - age, "etag")
 
 
-def plan(manifest: Manifest, *entries: Entry, now: datetime = NOW) -> Plan:
+def plan(manifest: Manifest, *entries: Entry, now: datetime = NOW) -> CollectionPlan:
     return make_plan(manifest, entries, now=now, grace=GRACE)
 
 

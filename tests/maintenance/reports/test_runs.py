@@ -11,7 +11,7 @@ from singerlake.clock import timestamp
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock import LockBody
-from singerlake.maintenance.locks import Held
+from singerlake.maintenance.locks import LockFile
 from singerlake.maintenance.reports.runs import SILENT, STALE, Tracked, last_signs, track
 from tests.fakes import START
 
@@ -39,14 +39,14 @@ def stream(*runs: Run, name: str = "s") -> Manifest:
     return msgspec.structs.replace(empty, runs=runs)
 
 
-def a_lock(writer: str, *, ago: timedelta = SECOND, released: str | None = None) -> Held:
+def a_lock(writer: str, *, ago: timedelta = SECOND, released: str | None = None) -> LockFile:
     moment = timestamp(NOW - 5 * SECOND)
     body = LockBody(writer_id=writer, acquired=moment, refreshed=moment, nonce="n", released=released)
-    return Held("raw/t/s/v/singerlake.lock", body, NOW - ago, "etag")
+    return LockFile("raw/t/s/v/singerlake.lock", body, NOW - ago, "etag")
 
 
 def tracked(
-    manifest: Manifest, *locks: Held, others: tuple[Manifest, ...] = (), now: datetime = NOW, last: int = 9
+    manifest: Manifest, *locks: LockFile, others: tuple[Manifest, ...] = (), now: datetime = NOW, last: int = 9
 ) -> tuple[Tracked, ...]:
     return track(manifest, locks, last_signs((manifest, *others)), now=now, last=last)
 
@@ -98,8 +98,10 @@ def test_a_run_that_is_heard_of_in_another_stream_is_not_lost() -> None:
     ],
     ids=["live", "stale", "released", "another's", "unreadable"],
 )
-def test_a_live_lock_of_its_writer_keeps_a_run_from_being_lost(lock: Held | None, outcome: str, locked: bool) -> None:
-    held = lock or Held("raw/t/s/v/singerlake.lock", None, NOW, "etag")
+def test_a_live_lock_of_its_writer_keeps_a_run_from_being_lost(
+    lock: LockFile | None, outcome: str, locked: bool
+) -> None:
+    held = lock or LockFile("raw/t/s/v/singerlake.lock", None, NOW, "etag")
     run = tracked(stream(a_run(ago=2 * SILENT)), held)[-1]
     assert (run.outcome, run.locked) == (outcome, locked)
 

@@ -21,7 +21,7 @@ from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import (
     Differs,
-    Head,
+    FileHead,
     Join,
     alike,
     checked,
@@ -65,7 +65,7 @@ def listed(number: int, body: bytes, *, offset: int = 0, first: str = "", last: 
     )
 
 
-def head_of(number: int, body: bytes, **more: object) -> Head:
+def head_of(number: int, body: bytes, **more: object) -> FileHead:
     file = listed(number, body, **more)  # type: ignore[arg-type]
     return read_head(file, body[: file.members[0][0]])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.tally import Tally
 from singerlake.maintenance.vacuum import plan as vacuum_plan
-from singerlake.maintenance.vacuum.plan import Plan, make_plan
+from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 
 TARGET = 1000
 
@@ -38,11 +38,11 @@ def files(*sizes: int, versions: str = "") -> list[DataFile]:
     return [file(at, size, versions[at] if versions else "a") for at, size in enumerate(sizes)]
 
 
-def joined(plan: Plan) -> list[list[int]]:
+def joined(plan: VacuumPlan) -> list[list[int]]:
     return [[each.bytes for each in run] for run in plan.runs]
 
 
-def after(listed: Sequence[DataFile], plan: Plan, extra: int) -> list[DataFile]:
+def after(listed: Sequence[DataFile], plan: VacuumPlan, extra: int) -> list[DataFile]:
     """The files once the plan is carried out, each new one ``extra`` bytes larger than what it was made of."""
     new = {
         run[0].id: DataFile(
@@ -147,4 +147,4 @@ def test_what_is_not_contiguous_is_not_joined() -> None:
 
 
 def test_an_empty_stream_has_an_empty_plan() -> None:
-    assert make_plan([], TARGET) == Plan()
+    assert make_plan([], TARGET) == VacuumPlan()

@@ -8,8 +8,8 @@ import pytest
 
 from singerlake.errors import RetryableError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.patch import Entry, to_transaction
-from singerlake.manifests.merge.entries import Held
+from singerlake.format.merge.patch import MergeEntry, to_transaction
+from singerlake.manifests.merge.entries import StoredEntry
 from singerlake.manifests.merge.log import SettleRecord
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Pending
@@ -126,7 +126,7 @@ def haunt(crew: Crew, number: int, after: str, pending: Pending) -> str:
     """Put a record under a number that was trimmed, as a settler that was away for long may do; gives its key."""
     stored = crew.storage.get(pending.key)
     assert stored is not None
-    held = Held(key=pending.key[len(LOG) :], transaction=to_transaction(decode(stored.body, Entry)))
+    held = StoredEntry(key=pending.key[len(LOG) :], transaction=to_transaction(decode(stored.body, MergeEntry)))
     record = SettleRecord(number=number, after=after, id="ghost", at="2026", since=0, until=1, entries=(held,))
     key = f"{LOG}{number:020d}.json"
     assert isinstance(crew.storage.put(key, encode(record), if_absent=True), Written)

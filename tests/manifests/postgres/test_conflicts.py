@@ -17,7 +17,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres import session as postgres_session
-from singerlake.manifests.postgres.change import Entry, delta, record_body, write_change
+from singerlake.manifests.postgres.change import TransactionRow, delta, record_body, write_change
 from singerlake.manifests.postgres.read import read_head
 from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
@@ -201,7 +201,7 @@ def test_streams_that_have_nothing_to_do_with_one_another_do_not_conflict(postgr
             before, transaction = bases[place].manifest, place.transaction(add(new_file("a")))
             after = apply(before, transaction)
             assert isinstance(after, Manifest)
-            entry = Entry(transaction.id, transaction.at, "add_files", record_body(before, transaction))
+            entry = TransactionRow(transaction.id, transaction.at, "add_files", record_body(before, transaction))
             changed = delta(before, after, transaction.change)
             write_change(connection, place.table_id, before, after, changed, entry)
         for connection in at.values():

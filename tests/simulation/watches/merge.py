@@ -7,7 +7,7 @@ import msgspec
 
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import LAST_CHANGE, NAME, counts, entry_key
-from singerlake.format.merge.patch import Entry, to_transaction
+from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.merge.log import SettleRecord
 from singerlake.manifests.merge.records import placed
@@ -87,7 +87,7 @@ class MergeWatch(LogWatch):
             if self._recorded.setdefault(held.key, number) != number and self.once:
                 self._fail(f"entry {held.key} is in the records {self._recorded[held.key]} and {number}")
             body = self._bodies.get(held.key, b"{}")
-            if to_transaction(decode(body, Entry)) != held.transaction:
+            if to_transaction(decode(body, MergeEntry)) != held.transaction:
                 self._fail(f"settle record {number} holds another {held.key} than was written")
             after = placed(state, held)
             state = after if isinstance(after, Manifest) else state

@@ -96,7 +96,7 @@ def test_a_commit_while_it_is_read_is_seen_the_next_time(stream: LakeStream, mon
     build_stream(stream.lake, "t", "s", SCHEMA, [{"n": 1}])
     read = planned._read
 
-    def slow(one: LakeStream, etag: str) -> planned._Kept:
+    def slow(one: LakeStream, etag: str) -> planned._OpenStream:
         found = read(one, etag)
         build_stream(stream.lake, "t", "s", SCHEMA, [{"n": 2}])
         return found

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as filters
 from pyspark.sql.types import LongType, StringType, StructType, TimestampNTZType, TimestampType
 
-from singerlake.arrow.plan.pruning import Comparison, Condition
+from singerlake.arrow.plan.pruning import Comparison, Predicate
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
@@ -217,7 +217,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_a_filter_means_the_same_here(given: Callable[[], Any], expected: tuple[Any, ...] | None) -> None:
-    assert condition_of(given(), OWN) == (Condition(*expected) if expected else None)
+    assert condition_of(given(), OWN) == (Predicate(*expected) if expected else None)
 
 
 @pytest.mark.parametrize(

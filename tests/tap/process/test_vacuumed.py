@@ -12,7 +12,7 @@ from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
-from tap_singerlake.reader import Messages, Reader
+from tap_singerlake.reader import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay
 
@@ -48,7 +48,7 @@ def blocks_of(reader: Reader, *, most: int = 1000) -> list[Block]:
     """The blocks that a reader gives, up to so many."""
     found = []
     for event in reader.events(reader.stream.snapshot()):
-        if isinstance(event, Messages):
+        if isinstance(event, MessageBlock):
             found.append(event.block)
             if len(found) == most:
                 break
@@ -102,7 +102,7 @@ def test_files_that_are_joined_and_removed_while_a_run_reads_them_cost_no_messag
     stream = lake.stream("tap-a", "s")
     seen, joined = [], False
     for event in Reader(stream).events(stream.snapshot()):
-        if isinstance(event, Messages):
+        if isinstance(event, MessageBlock):
             seen.append(event.block)
             if not joined and event.block.offset + event.block.messages > at:
                 joined = bool(vacuum(lake))

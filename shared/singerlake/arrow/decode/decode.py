@@ -20,7 +20,7 @@ from singerlake.arrow.decode.line_by_line import Careful, Origin, value_error
 from singerlake.arrow.decode.plain import PlainLines, Taken
 from singerlake.arrow.decode.rescue import rescued_text
 from singerlake.arrow.decode.rows import Rows
-from singerlake.arrow.plan.request import Messages, Mode, Request
+from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ENVELOPE, FILE, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
@@ -70,7 +70,7 @@ class BatchDecoder:
         self._typed = typed_decoder(self._record, envelope)
         self._strict = typed_decoder(self._record, envelope, known) if known else None
         self._raw = holds_raw(self._record)
-        self._all = request.messages is Messages.ALL
+        self._all = request.messages is MessageKinds.ALL
         self._careful = Careful(self._record, self._typed, envelope=envelope, known=known, every=self._all)
         types = [schema.field(each.name).type for each in (*self._record.fields, *beside)]
         self._plain = PlainLines(self._record, types, envelope=beside, known=known)

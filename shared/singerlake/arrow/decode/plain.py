@@ -74,10 +74,10 @@ class PlainLines:
         inside = known.names if known else {}
         self._closed = known is not None and known.closed
         read = {
-            field.name: _Column(field, arrow, inside.get(field.name))
+            field.name: _PlainColumn(field, arrow, inside.get(field.name))
             for field, arrow in zip(record.fields, types, strict=False)
         }
-        beside = [_Column(field, arrow) for field, arrow in zip(envelope, types[len(read) :], strict=True)]
+        beside = [_PlainColumn(field, arrow) for field, arrow in zip(envelope, types[len(read) :], strict=True)]
         self._columns = [*read.values(), *beside]
         # In the order in which they are declared: a tap is likely to write them so.
         names = [name for name in inside if name in read or is_plain_name(name)] if self._closed else []
@@ -122,7 +122,7 @@ class PlainLines:
         return Taken(rows, arrays, None if rest is None else _texts(rows, rest))
 
 
-class _Column:
+class _PlainColumn:
     """One column, and how ``_plain.c`` is to read it: ``able`` says whether it can.
 
     ``kind`` is a digit for an integer of so many bytes, ``d`` for a double, ``b`` for a boolean, ``t`` for text, ``j``

@@ -57,7 +57,7 @@ _HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Predicate:
     """A filter on one column: ``test`` of ``values``, of which there are many for ``AMONG``, none for ``NULL`` and
     otherwise one. As in SQL, a null value in the row, or to compare with, matches nothing, negated or not."""
 
@@ -67,7 +67,7 @@ class Condition:
     negated: bool = False
 
 
-def is_prunable(condition: Condition) -> bool:
+def is_prunable(condition: Predicate) -> bool:
     """Whether anything can be left out for it; values of another type than the column's own say nothing."""
     if condition.test is Comparison.NULL:
         return condition.column in (OFFSET, VERSION, FILE)
@@ -83,14 +83,14 @@ def is_prunable(condition: Condition) -> bool:
     return False
 
 
-def is_exact(condition: Condition) -> bool:
+def is_exact(condition: Predicate) -> bool:
     """Whether ``prune`` leaves no row that it does not match."""
     inexact = condition.column == TIME or (condition.column == OFFSET and condition.test is Comparison.AMONG)
     return is_prunable(condition) and not inexact
 
 
 def prune(
-    files: Iterable[DataFile], first: int, stop: int, conditions: Sequence[Condition] = ()
+    files: Iterable[DataFile], first: int, stop: int, conditions: Sequence[Predicate] = ()
 ) -> Iterator[tuple[DataFile, int, int]]:
     """The ``files`` that may hold a message with an offset in [``first``, ``stop``) that matches all ``conditions``,
     each with the range of offsets where such a one may be. Conditions that are not prunable are looked past."""
@@ -109,7 +109,7 @@ def prune(
             yield file, begin, end
 
 
-def _narrowed(condition: Condition, first: int, stop: int) -> tuple[int, int]:
+def _narrowed(condition: Predicate, first: int, stop: int) -> tuple[int, int]:
     test = condition.test
     if test is Comparison.NULL:
         return (first, stop) if condition.negated else (first, first)
@@ -123,7 +123,7 @@ def _narrowed(condition: Condition, first: int, stop: int) -> tuple[int, int]:
     return max(first, low), min(stop, high)
 
 
-def _may_match(file: DataFile, condition: Condition) -> bool:
+def _may_match(file: DataFile, condition: Predicate) -> bool:
     if condition.column == TIME:
         return _time_may_match(file, condition)
     if condition.test is Comparison.NULL:
@@ -134,7 +134,7 @@ def _may_match(file: DataFile, condition: Condition) -> bool:
     return _HOLDS[condition.test](value, condition.values[0]) is not condition.negated
 
 
-def _time_may_match(file: DataFile, condition: Condition) -> bool:
+def _time_may_match(file: DataFile, condition: Predicate) -> bool:
     earliest, latest = _bounds(file)
     test = _OPPOSITE[condition.test] if condition.negated else condition.test
     if test in (Comparison.EQUAL, Comparison.AMONG):

@@ -21,7 +21,7 @@ class Mode(StrEnum):
     """Its row is left out; a warning at the end counts them."""
 
 
-class Messages(StrEnum):
+class MessageKinds(StrEnum):
     """Which messages become rows."""
 
     RECORDS = "records"
@@ -29,12 +29,12 @@ class Messages(StrEnum):
     """ACTIVATE_VERSION messages too, as rows in which all columns of the records are null."""
 
 
-def messages_of(text: str) -> Messages:
+def messages_of(text: str) -> MessageKinds:
     """What that word means, in any case. Raises ``SettingError`` listing them."""
     try:
-        return Messages(text.strip().lower())
+        return MessageKinds(text.strip().lower())
     except ValueError:
-        known = " or ".join(each.value for each in Messages)
+        known = " or ".join(each.value for each in MessageKinds)
         raise SettingError(f"option 'messages' is not {known}", hint=f"set it to {known}") from None
 
 
@@ -67,7 +67,7 @@ class Request:
     columns: tuple[str, ...] | None = None
     metadata: bool = False
     record: bool = False
-    messages: Messages = Messages.RECORDS
+    messages: MessageKinds = MessageKinds.RECORDS
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
     partition_bytes: int | None = None
@@ -88,7 +88,7 @@ class Request:
                 f"option 'to_offset' ({self.to_offset}) is below 'from_offset' ({self.from_offset})",
                 hint="messages from from_offset up to, and not with, to_offset are read",
             )
-        if self.messages is Messages.ALL and not self.metadata:
+        if self.messages is MessageKinds.ALL and not self.metadata:
             raise SettingError(
                 "option 'messages' is 'all' without 'metadata'",
                 hint="set 'metadata' to true: its columns tell what an ACTIVATE_VERSION message says, and where",

@@ -32,7 +32,7 @@ FILE_COST = 1 << 20
 """Raw bytes that opening one more file counts as."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Consecutive members of one file, and which of their messages are meant. A million of them may travel to tasks, so
     there is nothing in it that a task does not need.
 
@@ -84,7 +84,7 @@ def _cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Run]:
+def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Split]:
     """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
     about ``target`` raw bytes where the file is larger; no member is cut."""
     for file in files:
@@ -130,19 +130,19 @@ def _equal_parts(file: DataFile, meant: range, target: int) -> Iterator[tuple[in
     yield begin, meant.stop
 
 
-def _whole(file: DataFile) -> Run:
+def _whole(file: DataFile) -> Split:
     """What most files of a lake of small ones become."""
     offset, messages = file.offset, 0
     for _, count in file.members:
         messages += count
     stop = offset + messages
     digest = _digest(file)
-    return Run(
+    return Split(
         file.id, file.path, file.version, offset, messages, file.raw_bytes, 0, file.bytes, offset, stop, offset, digest
     )
 
 
-def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
+def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Split:
     members = file.members[begin:end]
     offset, messages = file.offset, 0
     for _, count in file.members[:begin]:
@@ -150,7 +150,7 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Run:
     for _, count in members:
         messages += count
     whole = len(members) == len(file.members)
-    return Run(
+    return Split(
         id=file.id,
         path=file.path,
         version=file.version,
@@ -185,10 +185,10 @@ def _raw_bytes(file: DataFile, begin: int, end: int) -> int:
     return file.raw_bytes * (_end(file, end - 1) - file.members[begin][0]) // file.bytes
 
 
-def pack(pieces: Iterable[Run], target: int = MOST_BYTES) -> list[tuple[Run, ...]]:
+def pack(pieces: Iterable[Split], target: int = MOST_BYTES) -> list[tuple[Split, ...]]:
     """``pieces`` in their order, put together until a partition has about ``target`` raw bytes."""
-    partitions: list[tuple[Run, ...]] = []
-    current: list[Run] = []
+    partitions: list[tuple[Split, ...]] = []
+    current: list[Split] = []
     size = 0
     for piece in pieces:
         cost = piece.raw_bytes + FILE_COST
@@ -202,4 +202,4 @@ def pack(pieces: Iterable[Run], target: int = MOST_BYTES) -> list[tuple[Run, ...
     return partitions
 
 
-ready(Run)
+ready(Split)

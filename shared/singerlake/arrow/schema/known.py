@@ -79,11 +79,11 @@ def _known(wanted: Column, declared: Column) -> Known:
     return None
 
 
-class _Message(msgspec.Struct, gc=False):
+class _AnyRecord(msgspec.Struct, gc=False):
     record: dict[str, msgspec.Raw]
 
 
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_AnyRecord)
 
 
 def undeclared(line: bytes, known: KnownObject) -> list[Lost]:
@@ -121,4 +121,4 @@ def undeclared_in(value: Any, known: Known, keys: tuple[str | int, ...] = ()) ->
             yield from undeclared_in(item, known.element, (*keys, place))
 
 
-ready(_Message)
+ready(_AnyRecord)

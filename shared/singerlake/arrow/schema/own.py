@@ -3,7 +3,7 @@ place in the others."""
 
 from __future__ import annotations
 
-from singerlake.arrow.plan.request import Messages, Mode, Request
+from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.schema.columns import Field, Integer, JsonText, Struct, Text, Timestamp
 
 OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
@@ -32,7 +32,7 @@ ALL = Struct((*METADATA.fields, MESSAGE_TYPE, RECORD_TEXT, RESCUED))
 def own_columns(request: Request) -> Struct:
     """Those that a request is about, in the order in which they stand behind the records' own."""
     fields = METADATA.fields if request.metadata else ()
-    if request.messages is Messages.ALL:
+    if request.messages is MessageKinds.ALL:
         fields += (MESSAGE_TYPE,)
     if request.record:
         fields += (RECORD_TEXT,)

@@ -53,7 +53,7 @@ def _duration(text: str) -> timedelta:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _StreamCollection:
     """What was done to one stream, or would be. ``locks`` and ``deleted`` are keys."""
 
     tap: str
@@ -109,7 +109,7 @@ def gc(
     and readers go on meanwhile; run it again where it was interrupted. Exits with 1 where something is left that a
     person should look at, and with 2 where access was denied.
     """
-    done: list[_Stream] = []
+    done: list[_StreamCollection] = []
     findings: list[Finding] = []
     failed: dict[tuple[str, str], SingerlakeError] = {}
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
@@ -148,7 +148,7 @@ def gc(
                 failed[name, each] = error
                 continue
             findings += collected.findings
-            done.append(_Stream(name, each, collected, trimmed, tuple(held.key for held in locks)))
+            done.append(_StreamCollection(name, each, collected, trimmed, tuple(held.key for held in locks)))
     if as_json:
         say_json(_json(lake, done, findings, failed, delete))
     else:
@@ -161,7 +161,7 @@ def gc(
     ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
 
 
-def _told(one: _Stream, delete: bool, orphans: bool) -> list[str]:
+def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
     """One line for what goes, one for each kind of what stays."""
     collected, plan = one.collected, one.collected.plan
     would = "" if delete else "would be "
@@ -203,7 +203,7 @@ def _minute(moment: datetime) -> str:
 
 def _json(
     lake: Lake,
-    done: list[_Stream],
+    done: list[_StreamCollection],
     findings: list[Finding],
     failed: dict[tuple[str, str], SingerlakeError],
     delete: bool,

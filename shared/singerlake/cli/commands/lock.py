@@ -12,7 +12,7 @@ from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.errors import UnknownNameError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.locks import Held, break_lock, locks_of, read_lock
+from singerlake.maintenance.locks import LockFile, break_lock, locks_of, read_lock
 
 _COLUMNS = (
     Column("KEY", folds=True),
@@ -72,7 +72,7 @@ def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, str
     ctx.exit(1 if kept else 0)
 
 
-def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) -> list[Held]:
+def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) -> list[LockFile]:
     if (key is None) == (tap is None):
         raise click.UsageError("name one KEY, or --tap and --stream")
     if key is None:
@@ -92,12 +92,12 @@ def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) ->
     return [] if found.free else [found]
 
 
-def _age(lake: Lake, held: Held) -> timedelta:
+def _age(lake: Lake, held: LockFile) -> timedelta:
     """By this machine's clock, so only for the eye: writers judge a lock by whether it changes."""
     return max(timedelta(), lake.clock.now() - held.changed)
 
 
-def _whose(lake: Lake, held: Held) -> str:
+def _whose(lake: Lake, held: LockFile) -> str:
     since = f"unchanged for {_short(_age(lake, held))}"
     if held.body is None:
         return f"not readable, {since}"
@@ -108,13 +108,13 @@ def _short(age: timedelta) -> str:
     return str(timedelta(seconds=int(age.total_seconds())))
 
 
-def _row(lake: Lake, held: Held) -> tuple[str, ...]:
+def _row(lake: Lake, held: LockFile) -> tuple[str, ...]:
     body = held.body
     names = (body.writer_id, body.acquired, body.refreshed) if body else ("! not readable", "", "")
     return held.key, *names, _short(_age(lake, held))
 
 
-def _json(lake: Lake, held: Held) -> dict[str, Any]:
+def _json(lake: Lake, held: LockFile) -> dict[str, Any]:
     body = held.body
     return {
         "key": held.key,

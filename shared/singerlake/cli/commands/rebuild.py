@@ -32,7 +32,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RepairSummary:
     """What is kept of a stream's repair: a lake may have many, and one may have a million files. ``state`` has
     but its newest file; ``ids`` are those of the difference, where they are asked for."""
 
@@ -46,7 +46,7 @@ class Done:
     ids: dict[str, tuple[str, ...]]
 
 
-Streams = dict[tuple[str, str], Done]
+Streams = dict[tuple[str, str], RepairSummary]
 
 
 @click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
@@ -152,8 +152,8 @@ def _changed(repair: Repair) -> Tally:
     return tally((new[id] if id in new else old[id]).bytes for id in ids)
 
 
-def _kept(repair: Repair, dry_run: bool, as_json: bool) -> Done:
-    return Done(
+def _kept(repair: Repair, dry_run: bool, as_json: bool) -> RepairSummary:
+    return RepairSummary(
         needed=repair.needed,
         outcome=_outcome(repair, dry_run),
         state=msgspec.structs.replace(repair.after, files=repair.after.files[-1:]),

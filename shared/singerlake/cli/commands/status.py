@@ -15,7 +15,7 @@ from singerlake.errors import LakeError
 from singerlake.format.state.model import CAPTURE, Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.locks import Held, locks_of
+from singerlake.maintenance.locks import LockFile, locks_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
 
 _COLUMNS = (
@@ -33,13 +33,13 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _StreamStatus:
     """``manifest`` is None where ``trouble`` says why."""
 
     tap: str
     stream: str
     manifest: Manifest | None
-    locks: tuple[Held, ...]
+    locks: tuple[LockFile, ...]
     trouble: str | None = None
 
 
@@ -75,23 +75,23 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
     ctx.exit(1 if any(each.trouble for each in found) else 0)
 
 
-def _looked_at(lake: Lake, tap: str, stream: str) -> _Stream:
+def _looked_at(lake: Lake, tap: str, stream: str) -> _StreamStatus:
     locks = tuple(locks_of(lake.storage, tap, stream))
     try:
         # Never from the data files: nothing but a state remembers runs.
         manifest = lake.stream(tap, stream).state()
     except LakeError as error:
-        return _Stream(tap, stream, None, locks, f"{error.message}; {error.hint}")
-    return _Stream(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
+        return _StreamStatus(tap, stream, None, locks, f"{error.message}; {error.hint}")
+    return _StreamStatus(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
 
 
-def _runs(found: _Stream, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
+def _runs(found: _StreamStatus, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
     if found.manifest is None:
         return ()
     return track(found.manifest, found.locks, signs, now=now, last=last)
 
 
-def _table(lake: Lake, found: list[_Stream], tracked: Mapping[tuple[str, str], tuple[Tracked, ...]]) -> None:
+def _table(lake: Lake, found: list[_StreamStatus], tracked: Mapping[tuple[str, str], tuple[Tracked, ...]]) -> None:
     rows: list[tuple[str, ...]] = []
     for each in found:
         runs = tracked[each.tap, each.stream]
@@ -107,7 +107,7 @@ def _table(lake: Lake, found: list[_Stream], tracked: Mapping[tuple[str, str], t
     table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
 
 
-def _row(found: _Stream, run: Tracked) -> tuple[str, ...]:
+def _row(found: _StreamStatus, run: Tracked) -> tuple[str, ...]:
     return (
         found.tap,
         found.stream,
@@ -122,7 +122,7 @@ def _row(found: _Stream, run: Tracked) -> tuple[str, ...]:
     )
 
 
-def _json(found: _Stream, runs: tuple[Tracked, ...]) -> dict[str, Any]:
+def _json(found: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:
     manifest = found.manifest
     return {
         "tap": found.tap,

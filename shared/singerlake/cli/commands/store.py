@@ -37,7 +37,7 @@ _NO_STATE = "no state; run 'singerlake rebuild'"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoreStatus:
     """Where a stream's state is. ``transaction`` is the newest, ``published`` the one in ``manifest.json``, ``tail``
     how many lie between; transactions up to ``floor`` were trimmed. ``moving_to``: it is on its way to that store.
     ``trouble`` says why figures are missing, ``error`` the error that it came from."""
@@ -127,7 +127,7 @@ def _default(lake: Lake) -> str | None:
     return metadata.manifest_store if metadata else None
 
 
-def _kept(lake: Lake, tap: str, stream: str) -> Kept:
+def _kept(lake: Lake, tap: str, stream: str) -> StoreStatus:
     """Whatever is wrong with one stream, or with the database that keeps it, keeps none of the others back."""
     there = lake.stream(tap, stream)
     kind = number = None
@@ -136,18 +136,18 @@ def _kept(lake: Lake, tap: str, stream: str) -> Kept:
         number = found.number if found else None
         kind = there.kind()
         if kind is None:
-            return Kept(tap, stream, trouble=_NO_STATE)
+            return StoreStatus(tap, stream, trouble=_NO_STATE)
         keeper = there.store(kind)
         loaded = keeper.load()
         if loaded is None:
-            return Kept(tap, stream, kind, published=number, trouble="its store has no state of it")
+            return StoreStatus(tap, stream, kind, published=number, trouble="its store has no state of it")
         newest = loaded.manifest.transaction.number
         floor = keeper.trim(keep=newest + 1, dry_run=True).floor
     except SingerlakeError as error:
-        return Kept(tap, stream, kind, published=number, trouble=str(error), error=error_json(error))
+        return StoreStatus(tap, stream, kind, published=number, trouble=str(error), error=error_json(error))
     closed = loaded.manifest.closed
     going = f"is on its way to {closed}; run 'singerlake store migrate --to {closed}' to its end" if closed else None
-    return Kept(
+    return StoreStatus(
         tap=tap,
         stream=stream,
         store=kind,
@@ -160,7 +160,7 @@ def _kept(lake: Lake, tap: str, stream: str) -> Kept:
     )
 
 
-def _row(kept: Kept) -> tuple[str, ...]:
+def _row(kept: StoreStatus) -> tuple[str, ...]:
     numbers = (kept.transaction, kept.published, kept.tail, kept.floor)
     mark = "! " if kept.trouble else ""
     return kept.tap, kept.stream, f"{mark}{kept.store or ''}", *("" if each is None else str(each) for each in numbers)

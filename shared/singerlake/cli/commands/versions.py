@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _StreamVersions:
     """What is said of a stream. ``lineage`` is None where its manifest is missing."""
 
     lineage: str | None
@@ -78,12 +78,12 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
     ctx.exit(1 if findings else 0)
 
 
-def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[_State | None, Finding | None]:
+def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[_StreamVersions | None, Finding | None]:
     """One that cannot be read keeps none of the others back."""
     there = lake.stream(tap, stream)
     try:
         manifest = there.snapshot()
-        return _State(manifest.lineage, manifest.next_offset, versions_of(manifest)), None
+        return _StreamVersions(manifest.lineage, manifest.next_offset, versions_of(manifest)), None
     except LakeError as error:
         return None, Finding("manifest", there.prefix, f"{error.message}; {error.hint}")
 

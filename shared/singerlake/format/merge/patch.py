@@ -28,7 +28,7 @@ from singerlake.format.state.transactions import (
 )
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A transaction as it waits for its place. ``order`` has the file ids of the change. ``after`` is the id of the
     transaction whose state a new whole state takes the place of, and of no other."""
 
@@ -71,13 +71,13 @@ def compose(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | N
     return both
 
 
-def to_entry(transaction: Transaction, *, after: str | None = None) -> Entry:
+def to_entry(transaction: Transaction, *, after: str | None = None) -> MergeEntry:
     """``transaction`` as an entry. The file ids of a change must differ from each other."""
     patch, order = _patch(transaction.change)
-    return Entry(id=transaction.id, at=transaction.at, patch=patch, order=order, after=after)
+    return MergeEntry(id=transaction.id, at=transaction.at, patch=patch, order=order, after=after)
 
 
-def to_transaction(entry: Entry) -> Transaction:
+def to_transaction(entry: MergeEntry) -> Transaction:
     """The transaction that an entry holds. Raises ``msgspec.ValidationError`` where it holds none."""
     return Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
 
@@ -203,4 +203,4 @@ def _schema_in(fields: Any) -> StreamSchema:
     return msgspec.convert({**fields, "schema": decode(_text(fields.get("schema")), object)}, StreamSchema)
 
 
-ready(Entry)
+ready(MergeEntry)

@@ -34,7 +34,7 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _Head(msgspec.Struct):
+class _ManifestHead(msgspec.Struct):
     format: object = None
 
 
@@ -62,7 +62,7 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
 def check_format(body: bytes, *, key: str) -> None:
     """Refuse what is not a JSON object, or was written by a newer format, before its fields are looked at."""
     try:
-        written = decode(body, _Head).format
+        written = decode(body, _ManifestHead).format
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
@@ -94,4 +94,4 @@ def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, k
     return manifest
 
 
-ready(_Head)
+ready(_ManifestHead)

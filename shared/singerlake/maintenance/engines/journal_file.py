@@ -26,7 +26,7 @@ Take = Callable[[bytes, int], None]
 msgspec's ``DecodeError`` where the journal cannot have it."""
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _JournalHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whose journal it is: which command's, and of which lake."""
 
     lake: str
@@ -34,7 +34,7 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Literal[1] = 1
 
 
-_HEAD = msgspec.json.Decoder(_Head)
+_HEAD = msgspec.json.Decoder(_JournalHead)
 
 
 class JournalFile:
@@ -81,7 +81,7 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
         )
     with _local(path):
         file = path.open("a+b")
-    head = _Head(lake, command)
+    head = _JournalHead(lake, command)
     try:
         with _local(path):
             flock.take(file.fileno())
@@ -98,7 +98,7 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
             file.close()
 
 
-def _read(file: BinaryIO, path: Path, head: _Head, take: Take) -> int:
+def _read(file: BinaryIO, path: Path, head: _JournalHead, take: Take) -> int:
     """How many bytes are whole lines."""
     whole = 0
     file.seek(0)
@@ -119,7 +119,7 @@ def _read(file: BinaryIO, path: Path, head: _Head, take: Take) -> int:
     return whole
 
 
-def _check(found: _Head, path: Path, head: _Head) -> None:
+def _check(found: _JournalHead, path: Path, head: _JournalHead) -> None:
     if found.journal != head.journal:
         raise SettingError(
             f"not a journal of {head.journal!r}, but of {found.journal!r}", hint="give another file", journal=str(path)
@@ -134,7 +134,7 @@ def _check(found: _Head, path: Path, head: _Head) -> None:
         )
 
 
-def _foreign(path: Path, head: _Head) -> SettingError:
+def _foreign(path: Path, head: _JournalHead) -> SettingError:
     return SettingError(f"not a journal of {head.journal!r}", hint="give another file", journal=str(path))
 
 
@@ -152,4 +152,4 @@ def _local(path: Path) -> Iterator[None]:
         ) from error
 
 
-ready(_Head)
+ready(_JournalHead)

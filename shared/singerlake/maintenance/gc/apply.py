@@ -22,7 +22,7 @@ from singerlake.format.state.model import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
-from singerlake.maintenance.gc.plan import Garbage, Plan, make_plan
+from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding, Kind
@@ -57,7 +57,7 @@ class Collected:
     """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
     ``keys`` these are."""
 
-    plan: Plan
+    plan: CollectionPlan
     retired: Tally = NONE
     deleted: Tally = NONE
     keys: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def collect_stream(
                 "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
             )
         if loaded is None:
-            return Collected(Plan())
+            return Collected(CollectionPlan())
     if loaded.manifest.closed is not None:
         raise stream_closed(tap, stream, loaded.manifest.closed)
     collection = _Collection(storage, store, tap, stream, clock, ids, threads, progress, loaded)
@@ -130,7 +130,7 @@ class _Collection:
     def prefix(self) -> str:
         return layout.stream_prefix(self.tap, self.stream)
 
-    def planned(self, grace: timedelta, *, delete: bool) -> Plan:
+    def planned(self, grace: timedelta, *, delete: bool) -> CollectionPlan:
         if delete:
             self._publish()
         # Asked after what is published was seen there, so that this says no later time than it was.
@@ -148,7 +148,7 @@ class _Collection:
                 "manifest.json does not show what was just published", hint="check the storage, then run again", key=key
             )
 
-    def note(self, plan: Plan) -> None:
+    def note(self, plan: CollectionPlan) -> None:
         """What a person should look at, or may."""
         fresh = self.store.catch_up(self.loaded) if plan.missing else None
         for file in plan.missing:
@@ -207,12 +207,12 @@ class _Collection:
                 done += tally(entry.size for entry in page)
         return done
 
-    def holders(self, plan: Plan) -> tuple[DataFile, ...]:
+    def holders(self, plan: CollectionPlan) -> tuple[DataFile, ...]:
         """The files that are read before what they replaced is deleted."""
         needed = (each for each in (*plan.due, *plan.again) if each.holder and each.entry)
         return tuple({each.holder.id: each.holder for each in needed if each.holder}.values())
 
-    def delete(self, plan: Plan) -> list[Entry]:
+    def delete(self, plan: CollectionPlan) -> list[Entry]:
         """Agree on what goes, then delete it, with what should have gone before; what was deleted."""
         broken = {file.id for file, sound in self._read(self.holders(plan)) if not sound}
 

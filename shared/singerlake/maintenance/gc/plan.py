@@ -30,7 +30,7 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CollectionPlan:
     """What collection is to do in a stream. ``orphans`` may be retired; ``young`` are unlisted files that may be a
     writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object.
     While there are any of these two, there are no orphans. ``left`` are unlisted files that are never orphans: older
@@ -77,7 +77,7 @@ def make_plan(
     *,
     now: datetime,
     grace: timedelta,
-) -> Plan:
+) -> CollectionPlan:
     """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
     objects below the stream's folder; ``now`` is the storage's clock."""
     objects = _objects(newest, entries)
@@ -120,7 +120,7 @@ def make_plan(
             stuck.append(file)
         else:
             due.append(Garbage(file, entry, holder))
-    return Plan(
+    return CollectionPlan(
         orphans=() if newer or objects.missing else orphans,
         young=tally(entry.size for entry in young),
         left=tally(entry.size for entry in left),

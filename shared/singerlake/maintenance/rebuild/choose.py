@@ -26,7 +26,7 @@ _SORTED = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenFiles:
     """The files of a stream in order; those whose messages all lie in them, each with the id of the chosen file that
     holds its first ones; and what was odd."""
 
@@ -59,7 +59,7 @@ def distinct(
     return kept, findings
 
 
-def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozenset()) -> Choice:
+def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozenset()) -> ChosenFiles:
     """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
     Sources in ``done`` are held elsewhere.
 
@@ -67,7 +67,7 @@ def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozen
     """
     if not done and not any(file.replaces for file in files) and len({file.id for file in files}) == len(files):
         # The commonest case by far: no file holds what another could hold.
-        return Choice(_in_order(files), (), ())
+        return ChosenFiles(_in_order(files), (), ())
     ranked = sorted(files, key=lambda file: (file.id, file.path))
     dropped, overlapping = _covered(ranked, done)
     findings = [
@@ -79,7 +79,7 @@ def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozen
     asked = {file.sources[0][0] for file in left}
     holder = {source: file.id for file in reversed(ordered) for source, _ in file.sources if source in asked}
     covered = tuple((file, holder[file.sources[0][0]]) for file in left if file.sources[0][0] in holder)
-    return Choice(ordered, covered, tuple(findings))
+    return ChosenFiles(ordered, covered, tuple(findings))
 
 
 def _in_order(files: Sequence[Found]) -> list[Found]:

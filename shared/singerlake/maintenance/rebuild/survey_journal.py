@@ -19,7 +19,7 @@ from singerlake.storage.port import Entry
 _DIGEST_BYTES = 16
 
 
-class _Schema(msgspec.Struct, frozen=True, tag_field="line", tag="schema"):
+class _NotedSchema(msgspec.Struct, frozen=True, tag_field="line", tag="schema"):
     """The content of SCHEMA messages, before the first file that has it. It is JSON inside of a text, since it may hold
     what only some readers of JSON take, such as NaN."""
 
@@ -41,7 +41,7 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
 
 
 _SAID = msgspec.json.Decoder(Said)
-_LINE = msgspec.json.Decoder(_Schema | _File)
+_LINE = msgspec.json.Decoder(_NotedSchema | _File)
 
 
 class SurveyJournal:
@@ -81,7 +81,7 @@ class SurveyJournal:
             content = text_of(schema)
             known = schema, blake2b(content.encode(), digest_size=_DIGEST_BYTES).hexdigest()
             if known[1] not in self._schemas:
-                self._file.append(_Schema(known[1], content))
+                self._file.append(_NotedSchema(known[1], content))
                 self._schemas[known[1]] = schema
             self._ids[id(schema)] = known
         return known[1]
@@ -96,7 +96,7 @@ def open_survey_journal(path: Path, lake: str) -> Iterator[SurveyJournal]:
 
     def take(line: bytes, begin: int) -> None:
         noted = _LINE.decode(line)
-        if isinstance(noted, _Schema):
+        if isinstance(noted, _NotedSchema):
             schemas[noted.id] = msgspec.convert(json.loads(noted.content), StreamSchema)
         elif noted.schema in schemas and _SAID.decode(noted.said):
             begins[bytes.fromhex(noted.stamp)] = begin
@@ -120,4 +120,4 @@ def _stamp(entry: Entry) -> bytes | None:
         return None
 
 
-ready(_Schema, _File)
+ready(_NotedSchema, _File)

@@ -15,7 +15,7 @@ from typing import Literal
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE, Manifest, Run
 from singerlake.lock import LockSettings
-from singerlake.maintenance.locks import Held
+from singerlake.maintenance.locks import LockFile
 
 SILENT = timedelta(hours=1)
 """How long a run may commit nothing to any stream before it counts as lost. Targets commit what they have read at least
@@ -60,7 +60,7 @@ def last_signs(manifests: Iterable[Manifest]) -> dict[str, datetime]:
 
 def track(
     manifest: Manifest,
-    locks: Sequence[Held],
+    locks: Sequence[LockFile],
     signs: Mapping[str, datetime],
     *,
     now: datetime,
@@ -102,7 +102,7 @@ def _tracked(run: Run, locked: bool, heard: datetime | None, now: datetime) -> T
     )
 
 
-def _unheard(held: Held) -> Tracked:
+def _unheard(held: LockFile) -> Tracked:
     """A writer that the lock alone tells of: it is uploading its first file of the stream, or repairs it."""
     assert held.body is not None
     started = parse_timestamp(held.body.acquired)

@@ -58,12 +58,12 @@ def scan(stream: BinaryIO, *, key: str, times: bool = True) -> Scanned:
     Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is no Singer message or of another stream
     than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
     """
-    reader = _Reader(key, times)
+    reader = _ScanReader(key, times)
     _walk(stream, reader)
     return reader.finish()
 
 
-def _walk(stream: BinaryIO, reader: _Reader) -> None:
+def _walk(stream: BinaryIO, reader: _ScanReader) -> None:
     """Have ``reader`` see the members of a gzip file and the text in them, in order. Checksums are checked by the
     decompressor."""
     buffer, more = b"", True
@@ -97,7 +97,7 @@ def _walk(stream: BinaryIO, reader: _Reader) -> None:
             buffer, most = inflater.unused_data if inflater.eof else b"", _PIECE
 
 
-class _Reader:
+class _ScanReader:
     """Puts together what a file says. ``_open`` is the stored byte of the last member that began on a line's border:
     only such a member can be read on its own, so only such members go into the table."""
 

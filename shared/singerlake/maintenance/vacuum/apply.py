@@ -31,8 +31,8 @@ from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally
-from singerlake.maintenance.vacuum.join import Differs, Head, Join, alike, checked, join, read_head
-from singerlake.maintenance.vacuum.plan import Plan, make_plan
+from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
+from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
@@ -50,7 +50,7 @@ class Vacuumed:
     to be joined and have neighbours with other SCHEMA messages, which the files alone tell; ``overtaken`` were replaced
     by others meanwhile."""
 
-    plan: Plan
+    plan: VacuumPlan
     joined: Tally = NONE
     into: Tally = NONE
     apart: Tally = NONE
@@ -81,7 +81,7 @@ def vacuum_stream(
     """
     loaded = store.load() or _born(storage, store, tap, stream)
     if loaded is None:
-        return Vacuumed(Plan())
+        return Vacuumed(VacuumPlan())
     if loaded.manifest.closed is not None:
         raise stream_closed(tap, stream, loaded.manifest.closed)
     plan = make_plan(loaded.manifest.files, target_bytes)
@@ -131,11 +131,11 @@ class _Vacuum:
     def prefix(self) -> str:
         return layout.stream_prefix(self.tap, self.stream)
 
-    def made(self, plan: Plan) -> Iterator[_Made]:
+    def made(self, plan: VacuumPlan) -> Iterator[_Made]:
         """The files of a plan as they become ready, in its order, few of them ahead of the caller."""
         return self._each(self._make, self._joins(plan))
 
-    def _joins(self, plan: Plan) -> Iterator[_Made]:
+    def _joins(self, plan: VacuumPlan) -> Iterator[_Made]:
         """What to join, as far as the heads of the files allow."""
         heads = self._each(self._head, (file for run in plan.runs for file in run))
         for run in plan.runs:
@@ -145,7 +145,7 @@ class _Vacuum:
                 self.findings += broken
                 yield _Made(sum(file.bytes for file in run))
                 continue
-            for group in alike(head for head in found if isinstance(head, Head)):
+            for group in alike(head for head in found if isinstance(head, FileHead)):
                 size = sum(head.file.bytes for head in group)
                 if len(group) > 1:
                     yield _Made(size, self._join(group))
@@ -156,7 +156,7 @@ class _Vacuum:
     def _each(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
         return map(work, items) if self.threads == 1 else in_parallel(work, items, threads=self.threads)
 
-    def _head(self, file: DataFile) -> Head | Finding:
+    def _head(self, file: DataFile) -> FileHead | Finding:
         key = self.prefix + file.path
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
         try:
@@ -174,7 +174,7 @@ class _Vacuum:
         except BrokenFileError as error:
             return self._refused(key, error.message)
 
-    def _join(self, group: tuple[Head, ...]) -> Join:
+    def _join(self, group: tuple[FileHead, ...]) -> Join:
         assert self.loaded.manifest.lineage is not None
         return join(
             group,
@@ -217,7 +217,7 @@ class _Vacuum:
         known = self.loaded.manifest.by_id
         return all(head.file.id in known for head in wanted.heads)
 
-    def _blamed(self, head: Head | None, key: str) -> Finding:
+    def _blamed(self, head: FileHead | None, key: str) -> Finding:
         """Which original is not what the manifest says. Raises ``StorageUnavailableError`` where they all are."""
         if head is not None:
             source = self.prefix + head.file.path

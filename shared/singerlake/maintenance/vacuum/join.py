@@ -39,7 +39,7 @@ _READ = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FileHead:
     """What stands before the first message of a listed file. ``dropped`` are the members that tell what it was joined
     from, which is in ``sources`` as ``(original id, messages)``; ``through`` are the joined files that held some of its
     messages, itself among them, as ``(id, messages before it)``. ``schema`` is the SCHEMA message that the file begins
@@ -56,7 +56,7 @@ class Head:
 class Join:
     """One file to be made of several. ``file`` is what it will be, but for its SHA-256."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[FileHead, ...]
     front: bytes
     file: NewFile
 
@@ -71,7 +71,7 @@ class Join:
         return [self.front, *parts]
 
 
-def read_head(file: DataFile, stored: bytes) -> Head:
+def read_head(file: DataFile, stored: bytes) -> FileHead:
     """The head of ``file`` from the first of its stored bytes, up to its first tabled member at least. Raises
     ``BrokenFileError`` where the file says that it is another, or where its member table cannot be right."""
     starts = [start for start, _ in file.members]
@@ -93,7 +93,7 @@ def read_head(file: DataFile, stored: bytes) -> Head:
     through = ((file.id, 0), *provenance.through) if provenance else ()
     if not all(0 <= before < file.messages for _, before in through):
         raise BrokenFileError("names a place that it does not have", hint="run 'singerlake verify'")
-    return Head(file, stored[:size], sources, through, _schema(stored[size:]))
+    return FileHead(file, stored[:size], sources, through, _schema(stored[size:]))
 
 
 def _schema(stored: bytes) -> bytes | None:
@@ -101,9 +101,9 @@ def _schema(stored: bytes) -> bytes | None:
     return line if line is not None and is_schema_line(line) else None
 
 
-def alike(heads: Iterable[Head]) -> Iterator[tuple[Head, ...]]:
+def alike(heads: Iterable[FileHead]) -> Iterator[tuple[FileHead, ...]]:
     """Neighbours with the same SCHEMA message together; a file that has none to compare with is alone."""
-    group: list[Head] = []
+    group: list[FileHead] = []
     for head in heads:
         if group and (head.schema is None or head.schema != group[-1].schema):
             yield tuple(group)
@@ -114,7 +114,7 @@ def alike(heads: Iterable[Head]) -> Iterator[tuple[Head, ...]]:
 
 
 def join(
-    heads: Sequence[Head], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
+    heads: Sequence[FileHead], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
 ) -> Join:
     """How to join neighbouring files of one version and one SCHEMA message. ``now`` is for the name alone, where the
     files have no times that can be read."""
@@ -192,7 +192,7 @@ class Differs:
     """What storage gave back is not the join. ``head`` is the first original whose bytes are not those of the
     manifest; None where it is what lies around them."""
 
-    head: Head | None
+    head: FileHead | None
 
 
 def checked(body: Readable, made: Join) -> NewFile | Differs:

@@ -27,7 +27,7 @@ Run = tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VacuumPlan:
     """What a vacuum is to join, in offset order, and why it leaves the rest. ``large`` files have at least half of the
     target. Of the small ones that stay, those ``between`` stand alone next to files of another version, as where
     writers of two versions alternate; the ``others`` have too little beside them to be worth rewriting."""
@@ -43,7 +43,7 @@ class Plan:
         return Tally(sum(map(len, self.runs)), sum(file.bytes for run in self.runs for file in run))
 
 
-def make_plan(files: Iterable[DataFile], target_bytes: int) -> Plan:
+def make_plan(files: Iterable[DataFile], target_bytes: int) -> VacuumPlan:
     """The plan for files in offset order, of which none that is made is larger than ``target_bytes``, but for what it
     says of where it came from. Every file is in one run or one tally."""
     runs: list[Run] = []
@@ -58,7 +58,7 @@ def make_plan(files: Iterable[DataFile], target_bytes: int) -> Plan:
             runs += found
             in_runs = {file.id for run in found for file in run}
             others += tally(file.bytes for file in stretch if file.id not in in_runs)
-    return Plan(tuple(runs), large, between, others)
+    return VacuumPlan(tuple(runs), large, between, others)
 
 
 def _is_large(file: DataFile, target_bytes: int) -> bool:

@@ -11,7 +11,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
-from singerlake.format.merge.patch import Entry, to_transaction
+from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.ready import ready
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.merge.settings import MergeSettings
@@ -22,7 +22,7 @@ _FEW = 8
 """So many entries are read one after the other, for which no threads need to be started."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an entry holds: its name below ``_log/``, a transaction, and the one it must come right after, if any."""
 
     key: str
@@ -68,7 +68,7 @@ class Entries:
         """Whether an entry counts, or was written by a clock that was too wrong."""
         return counts(key.time, found.last_modified, self._settings.stale_ms)
 
-    def read(self, names: Iterable[str]) -> Mapping[str, Held]:
+    def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
         """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is no entry."""
         wanted = list(names)
         if len(wanted) <= _FEW or self._settings.parallel == 1:
@@ -88,13 +88,13 @@ class Entries:
             for _ in executor.map(self._storage.delete, wanted):
                 pass
 
-    def _read(self, name: str) -> Held | None:
+    def _read(self, name: str) -> StoredEntry | None:
         stored = self._storage.get(self.key(name))
         if stored is None:
             return None
         try:
-            entry = decode(stored.body, Entry)
-            return Held(key=name, transaction=to_transaction(entry), after=entry.after)
+            entry = decode(stored.body, MergeEntry)
+            return StoredEntry(key=name, transaction=to_transaction(entry), after=entry.after)
         except msgspec.DecodeError as error:
             raise CorruptObjectError(
                 f"not an entry that this version knows: {error}",
@@ -103,4 +103,4 @@ class Entries:
             ) from error
 
 
-ready(Held)
+ready(StoredEntry)

@@ -13,7 +13,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import milliseconds
 from singerlake.format.ready import ready
 from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.merge.entries import Entries, Held
+from singerlake.manifests.merge.entries import Entries, StoredEntry
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.time import StorageTime
 from singerlake.manifests.port import Abilities
@@ -35,14 +35,14 @@ class SettleRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     since: int
     until: int
-    entries: tuple[Held, ...]
+    entries: tuple[StoredEntry, ...]
 
 
 class _Key(msgspec.Struct):
     key: str
 
 
-class _Mark(msgspec.Struct):
+class _UnguardedMark(msgspec.Struct):
     """Whether a record, or a birth, was written without conditions to guard its number."""
 
     unguarded: bool = False
@@ -185,9 +185,9 @@ def _is_marked(body: bytes) -> bool:
     if b'"unguarded"' not in body:
         return False
     try:
-        return decode(body, _Mark).unguarded
+        return decode(body, _UnguardedMark).unguarded
     except msgspec.DecodeError:
         return False
 
 
-ready(SettleRecord, _Key, _Link, _Mark)
+ready(SettleRecord, _Key, _Link, _UnguardedMark)

@@ -18,7 +18,7 @@ from singerlake.format.merge.key import milliseconds
 from singerlake.format.ready import ready
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest, Position
-from singerlake.manifests.merge.entries import Held
+from singerlake.manifests.merge.entries import StoredEntry
 from singerlake.manifests.merge.log import KIND, SettleLog, SettleRecord
 from singerlake.manifests.merge.settings import RESOLUTION, MergeSettings
 from singerlake.manifests.numbered import NumberedStore
@@ -171,7 +171,7 @@ class SettledStore(NumberedStore):
         return settled
 
 
-def placed(state: Manifest, held: Held) -> Manifest | Conflict:
+def placed(state: Manifest, held: StoredEntry) -> Manifest | Conflict:
     """The state after an entry, or why the entry is void."""
     if state.closed is None and held.after is not None and held.after != state.transaction.id:
         return Conflict("the stream changed since the state was made that was to take its place")

@@ -26,7 +26,7 @@ _AGES = 100
 
 
 @dataclass
-class _Census:
+class _LooseEntries:
     """Entries in no record that do not count, by name, and how many in records look as if they did not."""
 
     outside: dict[str, tuple[EntryKey, port.Entry]] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class Sweep:
             )
         return going
 
-    def _census(self, settled: set[str]) -> _Census:
-        census = _Census()
+    def _census(self, settled: set[str]) -> _LooseEntries:
+        census = _LooseEntries()
         for key, entry in self._entries.all():
             if self._entries.count(key, entry):
                 continue

@@ -6,7 +6,7 @@ from singerlake.clock import Clock, IdSource
 from singerlake.errors import SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.format.merge.key import EntryKey, EntryKeys
-from singerlake.format.merge.patch import Entry
+from singerlake.format.merge.patch import MergeEntry
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.time import StorageTime
@@ -34,7 +34,7 @@ class EntryWriter:
         self._clock = clock
         self._keys = EntryKeys(ids)
 
-    def write(self, entry: Entry, *, waiting: bool) -> EntryKey:
+    def write(self, entry: MergeEntry, *, waiting: bool) -> EntryKey:
         """Write ``entry``, see that it counts, and else correct the clock and write it again under another key; one
         that does not count never will. ``waiting``: entries of this writer have no place yet, which must be before.
 

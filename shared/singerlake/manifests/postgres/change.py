@@ -162,7 +162,7 @@ _NEW_HEAD = """
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TransactionRow:
     """A row of ``transactions``; ``body`` None: read the tables instead."""
 
     id: str
@@ -172,7 +172,12 @@ class Entry:
 
 
 def write_change(
-    connection: Connection, table_id: str, before: Manifest | None, after: Manifest, changed: Delta, entry: Entry
+    connection: Connection,
+    table_id: str,
+    before: Manifest | None,
+    after: Manifest,
+    changed: Delta,
+    entry: TransactionRow,
 ) -> None:
     """Bring the tables from ``before`` (None: nothing of this stream is there) to ``after``, in one transaction that
     somebody else began and will end. Raises ``CorruptObjectError`` where they did not hold ``before``."""

@@ -14,7 +14,7 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.storage.patience import DOWN, GivenUp, Trouble
+from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,7 +31,7 @@ UNIQUE_VIOLATION = "23505"
 class NotConnectedError(StorageUnavailableError):
     """The server is not there, or lets nobody in for now. Raised as what it is a kind of, when waiting was no use."""
 
-    def __init__(self, message: str, *, hint: str, trouble: Trouble) -> None:
+    def __init__(self, message: str, *, hint: str, trouble: RetryReason) -> None:
         super().__init__(message, hint=hint)
         self.trouble = trouble
 
@@ -39,7 +39,7 @@ class NotConnectedError(StorageUnavailableError):
 class NoAddressError(SettingError):
     """The server's host name is not known."""
 
-    trouble = Trouble.NO_SUCH_HOST
+    trouble = RetryReason.NO_SUCH_HOST
 
 
 # From libpq's, psycopg's and the server's own messages; what a server says in another language falls through.
@@ -83,19 +83,19 @@ def cannot_connect(message: str) -> SingerlakeError:
             told, hint = f"the server that postgres_url names {what}", f"{hint} (postgres_url), then run again"
             if kind is StorageUnavailableError:
                 silent = pattern == _SILENT
-                return NotConnectedError(told, hint=hint, trouble=Trouble.SILENT if silent else Trouble.BUSY)
+                return NotConnectedError(told, hint=hint, trouble=RetryReason.SILENT if silent else RetryReason.BUSY)
             return kind(told, hint=hint)
     return NotConnectedError(
         "no connection to the server that postgres_url names",
         hint="check that it runs and can be reached, and postgres_url, then run again; nothing was changed",
-        trouble=Trouble.SILENT,
+        trouble=RetryReason.SILENT,
     )
 
 
 def given_up(error: SingerlakeError, how: GivenUp) -> SingerlakeError:
     """The same as ``error``, after waiting for the server."""
     waited = round(how.seconds, 1)
-    if how.answered and how.trouble is not Trouble.BUSY:
+    if how.answered and how.trouble is not RetryReason.BUSY:
         return StorageUnavailableError(
             "the server that postgres_url names answered before and does not any more", hint=DOWN, waited_seconds=waited
         )

@@ -52,7 +52,7 @@ _RETIRED = """
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class StreamHead:
     """Where a stream stands. ``xid`` is this transaction's number in PostgreSQL, as text, where the row is locked."""
 
     number: int
@@ -68,13 +68,13 @@ class Head:
         return Position(self.number, self.id)
 
 
-def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> Head | None:
+def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> StreamHead | None:
     """The stream's head, with ``lock`` such that nobody else commits before this transaction ends; None: no stream."""
     row = connection.execute(_LOCK if lock else _HEAD, (table_id,)).fetchone()
-    return None if row is None else Head(*row)
+    return None if row is None else StreamHead(*row)
 
 
-def read_tail(connection: Connection, table_id: str, base: Manifest, head: Head) -> list[Record] | None:
+def read_tail(connection: Connection, table_id: str, base: Manifest, head: StreamHead) -> list[Record] | None:
     """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a state
     that was put in place as a whole. Raises ``LostStateError`` where ``base`` was never in the past of ``head``, though
     both are of one lineage, and ``CorruptObjectError``."""

@@ -24,7 +24,7 @@ from singerlake.manifests.postgres.errors import (
     translated,
 )
 from singerlake.manifests.postgres.schema import check_version
-from singerlake.storage.patience import Patience, Trouble
+from singerlake.storage.patience import Patience, RetryReason
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,7 +60,7 @@ _WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE;" + _LIMITS + _DURABLE + _VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class WriteResult(Generic[T]):
     """What a write came to. ``xid``: its transaction's number in PostgreSQL, as text; None: nothing to commit."""
 
     value: T
@@ -85,7 +85,7 @@ class Session:
         ``translated`` give."""
         return self._tried(lambda: self._read_once(work))
 
-    def write(self, work: Callable[[Connection], Done[T]], proof: Callable[[Connection], bool]) -> T:
+    def write(self, work: Callable[[Connection], WriteResult[T]], proof: Callable[[Connection], bool]) -> T:
         """What ``work`` gives, once it is committed; ``work`` may run more than once, each time from new. ``proof``
         tells whether the tables hold what ``work`` wrote when it ran last.
 
@@ -121,7 +121,7 @@ class Session:
             if problem is not None and _is_lost(problem):
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
-                if not wait.again(Trouble.SILENT):
+                if not wait.again(RetryReason.SILENT):
                     raise translated(problem, self._schema)
                 continue
             if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
@@ -155,7 +155,7 @@ class Session:
             self._begin(connection, _READ)
             return work(connection)
 
-    def _write_once(self, work: Callable[[Connection], Done[T]], proof: Callable[[Connection], bool]) -> T:
+    def _write_once(self, work: Callable[[Connection], WriteResult[T]], proof: Callable[[Connection], bool]) -> T:
         with self._connections.lent() as connection:
             self._begin(connection, _WRITE)
             done = work(connection)
@@ -189,12 +189,12 @@ class Session:
 
         wait, again = self._patience.begin(), True
         while again:
-            trouble = Trouble.CONFLICT
+            trouble = RetryReason.CONFLICT
             try:
                 status = self._read_once(look)
             except (driver().Error, SingerlakeError) as error:
                 self._connections.close()
-                status, trouble = None, getattr(error, "trouble", Trouble.SILENT)
+                status, trouble = None, getattr(error, "trouble", RetryReason.SILENT)
             if status == "proven":
                 return True
             if status == "aborted":

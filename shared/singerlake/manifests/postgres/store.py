@@ -29,7 +29,7 @@ from singerlake.manifests.commit import is_done
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
-    Entry,
+    TransactionRow,
     ascii_json,
     delta,
     listed_and_retired,
@@ -38,9 +38,9 @@ from singerlake.manifests.postgres.change import (
     write_change,
 )
 from singerlake.manifests.postgres.connection import connections_to, driver
-from singerlake.manifests.postgres.read import Head, read_head, read_state, read_tail
+from singerlake.manifests.postgres.read import StreamHead, read_head, read_state, read_tail
 from singerlake.manifests.postgres.schema import check_name
-from singerlake.manifests.postgres.session import Done, Session, current_xid
+from singerlake.manifests.postgres.session import Session, WriteResult, current_xid
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
 from singerlake.storage.patience import PATIENCE_SECONDS, Patience
 from singerlake.storage.port import Storage
@@ -135,18 +135,18 @@ class PostgresStore:
         if both is not None:
             raise CorruptObjectError("the first state lists a file that it calls retired", hint="rebuild it", file=both)
         position = manifest.transaction
-        entry = Entry(position.id, manifest.created, "rebase", None)
+        entry = TransactionRow(position.id, manifest.created, "rebase", None)
 
-        def work(connection: Connection) -> Done[Manifest | None]:
+        def work(connection: Connection) -> WriteResult[Manifest | None]:
             head = read_head(connection, self._table_id, lock=True)
             if head is None:
                 write_change(connection, self._table_id, None, manifest, whole_delta(None, manifest), entry)
-                return Done(manifest, current_xid(connection))
+                return WriteResult(manifest, current_xid(connection))
             if head.closed is None or position.number <= head.number:
-                return Done(None)
+                return WriteResult(None)
             before = read_state(connection, self._table_id)
             write_change(connection, self._table_id, before, manifest, whole_delta(before, manifest), entry)
-            return Done(manifest, head.xid)
+            return WriteResult(manifest, head.xid)
 
         created = self._session.write(work, lambda connection: self._has(connection, position))
         loaded = self.load() if created is None else _loaded(created)
@@ -160,23 +160,23 @@ class PostgresStore:
         newest. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         aim: list[Position] = []
 
-        def work(connection: Connection) -> Done[Loaded | Outdated | Conflict]:
+        def work(connection: Connection) -> WriteResult[Loaded | Outdated | Conflict]:
             aim.clear()
             head = read_head(connection, self._table_id, lock=True)
             if head is None:
-                return Done(Outdated())
+                return WriteResult(Outdated())
             state = self._caught_up(connection, base.manifest, transaction, head)
             if state is None:
-                return Done(Outdated())
+                return WriteResult(Outdated())
             if state is not base.manifest and is_done(state, transaction.change):
-                return Done(_loaded(state))
+                return WriteResult(_loaded(state))
             after = self._applied(state, transaction)
             if isinstance(after, Conflict):
-                return Done(after)
+                return WriteResult(after)
             aim.append(after.transaction)
             changed = delta(state, after, transaction.change)
             write_change(connection, self._table_id, state, after, changed, _entry(state, transaction))
-            return Done(_loaded(after), head.xid)
+            return WriteResult(_loaded(after), head.xid)
 
         return self._session.write(work, lambda connection: self._has(connection, aim[0]))
 
@@ -220,7 +220,7 @@ class PostgresStore:
         self._session.close()
 
     def _caught_up(
-        self, connection: Connection, base: Manifest, transaction: Transaction, head: Head
+        self, connection: Connection, base: Manifest, transaction: Transaction, head: StreamHead
     ) -> Manifest | None:
         """The state that ``transaction`` is to follow; None where the caller has to catch up before."""
         if base.transaction == head.position:
@@ -232,7 +232,7 @@ class PostgresStore:
         tail = read_tail(connection, self._table_id, base, head)
         return None if tail is None else self._folded(base, tail, head)
 
-    def _folded(self, base: Manifest, tail: list[Record], head: Head) -> Manifest:
+    def _folded(self, base: Manifest, tail: list[Record], head: StreamHead) -> Manifest:
         state = base
         for record in tail:
             after = apply(state, record.transaction)
@@ -241,7 +241,7 @@ class PostgresStore:
             state = after
         return self._checked(state, head)
 
-    def _checked(self, state: Manifest, head: Head) -> Manifest:
+    def _checked(self, state: Manifest, head: StreamHead) -> Manifest:
         if (state.next_offset, state.closed) != (head.next_offset, head.closed):
             raise self._corrupt(f"the stream's row does not fit transaction {head.number}")
         return state
@@ -259,9 +259,9 @@ class PostgresStore:
         return found is not None
 
     def _trim_to(self, number: int) -> None:
-        def work(connection: Connection) -> Done[None]:
+        def work(connection: Connection) -> WriteResult[None]:
             connection.execute(_TRIM, (self._table_id, number))
-            return Done(None, current_xid(connection))
+            return WriteResult(None, current_xid(connection))
 
         def proof(connection: Connection) -> bool:
             return connection.execute(_LEFT, (self._table_id, number)).fetchone() is None
@@ -286,9 +286,9 @@ def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
 
 
-def _entry(state: Manifest, transaction: Transaction) -> Entry:
+def _entry(state: Manifest, transaction: Transaction) -> TransactionRow:
     change = transaction.change
     kind = str(change.__struct_config__.tag)
     # A whole state is read from the tables by whoever is behind it, not once more from here.
     body = None if isinstance(change, Rebase) else record_body(state, transaction)
-    return Entry(transaction.id, transaction.at, kind, body)
+    return TransactionRow(transaction.id, transaction.at, kind, body)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.plan.pruning import Condition, prune
-from singerlake.arrow.plan.request import Messages
+from singerlake.arrow.plan.pruning import Predicate, prune
+from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
-from singerlake.arrow.plan.splits import Run, pack, partition_bytes, runs
+from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
 from singerlake.arrow.schema.own import TIME
 from singerlake.spark.batch.pushdown import PushingReader, check_supported
 from singerlake.spark.batch.reader import SingerlakeReader
@@ -36,8 +36,8 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
     columns = requested(schema, there, request)
     known = looked_for(columns, there, request, chosen=chosen)
 
-    def cut(conditions: Sequence[Condition]) -> list[tuple[Run, ...]]:
-        if request.messages is Messages.ALL:
+    def cut(conditions: Sequence[Predicate]) -> list[tuple[Split, ...]]:
+        if request.messages is MessageKinds.ALL:
             # A file's span of times is that of its records.
             conditions = [condition for condition in conditions if condition.column != TIME]
         left = list(prune(files, pinned.first, pinned.stop, conditions)) if conditions else None

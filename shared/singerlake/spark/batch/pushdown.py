@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from singerlake.arrow.plan.pruning import Comparison, Condition, is_exact
-from singerlake.arrow.plan.splits import Run
+from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact
+from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import METADATA, OFFSET, TIME
@@ -59,11 +59,11 @@ class PushingReader(SingerlakeReader):
         schema: StructType,
         columns: Struct,
         known: KnownObject | None,
-        cut: Callable[[Sequence[Condition]], Sequence[tuple[Run, ...]]],
+        cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]],
     ) -> None:
         super().__init__(options, prefix, schema, columns, known, ())
-        self._cut: Callable[[Sequence[Condition]], Sequence[tuple[Run, ...]]] | None = cut
-        self._conditions: tuple[Condition, ...] = ()
+        self._cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]] | None = cut
+        self._conditions: tuple[Predicate, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_cut": None}
@@ -83,7 +83,7 @@ class PushingReader(SingerlakeReader):
         ]
 
 
-def condition_of(given: Filter, schema: StructType) -> Condition | None:
+def condition_of(given: Filter, schema: StructType) -> Predicate | None:
     """A filter in our terms; None where it is on another column, on one that is read as another type than its own, or
     of a kind that is not known here."""
     from pyspark.sql.types import LongType, StringType, TimestampType
@@ -102,9 +102,9 @@ def condition_of(given: Filter, schema: StructType) -> Condition | None:
         return None
     test = _TESTS[name]
     if test is Comparison.NULL:
-        return Condition(column, test, (), negated)
+        return Predicate(column, test, (), negated)
     value = inner.value
     values = tuple(value) if test is Comparison.AMONG else (value,)
     if name == "EqualNullSafe" and value is None:
         test, values = Comparison.NULL, ()
-    return Condition(column, test, values, negated)
+    return Predicate(column, test, values, negated)

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.plan.splits import Run
+from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.known import KnownObject
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_RUNS = msgspec.msgpack.Decoder(tuple[Run, ...])
+_RUNS = msgspec.msgpack.Decoder(tuple[Split, ...])
 
 
 @dataclass
 class RunsPartition(InputPartition):
     """The work of one task. Of many small files there are many runs: they travel as one string of bytes."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[Split, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _partition, (msgspec.msgpack.encode(self.runs),)
@@ -57,7 +57,7 @@ class SingerlakeReader(DataSourceReader):
         schema: StructType,
         columns: Struct,
         known: KnownObject | None,
-        partitions: Sequence[tuple[Run, ...]],
+        partitions: Sequence[tuple[Split, ...]],
     ) -> None:
         self._options = options
         self._prefix = prefix
@@ -80,7 +80,7 @@ class SingerlakeReader(DataSourceReader):
         """
         return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
 
-    def _batches(self, parts: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parts: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
         decoder = BatchDecoder(self._columns, arrow_schema(self._schema), self._options.request, self._known)
         try:

@@ -22,7 +22,7 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.storage.patience import DOWN, GivenUp, Trouble
+from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
 if TYPE_CHECKING:
     from singerlake.storage.s3.settings import S3Settings
@@ -162,16 +162,16 @@ def is_lost_upload(error: BaseException) -> bool:
     return isinstance(error, ClientError) and _code(error) == "NoSuchUpload"
 
 
-def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -> Trouble:
+def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -> RetryReason:
     """What a request that may be sent again waits for."""
     from botocore import exceptions as boto
 
     if judge(error) is Meaning.CONFLICT:
-        return Trouble.CONFLICT
+        return RetryReason.CONFLICT
     if not isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return Trouble.BUSY
+        return RetryReason.BUSY
     names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
-    return Trouble.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else Trouble.SILENT
+    return RetryReason.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else RetryReason.SILENT
 
 
 def give_up(error: Exception, how: GivenUp | None) -> None:
@@ -201,7 +201,7 @@ def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str
     context["waited_seconds"] = round(how.seconds, 1)
     if how.answered:
         return StorageUnavailableError(f"{what} answered before and does not any more", hint=DOWN, **context)
-    if how.trouble is Trouble.NO_SUCH_HOST:
+    if how.trouble is RetryReason.NO_SUCH_HOST:
         return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
     return StorageUnavailableError(f"{what} never answered since this process began", hint=wrong_port, **context)
 

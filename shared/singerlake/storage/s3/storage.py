@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 _DELETED_AT_ONCE = 1000
 
 
-class _Known:
+class _Bucket:
     """What this process has learned of one bucket at one endpoint."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _Known:
         self.exists = False
 
 
-_known: dict[tuple[str, str], _Known] = {}
+_known: dict[tuple[str, str], _Bucket] = {}
 _known_lock = threading.Lock()
 
 
@@ -72,7 +72,7 @@ class S3Storage:
         self._lock = threading.Lock()
         self._connected: Clients | None = None
         with _known_lock:
-            self._known = _known.setdefault((settings.endpoint_url or "", bucket), _Known())
+            self._known = _known.setdefault((settings.endpoint_url or "", bucket), _Bucket())
 
     @property
     def url(self) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from singerlake.errors import SingerlakeError, StorageUnavailableError
-from singerlake.storage.patience import Patience, Trouble
+from singerlake.storage.patience import Patience, RetryReason
 
 _BUFFER = 1 << 20
 
 Translate = Callable[[Exception], SingerlakeError]
 
 
-class _Stream(io.BufferedIOBase):
+class _ResumingStream(io.BufferedIOBase):
     """smart_open's reader, which resumes by itself where a connection breaks. Where it gives up, another one goes on at
     the byte that is wanted next: what the first one holds or has dropped by then does not matter."""
 
@@ -62,7 +62,7 @@ class _Stream(io.BufferedIOBase):
                 inside = getattr(error, "backend_error", None)
                 if inside is not None or not isinstance(error, OSError):
                     raise self._translate(error if inside is None else inside) from error
-                if not wait.again(Trouble.SILENT):
+                if not wait.again(RetryReason.SILENT):
                     raise StorageUnavailableError(
                         "a read broke off and could not be resumed", hint="run again", at=self._at, reason=str(error)
                     ) from error
@@ -83,4 +83,4 @@ def open_stream(
         reader.seek(at)
         return reader
 
-    return cast(BinaryIO, _Stream(opened, start, translate, patience))
+    return cast(BinaryIO, _ResumingStream(opened, start, translate, patience))
