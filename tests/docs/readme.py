@@ -1,4 +1,4 @@
-"""The README as a test sees it: files to write, commands to run with what they print, and data in other languages."""
+"""A page as a test sees it: files to write, commands to run with what they print, and data in other languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-_BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^```(?P<language>\w+)(?: (?:title=.)?(?P<name>[\w.-]+).?)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ class Command:
     prints: str
 
 
-def blocks() -> list[Block]:
+def blocks(page: Path = README) -> list[Block]:
     """All fenced blocks, in order."""
-    return [Block(found["language"], found["name"], found["text"]) for found in _BLOCK.finditer(README.read_text())]
+    return [Block(found["language"], found["name"], found["text"]) for found in _BLOCK.finditer(page.read_text())]
 
 
 def commands(console: str) -> list[Command]:

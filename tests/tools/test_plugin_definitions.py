@@ -1,4 +1,4 @@
-"""What Meltano and the README say about the plugins is what the plugins say about themselves."""
+"""What Meltano and the page on settings say about the plugins is what the plugins say about themselves."""
 
 from __future__ import annotations
 
