@@ -79,6 +79,7 @@ def lake(run: Run, s3: S3Server, kind: str, env: dict[str, str]) -> Lake:
 GROUPS = ("lock", "store")
 
 
+@pytest.mark.sampled(kind=2)
 def test_looking_takes_permission_to_read_alone(
     run: Run, s3: S3Server, lake: Lake, kind: str, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,8 +18,8 @@ from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import START
-from tests.forked import FORKED
 from tests.format.state.test_fold import check_log
+from tests.processes.forked import FORKED
 from tests.servers.s3 import S3Server
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}

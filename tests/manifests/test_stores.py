@@ -8,11 +8,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.errors import ForeignManifestError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
-from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
@@ -49,13 +48,6 @@ def test_of_two_births_one_stays_and_both_writers_go_on_from_it(place: Place) ->
     other = place.store().create(place.first())
     assert one.manifest == other.manifest == place.state()
     assert one.manifest.transaction.number == 0
-
-
-def test_a_birth_is_published_for_readers(place: Place) -> None:
-    born = place.born()
-    stored = place.storage.get(KEY)
-    assert stored is not None
-    assert from_json(stored.body, key=KEY) == born.manifest
 
 
 def test_what_one_writer_commits_another_loads(place: Place) -> None:
@@ -313,64 +305,6 @@ def test_no_attempt_commits_nothing(place: Place) -> None:
             place.store(), place.born(), place.transaction(add(new_file("a"))), clock=place.clock, attempts=0
         )
     assert place.listed() == []
-
-
-@pytest.mark.crossed("place", "field")
-@pytest.mark.parametrize("field", ["tap", "stream", "store"])
-def test_another_s_manifest_is_refused_and_stays_as_it_is(place: Place, field: str) -> None:
-    body = to_json(msgspec.structs.replace(place.first(), **{field: "other"}))
-    place.storage.put(KEY, body)
-    with pytest.raises(ForeignManifestError, match=field):
-        place.born()
-    stored = place.storage.get(KEY)
-    assert stored is not None
-    assert stored.body == body
-
-
-def test_publishing_goes_upwards_only(place: Place) -> None:
-    older = place.born()
-    newer = place.committed(older, *(add(new_file(f"f{number}")) for number in range(3)))
-    place.store().publish(newer, run_ended=True)
-    for state in (older, newer):
-        place.store().publish(state, run_ended=True)
-        stored = place.storage.get(KEY)
-        assert stored is not None
-        assert from_json(stored.body, key=KEY) == newer.manifest
-
-
-def test_what_is_an_hour_behind_is_published_by_whoever_sees_it(place: Place) -> None:
-    newer = place.committed(place.born(), add(new_file("a")))
-    place.clock.seconds += 3700
-    place.store().publish(newer)
-    stored = place.storage.get(KEY)
-    assert stored is not None
-    assert from_json(stored.body, key=KEY).transaction == newer.manifest.transaction
-
-
-def test_trimming_is_a_dry_run_unless_asked_and_changes_no_state(place: Place) -> None:
-    behind = place.born()
-    base = place.committed(behind, *(add(new_file(f"f{number}")) for number in range(8)))
-    before = place.state()
-    objects = {entry.key for entry in place.storage.list("raw/")}
-    planned = place.store().trim(keep=2)
-    assert {entry.key for entry in place.storage.list("raw/")} == objects
-    done = place.store().trim(keep=2, dry_run=False)
-    assert (planned.floor, planned.transactions) == (done.floor, done.transactions)
-    assert place.state() == before
-    caught = place.store().catch_up(behind)
-    assert caught is not None
-    assert caught.manifest == before
-    place.committed(behind, add(new_file("late")))
-    place.committed(base, add(new_file("later")))
-    assert place.listed() == [*(f"f{number}" for number in range(8)), "late", "later"]
-
-
-def test_trimming_again_and_again_keeps_the_stream_whole(place: Place) -> None:
-    base = place.born()
-    for number in range(6):
-        base = place.committed(base, add(new_file(f"f{number}")))
-        place.store().trim(keep=number % 3, dry_run=False)
-        assert place.listed() == [f"f{each}" for each in range(number + 1)]
 
 
 def test_a_state_that_disappears_during_a_commit_is_not_taken_for_a_new_stream(place: Place) -> None:

@@ -28,6 +28,7 @@ def of(stream: str, records: list[Row]) -> list[tuple[str, Row]]:
     return [(stream, record) for record in records]
 
 
+@pytest.mark.thorough
 def test_only_what_is_new_is_captured_and_replayed(project: Project) -> None:
     project.source_has(users=rows(1, 5))
     project.captured()
@@ -71,7 +72,6 @@ def test_a_replay_starts_at_a_version_and_again_from_there_on_full_refresh(proje
     assert project.replayed("--full-refresh") == [*of("users", rows(1, 2)), *since]
 
 
-@pytest.mark.thorough
 def test_only_selected_streams_are_replayed(project: Project) -> None:
     project.source_has(users=rows(1, 2), orders=rows(1, 3))
     project.captured()

@@ -20,7 +20,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
-from tests.forked import FORKED
+from tests.processes.forked import FORKED
 from tests.servers.s3 import s3_server
 from tests.storage.memory import MemoryStorage
 

@@ -27,8 +27,8 @@ from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.support.files import prepare
 from tests.faults.support.places import TAP, Place
 from tests.faults.support.worker import Job, Point, Prepared, work
-from tests.forked import FORKED
 from tests.format.state.test_fold import check_log
+from tests.processes.forked import FORKED
 from tests.servers.fault_proxy.proxy import wait_until
 
 _AT_ONCE = 24

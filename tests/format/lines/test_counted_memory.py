@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.format.lines import counted
-from tests import sanitized
+from tests.processes import sanitized
 
 ROUNDS = 20_000
 

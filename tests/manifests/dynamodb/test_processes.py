@@ -14,9 +14,9 @@ from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.s3.storage import S3Settings
-from tests.forked import FORKED
 from tests.format.state.test_fold import add, check_log, new_file
 from tests.manifests.dynamodb.dynamo import PLACES, Stream, first_state, open_place
+from tests.processes.forked import FORKED
 
 PROCESSES = 8
 COMMITS = 20

@@ -21,9 +21,9 @@ from singerlake.manifests.postgres.change import TransactionRow, delta, record_b
 from singerlake.manifests.postgres.read import read_head
 from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
-from tests.forked import FORKED
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, session
+from tests.processes.forked import FORKED
 from tests.servers.fault_proxy.proxy import wait_until
 from tools.postgres import Server
 

@@ -298,6 +298,7 @@ def test_under_a_schema_of_ones_own_what_is_wrong_is_told_as_plainly(
         assert "Pickl" not in message
 
 
+@pytest.mark.sampled(column=1)
 @pytest.mark.parametrize(
     "column", ["_singerlake_offset STRING", "_singerlake_offset DECIMAL(20,0)", "_singerlake_version BIGINT"]
 )

@@ -19,7 +19,7 @@ from singerlake.storage.keys import FLOCK_NAME
 from singerlake.storage.local import files
 from singerlake.storage.local.storage import ABANDONED_AFTER, LocalStorage
 from singerlake.storage.port import Refused, Written
-from tests.forked import FORKED
+from tests.processes.forked import FORKED
 
 
 @pytest.fixture

@@ -6,4 +6,4 @@ from __future__ import annotations
 import multiprocessing
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["tests.preload"])
+FORKED.set_forkserver_preload(["tests.processes.preload"])
