@@ -83,6 +83,7 @@ def test_every_commit_is_seen(stream: LakeStream) -> None:
         assert planned.snapshot(again(stream)).next_offset == 20 + number
 
 
+@pytest.mark.thorough
 def test_every_commit_is_seen_where_writers_do_not_wait_for_each_other(tmp_path: Path) -> None:
     # The shortest wait for stragglers there is: commits are answered after it.
     stream = born(Lake.open(str(tmp_path), stores=StoreSettings(merge_stale_seconds=1.1)), "merge")

@@ -183,6 +183,7 @@ def test_a_query_that_died_in_a_batch_does_that_batch_again_and_loses_nothing(
     assert sink.ids == list(range(26 if "more" in meanwhile else 25))
 
 
+@pytest.mark.thorough
 def test_a_parquet_sink_gets_each_record_once_over_many_starts(
     spark: SparkSession, lake: Lake, load: Load, tmp_path: Path
 ) -> None:

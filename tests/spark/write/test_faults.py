@@ -231,6 +231,7 @@ def test_a_spool_that_cannot_be_written_is_said_with_its_setting(
         job.write(iter([rows(1)]))
 
 
+@pytest.mark.thorough
 def test_on_s3_with_secrets_in_the_options(spark: SparkSession) -> None:
     with s3_server() as server:
         server.create_bucket("lakes")

@@ -178,6 +178,7 @@ VALUES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(case=2)
 @pytest.mark.parametrize("case", VALUES)
 def test_a_value_that_json_cannot_hold_fails_the_write_and_lists_nothing(place: Place, case: str) -> None:
     place.write(place.spark.range(1))

@@ -19,6 +19,7 @@ Config = Callable[[str], dict[str, str]]
 WIDER = t.StructType([*IDS.fields, t.StructField("more", t.NullType())])
 
 
+@pytest.mark.sampled(kind=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_is_there_in_order_for_readers_without_settings(
     tmp_path: Path, kind: str, store_config: Config
