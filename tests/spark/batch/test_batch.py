@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.format import layout
+from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.spark import register
 from tests.lakes import activate_version_line, build_stream, record_line
@@ -90,6 +91,19 @@ def test_all_versions_are_read_with_their_columns_united_and_no_registration(loa
         (5.5, None, None, 9, ["x", None], None),
         (6.5, None, None, None, None, "NaN"),
     ]
+
+
+def test_a_stream_known_by_its_schema_alone_is_an_empty_frame_with_its_columns(load: Load, lake: Lake) -> None:
+    writer = lake.stream(TAP, "later").writer(writer_id="w")
+    lake.announce(writer.keep_schema(StreamSchema(schema=V1, key_properties=("id",)), "a run"))
+    for options in ({}, {"from_version": "v1"}, {"versions": "v1"}, {"mode": "FAILFAST"}, {"metadata": True}):
+        found = load(stream="later", **options)
+        assert found.schema["id"].dataType.simpleString() == "bigint"
+        assert found.schema["who"].dataType.simpleString() == "struct<name:string>"
+        assert found.filter("id > 1").collect() == []
+    assert "no version 'v2'; it has: v1" in failure(lambda: load(stream="later", from_version="v2"))
+    build_stream(lake, TAP, "later", V1, [{"id": 1}])
+    assert load(stream="later").select("id").collect() == [(1,)]
 
 
 def test_sql_reads_from_a_version_on_and_the_view_is_a_fixed_snapshot(spark: SparkSession, lake: Lake) -> None:

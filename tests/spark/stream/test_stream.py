@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from singerlake.format import layout
+from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from tests.lakes import build_stream
 from tests.spark.stream.streaming import (
@@ -241,10 +242,14 @@ def test_options_choose_as_in_a_batch(lake: Lake, load: Load, tmp_path: Path) ->
 def test_a_stream_without_data_waits_for_it(
     load: Load, lake: Lake, sink: Sink, started: Callable[[StreamingQuery], StreamingQuery]
 ) -> None:
-    lake.stream(TAP, "later").writer(writer_id="w").open()
+    writer = lake.stream(TAP, "later").writer(writer_id="w")
+    writer.open()
     query = started(sink.start(load("id BIGINT", stream="later"), processingTime="100 milliseconds"))
     query.processAllAvailable()
     assert query.isActive
+    writer.keep_schema(StreamSchema(schema=V1), "a run")
+    assert load(stream="later").schema["id"].dataType.simpleString() == "bigint"
+    query.processAllAvailable()
     assert sink.ids == []
     build_stream(lake, TAP, "later", V1, [{"id": 1}])
     query.processAllAvailable()

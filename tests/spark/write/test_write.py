@@ -18,7 +18,7 @@ from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.spark import register
 from tests.lakes import build_stream
 from tests.spark.write.writes import STREAM, TAP, Place
-from tests.tap.runs import Output, environment, run_process
+from tests.tap.runs import Output, environment, replay, run_process
 
 EVERY_TYPE = """
 SELECT id, CAST(id AS TINYINT) tiny, CAST(-id AS SMALLINT) small, CAST(id AS INT) int, id % 2 = 0 flag,
@@ -171,12 +171,18 @@ def test_it_follows_what_a_target_wrote(spark: SparkSession, place: Place) -> No
 @pytest.mark.parametrize("partitions", [0, 1, 3])
 def test_a_frame_without_rows_commits_no_file(spark: SparkSession, place: Place, partitions: int) -> None:
     empty = spark.range(0, 0, 1, partitions) if partitions else spark.createDataFrame([], "id BIGINT")
-    place.write(empty)
+    place.write(empty, key_properties="id")
     assert place.files() == set()
     assert place.manifest.next_offset == 0
     assert [(run.status, run.files) for run in place.manifest.runs] == [("finished", 0)]
-    place.write(spark.range(2))
+    assert (place.read().schema.simpleString(), place.read().collect()) == ("struct<id:bigint>", [])
+    (emitted,) = replay(place.root, tap_id=TAP).messages
+    assert (emitted["type"], emitted["stream"], emitted["key_properties"]) == ("SCHEMA", STREAM, ["id"])
+    anew = place.lake.stream(TAP, STREAM).rebuilt(lineage="x")
+    assert list(anew.versions.items()) == list(place.manifest.versions.items())
+    place.write(spark.range(2), key_properties="id")
     assert place.read().count() == 2
+    assert list(place.manifest.versions.values()) == ["v1"]
 
 
 def test_partitions_without_rows_make_no_files(spark: SparkSession, place: Place) -> None:

@@ -16,6 +16,7 @@ from singerlake.cli.main import main
 from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
 from tests.manifests.stores import KINDS, ON_THE_LAKE
+from tests.servers.s3 import S3Server
 from tests.storage.memory import MemoryStorage
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, USERS, WIDER, ingest, kept_ids, manifest, record, run, schema, state
@@ -88,6 +89,25 @@ def test_what_is_lost_is_made_again_from_the_kept_schema(tmp_path: Path, kind: s
     assert f"{TAP}/users: was made anew, 0 files, 0 messages, 1 version" in again.output
     assert manifest(root).schemas == before.schemas
     assert discover(root, tap_id=TAP)["streams"][0]["schema"] == USERS
+
+
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_on_s3_it_is_known_and_made_again(s3: S3Server, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    root = f"s3://{s3.create_bucket(f'lake-{random_id()}')}/a prefix"
+    assert ingest(root, [schema(), state({"at": 1})], manifest_store=kind) == ['{"at": 1}']
+    emitted = replay(root, tap_id=TAP).messages
+    assert emitted == [{"type": "SCHEMA", "stream": "users", "schema": USERS, "key_properties": ["id"]}]
+    storage = Lake.open(root).storage
+    for key in [entry.key for entry in storage.list("raw/") if not entry.key.endswith("/schema.json")]:
+        storage.delete(key)
+    assert replay(root, tap_id=TAP).messages == emitted
+    again = CliRunner().invoke(main, ["rebuild", root])
+    assert (again.exit_code, f"{TAP}/users: was made anew, 0 files" in again.output) == (0, True)
+    assert replay(root, tap_id=TAP).messages == emitted
+    ingest(root, [schema(), record(1), state({"at": 2})])
+    assert kept_ids(root) == [1]
 
 
 def test_a_writer_that_finds_nothing_but_the_kept_schema_begins_with_it(tmp_path: Path) -> None:
