@@ -336,7 +336,7 @@ class StreamWriter:
         ids = " or ".join(lakes)
         whose = "manifest.json says that it is of" if said else f"the manifest store {kind} knows one of this name of"
         return LostStateError(
-            f"singerlake.json calls this lake {own!r}, of which the manifest store {kind} has no history here; "
+            f"singerlake.json says that this lake is {own!r}, and the manifest store {kind} has no history of it here; "
             f"{whose} {', '.join(map(repr, lakes))}",
             hint=f"if that is this lake, run 'singerlake store identify LAKE --lake-id {ids}'; else {hint}",
             tap=self.tap,

@@ -82,7 +82,7 @@ def test_the_lake_may_be_left_out_where_the_environment_names_it(
         (("v1",), 2, "give first and second"),
         (("LAKE", "v1", "v2", "v3"), 2, "give first and second"),
         (("v1", "v2"), 2, "no lake is named"),
-        (("LAKE", "v1", "v2"), 2, "3 streams are meant"),
+        (("LAKE", "v1", "v2"), 2, "diff compares versions of one stream, and 3 streams match"),
         (("LAKE", "v1", "v2", "--tap", "t"), 2, "give --tap and --stream"),
         (("LAKE", "v1", "v2", "--stream", "flights"), 2, "--stream needs --tap"),
         (("LAKE", "v1", "v9", "--tap", "t", "--stream", "flights"), 2, "it has: v1"),

@@ -86,7 +86,7 @@ class Request:
         if self.from_offset is not None and self.to_offset is not None and self.to_offset < self.from_offset:
             raise SettingError(
                 f"option 'to_offset' ({self.to_offset}) is below 'from_offset' ({self.from_offset})",
-                hint="messages from from_offset up to, and not with, to_offset are read",
+                hint="messages from offset from_offset to before to_offset are read",
             )
         if self.messages is MessageKinds.ALL and not self.metadata:
             raise SettingError(

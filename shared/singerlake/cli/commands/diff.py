@@ -35,7 +35,8 @@ def diff(
     pairs = chosen_streams(lake, tap, stream)
     if len(pairs) != 1:
         raise SettingError(
-            f"one stream is compared, and {counted(len(pairs), 'stream')} are meant", hint="give --tap and --stream"
+            f"diff compares versions of one stream, and {counted(len(pairs), 'stream')} match",
+            hint="give --tap and --stream",
         )
     manifest = lake.stream(*pairs[0]).snapshot()
     before, after = (selection.resolve_version(manifest, text) for text in (first, second))

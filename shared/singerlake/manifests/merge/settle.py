@@ -22,7 +22,7 @@ from singerlake.manifests.port import Loaded
 logger = logging.getLogger(__name__)
 
 _TRUSTED = 2
-"""For so many times the lag storage's time is gone by without asking for it again."""
+"""How many lags a time that storage gave may be used before storage is asked again."""
 
 
 @dataclass(frozen=True, slots=True)

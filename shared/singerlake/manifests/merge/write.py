@@ -48,7 +48,7 @@ class EntryWriter:
                 return key
             self._keys.back_to(last)
         raise StorageUnavailableError(
-            f"storage dated {_TRIES} entries in a row otherwise than they were named, so that none counts",
+            f"storage gave {_TRIES} entries in a row other times than their names say, so none of them counts",
             hint="check the clock of the storage, or raise merge_stale_seconds; then run again",
             lake_root=self._storage.url,
         )

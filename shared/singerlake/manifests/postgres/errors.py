@@ -133,7 +133,7 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
         return no_schema(schema)
     if state == "42501":
         return AccessDeniedError(
-            "PostgreSQL lets this user not do it",
+            "the user of postgres_url lacks a permission in PostgreSQL",
             hint="grant usage and create on the schema and all on its tables, or correct postgres_url",
             postgres_schema=schema,
         )

@@ -1,0 +1,78 @@
+"""Phrases that have to be read twice stay out of documents, help texts, settings, errors and log lines.
+
+The page of style in CONTRIBUTING.md says what to write in their place.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from singerlake.cli.main import main
+from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
+from tests.cli.test_docs import leaves
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "RELEASE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = sorted(
+    path
+    for folder in ("shared/singerlake", "shared/pyspark_singerlake", "target-singerlake", "tap-singerlake")
+    for path in (ROOT / folder).rglob("*.py")
+)
+PHRASES = re.compile(
+    r"\b(of which|so many|whoever|none that is|otherwise than|unless told otherwise|up to, and not with|"
+    r"slip of the pen|rather was|lets? this user not|for who cannot)\b",
+    re.IGNORECASE,
+)
+
+
+def hard(text: str) -> list[str]:
+    """The phrases in a text, also those that are broken over two lines."""
+    return PHRASES.findall(" ".join(text.split()))
+
+
+def messages(path: Path) -> Iterator[str]:
+    """The texts of a module that are no docstrings: what errors, logs and commands say."""
+    tree = ast.parse(path.read_text())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_read_fluently(path: Path) -> None:
+    assert hard(path.read_text()) == []
+
+
+def test_what_is_to_be_released_reads_fluently() -> None:
+    unreleased = (ROOT / "CHANGELOG.md").read_text().partition("## [Unreleased]")[2].partition("\n## [")[0]
+    assert hard(unreleased) == []
+
+
+def test_contributing_reads_fluently_but_for_what_it_shows_as_hard() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    shown = re.findall(r"^\| .* \| .* \|$", text.partition("| Before | After |")[2], re.MULTILINE)
+    assert len(shown) >= 12
+    assert hard(" ".join(line.split("|")[2] for line in shown)) == []
+    assert hard(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)) == []
+
+
+@pytest.mark.parametrize(("path", "command"), list(leaves(main)), ids=[path for path, _ in leaves(main)])
+def test_help_reads_fluently(path: str, command: click.Command) -> None:
+    assert hard(command.get_help(click.Context(command))) == []
+
+
+def test_settings_read_fluently() -> None:
+    assert hard(json.dumps([S3_SETTINGS, STORE_SETTINGS])) == []
+    assert hard("".join(path.read_text() for path in (ROOT / "plugins").glob("*.yml"))) == []
+
+
+def test_messages_read_fluently() -> None:
+    assert {str(path.relative_to(ROOT)): text for path in SOURCES for text in messages(path) if hard(text)} == {}
