@@ -11,7 +11,15 @@ from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
-from singerlake.format.state.selection import Bookmark, Slice, first_offset, newest_version, resolve_version, schema_of
+from singerlake.format.state.selection import (
+    Bookmark,
+    Slice,
+    check_offsets,
+    first_offset,
+    newest_version,
+    resolve_version,
+    schema_of,
+)
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 
@@ -61,8 +69,8 @@ class Reader:
         """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
         another, costs a new look at the manifest.
 
-        Raises ``UnknownNameError``, ``LostBookmarkError``, ``MissingFileError``, ``BrokenFileError`` and what storage
-        raises.
+        Raises ``CorruptObjectError`` for a manifest that leaves an offset out or has one twice, ``UnknownNameError``,
+        ``LostBookmarkError``, ``MissingFileError``, ``BrokenFileError`` and what storage raises.
         """
         while True:
             try:
@@ -86,7 +94,9 @@ class Reader:
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
         start = self._start(manifest)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
-        for file in manifest.files_from(start):
+        listed = manifest.files_from(start)
+        check_offsets(manifest, listed, start, manifest.next_offset)
+        for file in listed:
             if wanted is None or file.version in wanted:
                 self._current = file
                 yield SchemaLine(self._schema_line(file))

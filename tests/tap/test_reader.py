@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.errors import BrokenFileError, LostBookmarkError, MissingFileError, UnknownNameError
+from singerlake.errors import BrokenFileError, CorruptObjectError, LostBookmarkError, MissingFileError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
@@ -107,6 +107,28 @@ def test_a_bookmark_of_another_lineage_is_found_by_its_file(memory_lake):
 def test_a_bookmark_whose_file_nobody_knows_is_an_error(memory_lake):
     with pytest.raises(LostBookmarkError, match="full-refresh"):
         read(memory_lake, position=Bookmark(lineage="an-older-one", offset=7, file="0123456789abcdef", line=4))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda manifest: manifest.update(files=[]),
+        lambda manifest: manifest["files"].pop(),
+        lambda manifest: manifest["files"].pop(0),
+        lambda manifest: manifest["files"].pop(1),
+        lambda manifest: manifest["files"].reverse(),
+        lambda manifest: manifest["files"].append(manifest["files"][-1]),
+        lambda manifest: manifest["files"][1].update(offset=manifest["files"][1]["offset"] - 1),
+        lambda manifest: manifest["files"][1].update(messages=1),
+        lambda manifest: manifest.update(next_offset=manifest["next_offset"] + 1),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_told_and_never_read_short_or_twice(storage, memory_lake, edit):
+    body = json.loads(storage.get(KEY).body)
+    edit(body)
+    storage.put(KEY, json.dumps(body).encode())
+    with pytest.raises(CorruptObjectError, match="the manifest contradicts itself"):
+        read(memory_lake)
 
 
 def test_a_file_replaced_while_it_is_read_costs_a_new_look_and_no_message(storage, memory_lake):

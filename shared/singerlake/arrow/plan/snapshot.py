@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from singerlake.arrow.plan.request import Request
@@ -16,8 +15,7 @@ from singerlake.arrow.schema.columns import Field, Struct, with_variants
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject, known_in
 from singerlake.arrow.schema.own import ALL, RESCUED, option_for, own_columns
-from singerlake.errors import CorruptObjectError, LineageChangedError, SettingError, UnknownNameError
-from singerlake.format import layout
+from singerlake.errors import LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, Manifest
 
@@ -88,33 +86,8 @@ def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
         )
     listed = manifest.files_from(pinned.first)
     listed = listed[: bisect_left(listed, pinned.stop, key=_offset)]
-    _check_offsets(manifest, pinned, listed)
+    selection.check_offsets(manifest, listed, pinned.first, pinned.stop)
     return [file for file in listed if pinned.versions is None or file.version in pinned.versions]
-
-
-def _check_offsets(manifest: Manifest, pinned: Pin, listed: Sequence[DataFile]) -> None:
-    """A reader goes by the manifest alone, and one that was changed by hand would have it read too little or twice."""
-    begin, end = (manifest.files[0].offset, manifest.files[-1].end) if manifest.files else (0, 0)
-    if (begin, end) != (0, manifest.next_offset):
-        raise _contradiction(manifest, f"offsets go from 0 to {manifest.next_offset}, its files from {begin} to {end}")
-    offset = min(listed[0].offset, pinned.first) if listed else pinned.first
-    for file in listed:
-        if file.offset != offset:
-            raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
-        held = file.members[0][1] if len(file.members) == 1 else sum(count for _, count in file.members)
-        if held != file.messages:
-            raise _contradiction(manifest, f"file {file.path} has {file.messages} messages, its members have {held}")
-        offset = file.end
-    if offset < pinned.stop:
-        raise _contradiction(manifest, f"no file holds offset {offset}")
-
-
-def _contradiction(manifest: Manifest, what: str) -> CorruptObjectError:
-    return CorruptObjectError(
-        f"the manifest contradicts itself: {what}",
-        hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
-        key=layout.manifest_key(manifest.tap, manifest.stream),
-    )
 
 
 def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:

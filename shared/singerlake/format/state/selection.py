@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -91,6 +91,33 @@ def select(
         for file in manifest.files_from(offset)
         if (wanted is None or file.version in wanted) and (end is None or file.offset < end)
     ]
+
+
+def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, stop: int) -> None:
+    """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
+    each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
+    little or twice."""
+    begin, end = (manifest.files[0].offset, manifest.files[-1].end) if manifest.files else (0, 0)
+    if (begin, end) != (0, manifest.next_offset):
+        raise _contradiction(manifest, f"offsets go from 0 to {manifest.next_offset}, its files from {begin} to {end}")
+    offset = min(listed[0].offset, first) if listed else first
+    for file in listed:
+        if file.offset != offset:
+            raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
+        held = file.members[0][1] if len(file.members) == 1 else sum(count for _, count in file.members)
+        if held != file.messages:
+            raise _contradiction(manifest, f"file {file.path} has {file.messages} messages, its members have {held}")
+        offset = file.end
+    if offset < stop:
+        raise _contradiction(manifest, f"no file holds offset {offset}")
+
+
+def _contradiction(manifest: Manifest, what: str) -> CorruptObjectError:
+    return CorruptObjectError(
+        f"the manifest contradicts itself: {what}",
+        hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
+        key=layout.manifest_key(manifest.tap, manifest.stream),
+    )
 
 
 def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, int, str]] = ()) -> int:
