@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.settings import StoreSettings
-from tools import golden_suite_more  # noqa: F401  registers its cases
+from tools import golden_suite_more, golden_suite_odd  # noqa: F401  register their cases
 from tools.golden_suite_cases import CASES
 from tools.golden_suite_maker import Maker
 

@@ -227,15 +227,17 @@ class Stream:
 
     def _after(self, state: dict[str, Any] | None, record: dict[str, Any]) -> dict[str, Any]:
         if state is None:
-            return checked(record["transaction"]["change"]["manifest"], self)
+            born = checked(record["transaction"]["change"]["manifest"], self)
+            return {**born, "transaction": {"number": record["number"], "id": record["transaction"]["id"]}}
         if record["after"] != state["transaction"]["id"]:
             raise Unreadable("a record that does not continue the log")
-        settled = record.get("entries", [record])
-        for transaction in (each["transaction"] for each in settled):
-            after = applied(state, transaction)
+        for each in record.get("entries", [record]):
+            fits = each.get("after", state["transaction"]["id"]) == state["transaction"]["id"]
+            after = applied(state, each["transaction"]) if fits or "entries" not in record else None
             if after is None and "entries" not in record:
                 raise Unreadable("a transaction that does not fit")
-            state = after or state
+            if after is not None:
+                state = {**after, "transaction": {"number": record["number"], "id": each["transaction"]["id"]}}
         id = record["id"] if "entries" in record else record["transaction"]["id"]
         return {**state, "transaction": {"number": record["number"], "id": id}}
 
@@ -243,6 +245,9 @@ class Stream:
 
     def messages(self, state: dict[str, Any], offset: int = 0) -> Iterable[bytes]:
         """All messages from an offset on."""
+        ends = [0, *(file["offset"] + file["messages"] for file in state["files"])]
+        if ends != [*(file["offset"] for file in state["files"]), state["next_offset"]]:
+            raise Unreadable("offsets are left out, or there twice")
         for file in state["files"]:
             skip = max(0, offset - file["offset"])
             if skip < file["messages"]:

@@ -147,7 +147,7 @@ class Rebuild:
         replaces, _, own = origins_of(members)
         if own is not None and sum(count for _, count in replaces) != messages:
             raise Unreadable("holds other messages than it says")
-        header = next((member.words for member in members if "seq" in member.words), None)
+        header = next((member.words for member in members if is_header(member.words)), None)
         in_name = re.search(r"-([0-9a-v]{16})\.singer\.gz\Z", path.name)
         id = own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
         return Found(
@@ -160,6 +160,12 @@ class Rebuild:
             header=header,
             messages=messages,
         )
+
+
+def is_header(words: dict[str, Any]) -> bool:
+    """Whether an ``SL`` says all of what a writer begins a file with."""
+    texts = [words.get(name) for name in ("id", "created", "run")]
+    return all(isinstance(text, str) and text for text in texts) and type(words.get("seq")) is int
 
 
 def by_content(body: bytes) -> str:

@@ -22,6 +22,7 @@ _BESIDE = ("log", KIND)
 
 class _LoggedState(msgspec.Struct):
     store: str
+    closed: str | None = None
 
 
 class _LoggedChange(msgspec.Struct):
@@ -36,10 +37,21 @@ class _LoggedTransaction(msgspec.Struct):
     change: _LoggedChange
 
 
+class _LoggedEntry(msgspec.Struct):
+    transaction: _LoggedTransaction
+
+
 class _LoggedRecord(msgspec.Struct):
-    """A record of a log; of a settle record nothing."""
+    """A record of a log: one transaction, or those that a settle record has."""
 
     transaction: _LoggedTransaction | None = None
+    entries: tuple[_LoggedEntry, ...] = ()
+
+    @property
+    def changes(self) -> list[_LoggedChange]:
+        """What its transactions do, in their order."""
+        own = () if self.transaction is None else (self.transaction.change,)
+        return [*own, *(entry.transaction.change for entry in self.entries)]
 
 
 def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMetadata | None]) -> str | None:
@@ -60,30 +72,32 @@ def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMet
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
     """The manifest store in which a stream is by what lies in its log: the store of the snapshot that the log's floor
-    names, else of the oldest record; where the log was closed for a store elsewhere, that one. None where there is no
-    log, or none that can be read. Raises what storage raises."""
+    names, else of the oldest record; where its newest record, or that snapshot, closes the log for a store elsewhere,
+    that one. None where there is no log, or none that can be read. Raises what storage raises."""
     prefix = layout.log_prefix(tap, stream)
     names = (entry.key for entry in storage.list(prefix + "0"))
     keys = [name for name in names if layout.log_number(name[len(prefix) :]) is not None]
     floor = storage.get(prefix + layout.LOG_FLOOR)
     try:
-        last = _change(storage, keys[-1]) if keys else None
-        if last is not None and last.kind == "close" and last.successor not in _BESIDE:
-            return last.successor
+        left_for = [change.successor for change in _changes(storage, keys[-1:]) if change.kind == "close"]
+        if left_for and left_for[0] not in _BESIDE:
+            return left_for[0]
         if floor is not None:
-            named = decode(floor.body, Floor).snapshot
-            there = published(storage, layout.stream_prefix(tap, stream) + named)
-            return there.store if there else None
-        first = _change(storage, keys[0]) if keys else None
-        return first.manifest.store if first is not None and first.manifest is not None else None
+            named = storage.get(layout.stream_prefix(tap, stream) + decode(floor.body, Floor).snapshot)
+            states = [decode(named.body, _LoggedState)] if named else []
+        else:
+            states = [change.manifest for change in _changes(storage, keys[:1]) if change.manifest is not None]
     except (msgspec.DecodeError, LakeError):
         return None
+    if not states:
+        return None
+    state = states[0]
+    return state.store if state.closed is None or state.closed in _BESIDE else state.closed
 
 
-def _change(storage: Storage, key: str) -> _LoggedChange | None:
-    stored = storage.get(key)
-    record = decode(stored.body, _LoggedRecord) if stored else _LoggedRecord()
-    return record.transaction.change if record.transaction else None
+def _changes(storage: Storage, keys: list[str]) -> list[_LoggedChange]:
+    stored = storage.get(keys[0]) if keys else None
+    return decode(stored.body, _LoggedRecord).changes if stored else []
 
 
-ready(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedRecord)
+ready(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedEntry, _LoggedRecord)

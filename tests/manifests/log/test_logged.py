@@ -18,6 +18,8 @@ CASES = {
     "log-without-any-metadata": ("log", True),
     "migrated-to-merge-and-without-its-manifest": ("merge", True),
     "log-closed-for-lockfile-and-without-its-manifest": ("lockfile", False),
+    "log-trimmed-to-its-close-and-without-its-manifest": ("lockfile", False),
+    "merge-closed-for-lockfile-and-without-its-manifest": ("lockfile", False),
     "migrated-to-a-database-and-without-its-manifest": ("postgres", False),
 }
 """The store in which the stream is now, and whether its state is in the log."""

@@ -84,13 +84,13 @@ def select(
     manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
 ) -> list[Slice]:
     """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
-    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``."""
+    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``, and
+    ``CorruptObjectError`` as ``check_offsets``."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
-    return [
-        Slice(file, max(0, offset - file.offset))
-        for file in manifest.files_from(offset)
-        if (wanted is None or file.version in wanted) and (end is None or file.offset < end)
-    ]
+    stop = manifest.next_offset if end is None else min(end, manifest.next_offset)
+    listed = [file for file in manifest.files_from(offset) if file.offset < stop]
+    check_offsets(manifest, listed, offset, stop)
+    return [Slice(file, max(0, offset - file.offset)) for file in listed if wanted is None or file.version in wanted]
 
 
 def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, stop: int) -> None:
