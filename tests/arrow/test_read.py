@@ -197,6 +197,16 @@ def test_a_range_without_messages_is_an_empty_table(stream: LakeStream) -> None:
     assert "extra" not in stream.to_arrow(from_version="v2", versions=["v1"]).schema.names
 
 
+def test_a_property_whose_name_has_no_utf8_is_kept_as_an_undeclared_one(tmp_path: Path) -> None:
+    inner = {"type": "object", "properties": {"\ud800": {"type": "integer"}, "b": {"type": "integer"}}}
+    properties = {"id": {"type": "integer"}, "\udc00x": {}, "a": inner}
+    lake = Lake.open(str(tmp_path))
+    build_stream(lake, "t", "s", {"properties": properties}, [{"id": 1, "\udc00x": 2, "a": {"\ud800": 3, "b": 4}}])
+    assert lake.stream("t", "s").to_arrow().read_all().to_pylist() == [
+        {"id": 1, "a": {"b": 4}, "_rescued_data": '{"\\udc00x":2,"a":{"\\ud800":3}}'}
+    ]
+
+
 def test_an_empty_stream_says_so(stream: LakeStream) -> None:
     stream.lake.stream("t", "empty").writer(writer_id="w").open()
     with pytest.raises(UnknownNameError, match="no data to take a schema from"):

@@ -142,7 +142,18 @@ def _object(schema: dict[str, Any], root: Any, place: _Place) -> Column:
 
 
 def _struct(properties: dict[str, Any], root: Any, place: _Place) -> Struct:
-    return Struct(tuple(Field(name, _column(schema, root, place)) for name, schema in properties.items()))
+    """An object's columns. A name that has no UTF-8 is none's, as Arrow cannot hold it: what is there counts as
+    undeclared, and is kept as such."""
+    named = ((name, schema) for name, schema in properties.items() if _has_utf8(name))
+    return Struct(tuple(Field(name, _column(schema, root, place)) for name, schema in named))
+
+
+def _has_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _follow(pointer: Any, root: Any, place: _Place) -> Column:
