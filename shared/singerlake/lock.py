@@ -79,7 +79,7 @@ def parse_lock(body: bytes, *, key: str) -> LockBody:
 
 def _holder(body: LockBody | None) -> str:
     if body is None:
-        return "the lock could not be taken in time, though nobody held it for long"
+        return "the lock could not be taken in time, although no writer held it for long"
     return f"writer {body.writer_id} has held the lock since {body.acquired}, last refreshed {body.refreshed}"
 
 

@@ -42,7 +42,7 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
         "Leave the keys unset to use boto3's own chain: environment, profile, container or instance role.",
         secret=True,
     ),
-    "aws_secret_access_key": setting("string", "AWS secret access key", "Belongs to the access key id.", secret=True),
+    "aws_secret_access_key": setting("string", "AWS secret access key", "The secret of the key id.", secret=True),
     "aws_session_token": setting("string", "AWS session token", "Only for temporary credentials.", secret=True),
     "aws_profile": setting("string", "AWS profile", "A profile of the AWS configuration files."),
     "aws_region": setting("string", "AWS region", "The bucket's region; S3-compatible servers often take any."),

@@ -21,7 +21,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "type": "string",
         "minLength": 1,
         "title": "Tap ID",
-        "description": "Whose data to replay: the tap_id it was captured under.",
+        "description": "The tap whose data to replay: the tap_id of the capture.",
     },
     "streams": setting(
         "array",

@@ -22,7 +22,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "tap_id": setting(
         "string",
         "Tap id",
-        "Under which name the tap's streams are kept. Default: the extractor's name, which Meltano gives in "
+        "The name under which the lake keeps the tap's streams. Default: the extractor's name, which Meltano gives in "
         f"`${EXTRACTOR_NAME}`.",
     ),
     "manifest_store": setting(
@@ -45,21 +45,21 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "max_file_age_seconds": setting(
         "integer",
         "Age of a file",
-        "Commit a file this many seconds after its first record, also while the tap is silent; 0: never.",
+        "Commit a file this many seconds after its first record, even if the tap sends nothing; 0: never.",
         default=300,
         minimum=0,
     ),
     "max_memory_bytes": setting(
         "integer",
         "Memory for buffers",
-        "Raw bytes that wait in memory to be compressed, over all streams together.",
+        "The most raw bytes that wait in memory to be compressed, for all streams together.",
         default=64 << 20,
         minimum=1 << 20,
     ),
     "compression_level": setting(
         "integer",
         "Compression level",
-        "Of gzip: 1 to 3 are fast (ISA-L), 4 to 9 smaller and much slower (zlib).",
+        "Level of gzip: 1 to 3 are fast (ISA-L), 4 to 9 give smaller files and are much slower (zlib).",
         default=1,
         minimum=1,
         maximum=9,
@@ -67,7 +67,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "validate_records": setting(
         "boolean",
         "Validate records",
-        "Stop at a record that its JSON Schema does not allow. What is kept stays as the tap wrote it.",
+        "Stop at a record that does not match its JSON Schema. Stored records stay as the tap wrote them.",
         default=False,
     ),
     "add_record_metadata": setting(

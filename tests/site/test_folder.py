@@ -174,7 +174,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_the_folder_for_new_pages_is_nobody_elses(tmp_path: Path) -> None:
     (tmp_path / folder._STAGE).mkdir()
     (tmp_path / folder._STAGE / "mine").write_text("mine")
-    with pytest.raises(SettingError, match="another making"):
+    with pytest.raises(SettingError, match="another program made it"):
         write(tmp_path, "index.html", beside=True)
     assert there(tmp_path) == {f"{folder._STAGE}/mine"}
 

@@ -125,7 +125,7 @@ def test_errors_name_the_option_and_not_the_setting(tmp_path: Path) -> None:
         build_stream(Lake.open(str(tmp_path)), "t", name, {"properties": {"n": {}}}, [{"n": 1}])
     with pytest.raises(UnknownNameError, match="it has: a, lake_root, lake_root x \\(path='"):
         open_stream(given)
-    with pytest.raises(SettingError, match=r"^path has a scheme nobody here knows"):
+    with pytest.raises(SettingError, match=r"^path has an unknown scheme"):
         write_options({**NEEDED, "path": "gs://b/lake"}).lake()
 
 

@@ -122,7 +122,7 @@ quiet_option = click.option(
     help="Say nothing but what is wrong; show no progress.",
 )
 json_option = click.option(
-    "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, an error too."
+    "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
 )
 
 

@@ -97,6 +97,8 @@ def _check_url(name: str, url: str) -> None:
     there = parts.path if parts.scheme == "mailto" else parts.hostname
     if parts.scheme not in SCHEMES or not there or " " in url:
         known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
-        raise SettingError(f"the URL of link {name!r} is none", hint=f"it begins with one of {known}, and says where")
+        raise SettingError(
+            f"the URL of link {name!r} is not a URL", hint=f"it begins with one of {known}, and says where"
+        )
     if parts.password:
         raise SettingError(f"the URL of link {name!r} holds a password", hint="everybody can read it; leave it out")

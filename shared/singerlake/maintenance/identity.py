@@ -81,7 +81,7 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
     was another. Raises ``SettingError`` for an id that no lake has, ``LostStateError`` where the streams name others,
     ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
     if not _ID.match(lake_id):
-        raise SettingError("this is no id of a lake", hint="it has letters, digits, - and _ alone", lake_id=lake_id)
+        raise SettingError("this is not a lake id", hint="it has letters, digits, - and _ alone", lake_id=lake_id)
     found = evidence(storage)
     if found.lakes and lake_id not in found.lakes:
         raise LostStateError(

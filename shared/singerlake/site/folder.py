@@ -141,7 +141,7 @@ class SiteFolder:
 
 def _in_the_way(path: Path) -> SettingError:
     return SettingError(
-        "something that is no page of this site is where one would be",
+        "a file that is no page of this site is at a page's path",
         hint="nothing was changed; move it away, or choose another folder",
         file=str(path),
     )
@@ -161,7 +161,7 @@ def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
         own = (root / INDEX).is_file()
         if (root / _STAGE).is_symlink() or ((root / _STAGE).exists() and not own):
             raise SettingError(
-                f"{_STAGE} is where new pages are written first, and is of another making",
+                f"{_STAGE} is where new pages are written first, and another program made it",
                 hint="move it away, or choose another folder",
                 output=str(root),
             )

@@ -100,7 +100,7 @@ class SingerlakeDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Refused: raises ``SettingError``."""
         raise SettingError(
-            "a stream is not written as such", hint="write each batch of it with foreachBatch and df.write"
+            "df.writeStream cannot write a lake", hint="write each batch of it with foreachBatch and df.write"
         )
 
     @cached_property

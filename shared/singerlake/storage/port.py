@@ -60,8 +60,9 @@ class Folder:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
-    under a race; False where a write succeeded that its condition excludes. ``conditional_delete``: a DELETE with a
-    wrong ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to a conditional request."""
+    under a race; False where a write succeeded although its condition did not hold. ``conditional_delete``: a DELETE
+    with a wrong ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to a conditional
+    request."""
 
     conditional_put: bool
     conditional_delete: bool

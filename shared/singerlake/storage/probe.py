@@ -42,7 +42,7 @@ Race = Callable[[Attempt, Sequence[bytes]], list[bytes]]
 
 class _Verdict(Enum):
     HONOURED = "every condition was honoured"
-    IGNORED = "a write succeeded that its condition excludes"
+    IGNORED = "a write succeeded although its condition did not hold"
     NOTHING = "answers were lost, or the probe's own writes were refused"
 
 

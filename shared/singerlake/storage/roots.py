@@ -67,8 +67,8 @@ def _url(scheme: str, behind: str, rest: str) -> FolderRoot | BucketRoot:
     if scheme in ("s3", "file"):
         raise SettingError(f"lake_root is no whole {scheme} URL", hint=_form(scheme))
     if not _SCHEME.fullmatch(scheme):
-        raise SettingError("lake_root has a colon where a URL has its scheme", hint=_or_a_folder(FORMS))
-    raise SettingError("lake_root has a scheme nobody here knows", hint=_or_a_folder(_form(scheme)), scheme=scheme)
+        raise SettingError("lake_root has a colon like a URL, but no scheme", hint=_or_a_folder(FORMS))
+    raise SettingError("lake_root has an unknown scheme", hint=_or_a_folder(_form(scheme)), scheme=scheme)
 
 
 def _file(rest: str) -> FolderRoot:
@@ -105,7 +105,7 @@ def _bucket(bucket: str, prefix: str) -> BucketRoot:
     if not bucket:
         raise SettingError("lake_root names no bucket", hint=_form("s3"))
     if not _BUCKET.fullmatch(bucket):
-        raise SettingError("lake_root names a bucket as no bucket can be named", hint=_form("s3"))
+        raise SettingError("lake_root has a bucket name that S3 does not allow", hint=_form("s3"))
     _, _, query = prefix.partition("?")
     if "=" in query:
         raise SettingError(
@@ -122,14 +122,12 @@ def _check(text: str) -> None:
         raise SettingError("lake_root holds a control character, such as a newline", hint="remove it")
     if variable := _VARIABLE.search(text):
         raise SettingError(
-            "lake_root holds a variable that nothing replaced",
+            "lake_root holds a variable that was not replaced",
             hint="set the variable, or write the path itself",
             variable=variable[0],
         )
     if _WINDOWS.match(text):
-        raise SettingError(
-            "lake_root is written as a path of Windows", hint=_or_a_folder("write / between folders, and no drive")
-        )
+        raise SettingError("lake_root is a Windows path", hint=_or_a_folder("write / between folders, and no drive"))
 
 
 def _expanded(text: str) -> Path:

@@ -28,7 +28,7 @@ class Validators:
             self._validator(schema, record.number).validate(parse(record.data, record.number)["record"])
         except ValidationError as error:
             raise RecordAgainstSchemaError(
-                "a record is not what its schema allows",
+                "a record does not match its schema",
                 hint="correct the tap, or unset validate_records",
                 line=record.number,
                 stream=record.stream,
@@ -38,7 +38,7 @@ class Validators:
         except RecursionError:
             # One that refers to itself without end, or a record that is deeper than any schema may be.
             raise InvalidSchemaError(
-                "a record cannot be held against its schema: one of the two is nested too deep",
+                "a record cannot be validated: it or its schema is nested too deeply",
                 hint="unset validate_records",
                 line=record.number,
                 stream=record.stream,

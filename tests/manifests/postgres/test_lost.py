@@ -110,7 +110,7 @@ def test_an_outcome_that_cannot_be_known_is_an_error_of_its_own(
     base = patient.born()
     proxy.drop("^COMMIT", after=True)
     looks = proxy.error("pg_xact_status|FROM transactions", code="57P03", times=ALWAYS)
-    with pytest.raises(UnknownOutcomeError, match="cannot be told"):
+    with pytest.raises(UnknownOutcomeError, match="is not known whether"):
         patient.store().commit(base, patient.transaction(add(new_file("a"))))
     assert looks.hits > 10
     assert clock.seconds == pytest.approx(60)

@@ -127,7 +127,7 @@ def test_a_commit_done_again_changes_nothing(root: str, stream: Place) -> None:
 
 def test_a_task_that_did_not_say_what_it_wrote_keeps_all_from_being_committed(root: str, stream: Place) -> None:
     job = writer(root)
-    with pytest.raises(CommitRefusedError, match="a task did not say what it wrote"):
+    with pytest.raises(CommitRefusedError, match="a task did not report what it wrote"):
         job.commit([job.write(iter([rows(1)])), None])
     assert stream.manifest.files == ()
 

@@ -82,7 +82,7 @@ def test_the_sdks_test_mode_writes_one_record_of_each_stream(flights, root, tmp_
     ("settings", "says"),
     [
         ({"lake_root": "/nowhere/at/all"}, r"nothing here is a lake; check lake_root"),
-        ({"lake_root": "gopher://lake"}, r"lake_root has a scheme"),
+        ({"lake_root": "gopher://lake"}, r"lake_root has an unknown scheme"),
         ({"tap_id": "tap-b"}, r"no tap 'tap-b' in this lake; set tap_id to one of: tap-a"),
         ({"streams": ["fligths"]}, r"no stream 'fligths' of this tap; it has: flights"),
         ({"from_version": "v9"}, r"has no version 'v9'; it has: v1 \(.*\), v2"),

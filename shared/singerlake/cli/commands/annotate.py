@@ -15,11 +15,11 @@ from singerlake.maintenance.annotate import Edit, annotate
 
 @click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap that is spoken of.")
-@click.option("--owner", metavar="TEXT", help="Who answers for it; '' takes it away.")
-@click.option("--description", metavar="TEXT", help="What it is; '' takes it away.")
+@click.option("--tap", metavar="TAP", required=True, help="The tap to annotate.")
+@click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")
+@click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
-@click.option("--unlink", metavar="NAME", multiple=True, help="Take a link away; may be repeated.")
+@click.option("--unlink", metavar="NAME", multiple=True, help="Remove a link; may be repeated.")
 @json_option
 def annotate_command(
     lake: Lake,

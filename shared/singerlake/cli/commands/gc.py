@@ -75,7 +75,7 @@ class _StreamCollection:
     default=f"{GRACE.days}d",
     show_default=True,
     metavar="TIME",
-    help="How long each step waits: longer than any reader reads, or writer stands still.",
+    help="How long each step waits. It must be longer than any read, and than a writer may pause.",
 )
 @click.option(
     "--keep",

@@ -45,7 +45,7 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
         say("no locks")
 
 
-@lock.command("break", short_help="Take a lock away from a writer that is gone.")
+@lock.command("break", short_help="Release the lock of a writer that is gone.")
 @with_lake
 @click.argument("key", required=False)
 @tap_option
@@ -53,7 +53,7 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, yes: bool) -> None:
-    """Take a lock away from a writer that is gone.
+    """Release the lock of a writer that is gone.
 
     KEY is as 'lock ls' shows it; with --tap and --stream instead, all locks of that stream. Writers take over the lock
     of a dead one by themselves; this is for those who cannot wait. A lock that changes meanwhile is left alone, and a

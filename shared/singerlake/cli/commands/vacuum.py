@@ -32,7 +32,7 @@ Streams = dict[tuple[str, str], Vacuumed]
     default=TARGET_BYTES,
     show_default=True,
     metavar="N",
-    help="Stored bytes that a joined file has at most. Files of half as many are left alone.",
+    help="The most stored bytes of a joined file. Files of half that size are left alone.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be joined and change nothing.")
 @json_option

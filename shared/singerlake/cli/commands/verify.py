@@ -50,7 +50,7 @@ from singerlake.maintenance.verify.verify import (
     "--sample", metavar="SHARE", help="Read 10% of each stream's files, say, or 500 of them; look at the rest."
 )
 @click.option(
-    "--seed", metavar="TEXT", help="What --sample draws by, to draw the same again. Default: another each time."
+    "--seed", metavar="TEXT", help="The seed of --sample: the same text draws the same files. Default: random."
 )
 @journal_option
 @click.pass_context

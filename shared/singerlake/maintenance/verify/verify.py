@@ -171,7 +171,7 @@ def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, 
             continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
-                said = "lies beside the folders of versions, where no data file is looked for; move it into one"
+                said = "lies beside the folders of versions, where no reader looks for data files; move it into one"
                 seen.findings.append(("", Finding("misplaced", entry.key, said)))
             continue
         file = listed.pop(path, None) if sizes else listed.get(path)
@@ -261,10 +261,10 @@ def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:
     for folder in folders:
         segment = folder.rstrip("/")
         if layout.from_segment(segment) is None:
-            yield Finding("foreign", prefix + folder, "is no folder of a lake; it is not looked at", problem=False)
+            yield Finding("foreign", prefix + folder, "is not a folder of a lake; it is left alone", problem=False)
         else:
             folded[segment.casefold()].append(segment)
     for segments in folded.values():
         if len(segments) > 1:
             alike = ", ".join(segments)
-            yield Finding("case", prefix, f"{alike} are one on a disk that is blind to case", problem=False)
+            yield Finding("case", prefix, f"{alike} are the same name on a disk that ignores case", problem=False)

@@ -42,8 +42,8 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
     "InvalidClientTokenId": (AccessDeniedError, "AWS does not know the access key", _KEY_ID),
     "MissingAuthenticationToken": (AccessDeniedError, "AWS asks for credentials", _KEY_ID),
     "MissingAuthenticationTokenException": (AccessDeniedError, "AWS asks for credentials", _KEY_ID),
-    "InvalidSignatureException": (AccessDeniedError, "the secret is not that of the access key", _SIGNATURE),
-    "IncompleteSignatureException": (AccessDeniedError, "the secret is not that of the access key", _SIGNATURE),
+    "InvalidSignatureException": (AccessDeniedError, "the secret does not belong to the access key", _SIGNATURE),
+    "IncompleteSignatureException": (AccessDeniedError, "the secret does not belong to the access key", _SIGNATURE),
     "ExpiredTokenException": (AccessDeniedError, "the session token has expired", _EXPIRED),
     "ResourceNotFoundException": (
         SettingError,

@@ -174,7 +174,7 @@ class SettledStore(NumberedStore):
 def placed(state: Manifest, held: StoredEntry) -> Manifest | Conflict:
     """The state after an entry, or why the entry is void."""
     if state.closed is None and held.after is not None and held.after != state.transaction.id:
-        return Conflict("the stream changed since the state was made that was to take its place")
+        return Conflict("the stream changed after the state that should replace it was made")
     return apply(state, held.transaction)
 
 

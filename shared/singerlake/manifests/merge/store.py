@@ -99,7 +99,7 @@ class MergeStore:
         if not self._said and not self._storage.capabilities().conditional_put:
             self._said = True
             logger.warning(
-                "%s honours no conditional writes: that no commit is lost rests on no request taking over %g s",
+                "%s honours no conditional writes: a commit may be lost if a request takes more than %g s",
                 self._storage.url,
                 self._settings.longest,
             )

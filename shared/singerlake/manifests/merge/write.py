@@ -60,7 +60,7 @@ class EntryWriter:
             if waiting:
                 raise StorageUnavailableError(
                     f"the clock of the storage went back by {(last.time - now) / 1000:g} s",
-                    hint="run again when what was written has its place",
+                    hint="run again when the written entry has its place in the log",
                     lake_root=self._storage.url,
                 )
             self._keys.back_to(None)
@@ -93,5 +93,5 @@ class EntryWriter:
 
 def _unseen(key: str) -> UnknownOutcomeError:
     return UnknownOutcomeError(
-        "an entry was written, and whether it counts could not be seen", hint="run again; nothing is lost", key=key
+        "an entry was written, and it is not known whether it counts", hint="run again; nothing is lost", key=key
     )

@@ -150,7 +150,7 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
         return not_the_state(constraint=error.diag.constraint_name, state=state)
     if state == "57014":
         return StorageUnavailableError(
-            "PostgreSQL took too long over a statement", hint="run again; nothing was changed", state=state
+            "PostgreSQL took too long to run a statement", hint="run again; nothing was changed", state=state
         )
     return StorageUnavailableError(
         f"PostgreSQL failed: {error.diag.message_primary or 'the connection was lost'}",

@@ -180,7 +180,7 @@ def _explained(error: Exception, schema: str) -> SingerlakeError:
         return _foreign(schema)
     if state == "42501":
         return AccessDeniedError(
-            "PostgreSQL does not let this user create the schema or its tables",
+            "the user of postgres_url may not create the schema or its tables",
             hint=f"let a user with that right {CREATE.removeprefix('run ')}, or grant create on the database",
             postgres_schema=schema,
         )

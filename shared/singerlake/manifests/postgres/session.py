@@ -136,7 +136,7 @@ class Session:
             self._clock.sleep(ceiling * self._clock.jitter())
             ceiling += _STEP
         raise TooManyConflictsError(
-            "others at the same rows kept coming first, or never gave up a lock",
+            "other writers kept changing the same rows first, or held a lock too long",
             hint="run again, with fewer writers on this stream; nothing was changed",
             postgres_schema=self._schema,
         )
@@ -201,7 +201,7 @@ class Session:
                 return False
             again = wait.again(trouble)
         raise UnknownOutcomeError(
-            "the connection to PostgreSQL was lost during a commit, and it cannot be told whether it took effect",
+            "the connection to PostgreSQL was lost during a commit, and it is not known whether the commit took effect",
             hint="run again; nothing was deleted",
             postgres_schema=self._schema,
         )

@@ -79,12 +79,12 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def __init__(self, options: ReadOptions, schema: StructType, *, whole: bool) -> None:
         if options.request.to_offset is not None:
             raise SettingError(
-                "option 'to_offset' is not for streams, which have no end",
-                hint="leave it out; Trigger.AvailableNow stops at what there is",
+                "option 'to_offset' is not for streams: a stream has no end",
+                hint="leave it out; Trigger.AvailableNow stops at the end of what is there now",
             )
         if options.pushdown:
             raise SettingError(
-                "option 'pushdown' is not for streams, to which Spark pushes no filter",
+                "option 'pushdown' is not for streams: Spark pushes no filters to them",
                 hint="leave it out; from_offset or from_version say where a stream begins",
             )
         check_supported(options.limits)

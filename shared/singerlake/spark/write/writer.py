@@ -114,7 +114,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         files: list[NewFile] = []
         for message in messages:
             if not isinstance(message, WrittenFiles):
-                raise CommitRefusedError("a task did not say what it wrote", hint="nothing was committed; run again")
+                raise CommitRefusedError("a task did not report what it wrote", hint="nothing was committed; run again")
             files += message.files
         lake = self._options.lake()
         writer = _stream_writer(lake, self._options, self._writer_id)

@@ -54,7 +54,7 @@ def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Pa
         ) from error
     except botocore.exceptions.BotoCoreError as error:
         raise SettingError(
-            "no client of AWS can be made from these settings",
+            "no AWS client can be made with these settings",
             hint="check the aws_ ones and the endpoint",
             reason=str(error),
         ) from error

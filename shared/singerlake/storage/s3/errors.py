@@ -73,7 +73,7 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
     "InvalidClientTokenId": (AccessDeniedError, "AWS does not know the access key", "check aws_access_key_id"),
     "SignatureDoesNotMatch": (
         AccessDeniedError,
-        "the secret is not that of the access key",
+        "the secret does not belong to the access key",
         "check aws_secret_access_key",
     ),
     "ExpiredToken": (AccessDeniedError, "the session token has expired", "renew aws_session_token"),
@@ -240,7 +240,8 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
         return AccessDeniedError("credentials could not be had", hint="sign in again, or check aws_profile", **context)
     context["reason"] = _without(str(error), settings)
-    return SettingError("no request can be made of these settings", hint="check lake_root and the aws_ ones", **context)
+    hint = "check lake_root and the aws_ ones"
+    return SettingError("no request can be made with these settings", hint=hint, **context)
 
 
 def is_denied(error: Exception) -> bool:
