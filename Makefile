@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVERS := $(VENV)/.servers
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 SEEDS ?= 10000
 
 # Plugins are called by name (by Meltano, by the demo, by tests), so the environment's commands come first.

@@ -6,7 +6,9 @@ import os
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import Scheduling
 
+from tests.processes.workers import SharedScheduling
 from tests.tiers import mark_thorough
 
 pytest_plugins = [
@@ -30,3 +32,8 @@ settings.load_profile("singerlake")
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_thorough(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
+    return SharedScheduling(config, log)

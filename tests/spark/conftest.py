@@ -14,14 +14,6 @@ from pyspark.sql import SparkSession
 from singerlake.spark.java import Java
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all tests that share the session: each session is a Java that takes seconds to start."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def aws_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The AWS configuration file of Spark's workers; a test may write it."""

@@ -15,7 +15,7 @@ from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
 from tests.spark.cluster.cluster import Cluster, Driver, Failed, cluster
 
 # Several Javas have to start, on machines that may be busy with other tests.
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(900), pytest.mark.thorough]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "text": {"type": "string"}}}
 CREDENTIALS = {

@@ -14,7 +14,7 @@ from tests.lakes import build_stream
 from tests.spark.cluster.connect import ConnectServer, connect_server
 
 # Several Javas have to start, on machines that may be busy with other tests.
-pytestmark = [pytest.mark.xdist_group("connect"), pytest.mark.timeout(900), pytest.mark.thorough]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
 
 SCHEMA = {"properties": {"id": {"type": "integer"}}}
 TWICE = """
