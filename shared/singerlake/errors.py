@@ -74,7 +74,7 @@ class SingerlakeError(Exception):
             parts.append(f"; {self.hint}")
         if self.context:
             parts.append(" (" + ", ".join(f"{key}={value!r}" for key, value in self.context.items()) + ")")
-        # What a name or an object on the lake says must not move the cursor of whoever reads the log.
+        # What a name or an object on the lake says must not move the cursor of a terminal that shows the log.
         return shown("".join(parts))
 
 

@@ -87,7 +87,7 @@ class Lake:
         return self._root.lake_id(manifest_store, default_kind=DEFAULT_STORE)
 
     def known_lake_id(self) -> str | None:
-        """The identity for whoever only looks: what root metadata or else the streams say; nothing is written."""
+        """The identity for readers: what root metadata or else the streams say; nothing is written."""
         return self._root.known_id()
 
     def is_unborn(self) -> bool:

@@ -155,7 +155,7 @@ class Lock:
                 self._write(stored, nonces)
 
     def _give_back(self, nonces: set[str]) -> None:
-        """Release whatever was written: whoever has to end may have been told so while a write was under way."""
+        """Release what was written: the request to end may have come while a write was under way."""
         with suppress(SingerlakeError):
             stored = self._storage.get(self._key)
             if stored is not None and self._is_own(parse_lock(stored.body, key=self._key), nonces):

@@ -154,7 +154,7 @@ def without_secrets(text: str) -> str:
 
 
 def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """What to say of settings that a plugin does not have: singer-sdk passes over them, and a slip of the pen would
+    """What to say of settings that a plugin does not have: singer-sdk passes over them, and a typing mistake would
     leave a default in force."""
     told = []
     for name in config:

@@ -2,7 +2,7 @@
 
 A folder holds a file under whose ``flock`` its process lives; the kernel gives the lock back however the process ends.
 So neither process ids, which come again and which containers all begin with 1, nor ages tell who lives. The lock is
-taken before the file gets its name: whoever finds the file unlocked finds a process that is gone.
+taken before the file gets its name: if the file is not locked, its process is gone.
 
 A ``flock`` of another host may not be seen on a shared file system. The file says in which boot of which kernel its
 process ran. Of another boot nobody can be alive on a file system of local disks; on any other the folder stays.

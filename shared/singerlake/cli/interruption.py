@@ -31,6 +31,6 @@ def terminable() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    # Whoever sends it twice must not stop what the first one began to put in order.
+    # A second signal must not stop the cleanup that the first one began.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Terminated

@@ -91,7 +91,7 @@ def main(debug: bool) -> None:
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
     130 and 143 it was interrupted (SIGINT, SIGTERM).
     """
-    # Whoever closed one of them wants to hear nothing there.
+    # A reader that closed one of them expects nothing there.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""The locks of a lake: which there are, and taking one away from whoever holds it."""
+"""The locks of a lake: which there are, and taking one away from its holder."""
 
 from __future__ import annotations
 

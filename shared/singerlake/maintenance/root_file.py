@@ -37,7 +37,7 @@ class RootFile:
         return self._seen.lake_id if self._seen else None
 
     def known_id(self) -> str | None:
-        """The lake's id for whoever only looks: what root metadata or else the streams say; nothing is written."""
+        """The lake's id for readers: what root metadata or else the streams say; nothing is written."""
         metadata = self._seen or self.read()
         return metadata.lake_id if metadata is not None else evidence(self._storage).lake_id
 

@@ -1,4 +1,4 @@
-"""So many files, and their bytes: what plans and reports count in."""
+"""A number of files and their bytes: what plans and reports count in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """So many files, and their stored bytes."""
+    """A number of files, and their stored bytes."""
 
     files: int = 0
     bytes: int = 0

@@ -1,8 +1,8 @@
 """States that somebody in this process holds, so that reading one again does not hold every file of it twice.
 
-A million files take most of a gigabyte. Whoever loses a race, moves a stream or trims its log has one state in hand
-and reads another that differs by a few files: what both list is then one object. Nothing here keeps a state alive, and
-which objects are shared shows nowhere but in memory.
+A million files take most of a gigabyte. A process that loses a race, moves a stream or trims its log has one state
+in hand and reads another that differs by a few files: what both list is then one object. Nothing here keeps a state
+alive, and which objects are shared shows nowhere but in memory.
 """
 
 from __future__ import annotations

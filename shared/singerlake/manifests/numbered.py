@@ -2,8 +2,8 @@
 a conditional append of the next number.
 
 Sleeper's log has holes that are closed here. A transaction number that was trimmed could be written again and began a
-second, invisible log (gchq/sleeper#6816): every record names the transaction before it, and whoever reads the tail or
-appends looks at the floor *afterwards*. A gap was skipped: it is an error.
+second, invisible log (gchq/sleeper#6816): every record names the transaction before it, and a process that reads the
+tail or appends looks at the floor *afterwards*. A gap was skipped: it is an error.
 """
 
 from __future__ import annotations

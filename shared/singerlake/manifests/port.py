@@ -42,7 +42,7 @@ class Abilities:
     """What a store declares of itself.
 
     ``locks``: its writers take the lock files of the Singerlake Spec. ``followable``: its state is on the lake, so that
-    whoever can read the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
+    a reader of the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
     files; where not, ``manifest.json`` is all that readers have, and a database without history stops writers.
     ``settles``: commits may be answered with ``Pending``.
     """
@@ -83,7 +83,7 @@ class ManifestStore(Protocol):
         ...
 
     def create(self, manifest: Manifest) -> Loaded:
-        """Put a first state where there is none, and give the one that is there afterwards, whoever put it."""
+        """Put a first state where there is none, and give the one that is there afterwards, its own or another's."""
         ...
 
     def catch_up(self, base: Loaded) -> Loaded | None:

@@ -46,7 +46,7 @@ class SingerlakeDataSource(DataSource):
         try:
             return {**self.__dict__, "_pin": self._pinned()[1]}
         except SingerlakeError as error:
-            # Raised here it would be a PicklingError to whoever reads it; a reader is asked for next.
+            # Raised here the user would see a PicklingError; a reader is asked for next.
             return {**self.__dict__, "_refused": error}
 
     @classmethod

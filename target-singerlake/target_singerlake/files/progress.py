@@ -41,7 +41,7 @@ class Progress:
             self._tallies[stream] = _StreamCounts(record_counter(stream))
 
     def read(self, raw_bytes: int) -> None:
-        """So many bytes of input were taken in."""
+        """Count bytes of input that were taken in."""
         self._raw_bytes += raw_bytes
 
     def records(self, stream: str, count: int) -> None:

@@ -115,7 +115,7 @@ class Publisher:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything of which ``outcomes`` has not told."""
+        """Whether there is anything that ``outcomes`` has not told."""
         return self.pending > 0 or self._keeping > 0
 
     @property

@@ -131,7 +131,7 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
 
 
 def looked_for(columns: Struct, declared: Struct | None, request: Request, *, chosen: bool) -> KnownObject | None:
-    """What is known of records that are read as ``columns``, for whoever looks for what no schema declares: in all of a
+    """What is known of records that are read as ``columns``, for the search of what no schema declares: in all of a
     record where all columns are read (not ``chosen``) or ``_rescued_data`` is one of them, and else within the
     columns."""
     own = own_columns(request)

@@ -1,6 +1,6 @@
 """What of a record has a column, or could have one: everything else no schema declares, and must not vanish.
 
-Pure. A property that is declared and not read is known: whoever leaves a column out knows of it. Where nothing is
+Pure. A property that is declared and not read is known: a user who leaves a column out knows of it. Where nothing is
 declared of a value, it is JSON text as a whole, and nothing in it is unknown.
 """
 

@@ -1,4 +1,4 @@
-"""The Arrow type of a column, for whoever reads without an engine."""
+"""The Arrow type of a column, for reading without an engine."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 
 _NAMED = 5
-"""So many files of a kind of difference are named."""
+"""How many files of each kind of difference are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _streams(
 
 
 def _changed(repair: Repair) -> Tally:
-    """The files that are listed otherwise than before, or no more."""
+    """The files whose listing changes, or ends."""
     new, old = repair.after.by_id, repair.before.by_id if repair.before else {}
     ids = {id for each in repair.difference.by_kind.values() for id in each}
     return tally((new[id] if id in new else old[id]).bytes for id in ids)

@@ -91,7 +91,7 @@ class _Pace:
         self._pause = self._left = 0
 
     def alone(self, files: int) -> bool:
-        """Whether the next batch, which has so many files, is read while no other one is."""
+        """Whether the next batch, of that many files, is read while no other one is."""
         small, self._small = self._small, self._near and files >= BATCH_FILES
         # One between larger files goes with them.
         if not (small and self._small):

@@ -1,6 +1,6 @@
 """A journal: a file on the local disk that says what was read so far, so that the next run can go on where one ended.
 
-JSON lines: one that says whose journal it is, then those of whoever keeps it. A line is written when its file was read
+JSON lines: one that says whose journal it is, then those of the command. A line is written when its file was read
 whole, and never changed. The last one may be cut, as a killed process leaves it; it counts for nothing.
 """
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 THREADS = 8
-"""Files read at once unless told otherwise; each holds a few MiB."""
+"""Files read at once by default; each holds a few MiB."""
 
 Progress = Callable[[int], None]
 """Called on the caller's thread with the stored bytes of each file once it has been read."""

@@ -60,7 +60,7 @@ def _answered(group: list[Item], future: Future[list[Answer]]) -> Iterator[tuple
 
 
 def _start(reopen: Callable[[], Storage]) -> None:
-    """Once in a process. Whoever interrupts the command interrupts the one that waits for it."""
+    """Once in a process. A signal to the command also reaches the process that waits for it."""
     global _opened
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _opened = reopen()

@@ -1,7 +1,7 @@
 """What changed between two schema versions of a stream, property by property, and whether readers of the first can go
 on with the second. Pure.
 
-*Compatible* means: whoever reads records of the first version can read those of the second with no change. Nothing he
+*Compatible* means: a reader of records of the first version can read those of the second with no change. Nothing he
 knows is gone, no property holds values that it did not hold before, and the keys are the same. New properties, which he
 does not look at, are no harm.
 """

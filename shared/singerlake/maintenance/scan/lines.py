@@ -101,7 +101,7 @@ class Lines:
         return found
 
     def _envelope(self, line: bytes, at: int) -> Envelope:
-        """Of the line that so many lines of its block come before."""
+        """Of the line with that index in its block."""
         found = envelope(line)
         if found is None:
             # Says which of the two it is not: JSON, or an object.

@@ -21,7 +21,7 @@ def grouped(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list
 
 
 def waves(items: Iterable[Item], size: Callable[[Item], int], groups: int) -> Iterator[list[list[Item]]]:
-    """So many groups at a time."""
+    """How many groups at a time."""
     made = grouped(items, size)
     while wave := list(islice(made, groups)):
         yield wave

@@ -122,7 +122,7 @@ class DynamoLog:
         del body
         stored = self._storage.get(key)
         if stored is None or hashlib.sha256(stored.body).digest() != written:
-            if self._reaches(number):  # and so whoever moved the pointer may have removed this one
+            if self._reaches(number):  # and so the mover of the pointer may have removed it
                 return
             raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
         pointer = {**self._pointer_key, _SNAPSHOT: {"N": str(number)}, "object": {"S": name}}

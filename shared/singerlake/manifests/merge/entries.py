@@ -19,7 +19,7 @@ from singerlake.storage import port
 from singerlake.storage.port import Storage
 
 _FEW = 8
-"""So many entries are read one after the other, for which no threads need to be started."""
+"""Up to this many entries are read one after the other: threads would take longer."""
 
 
 class StoredEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Storage
 
 _WINDOWS = 4
-"""So many windows of what was settled are remembered."""
+"""How many windows of what was settled are remembered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ class MergeStore:
         return None
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
-        """As the port says; at a run's end after settling what is due, whoever wrote it."""
+        """As the port says; at a run's end after settling what is due, other writers' too."""
         newest: Loaded | None = self._from(state)
         if run_ended and state.manifest.closed is None:
             newest = self.catch_up(state)

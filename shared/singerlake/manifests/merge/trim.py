@@ -22,7 +22,7 @@ from singerlake.storage import port
 logger = logging.getLogger(__name__)
 
 _AGES = 100
-"""An entry that does not count is left alone for so many times the lag: its writer may be about to look at it."""
+"""For how many lags an entry that does not count is left alone: its writer may be about to look at it."""
 
 
 @dataclass

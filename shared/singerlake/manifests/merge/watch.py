@@ -1,4 +1,4 @@
-"""``_log/last_change``: touched after writes, so that whoever polls asks for one object's ETag and not for a listing.
+"""``_log/last_change``: touched after writes, so that a poll asks for one object's ETag and not for a listing.
 
 MPS3 touches it with an empty body, whose ETag never changes, so that its pollers never notice.
 """

@@ -1,4 +1,4 @@
-"""The tables of the PostgreSQL manifest store: made and migrated in one place, checked by whoever uses them.
+"""The tables of the PostgreSQL manifest store: made and migrated in one place, checked before each use.
 
 Option 3 of Sleeper's proposal: a table of file references, and one of files that says since when a file has had none.
 Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses the order of keys; they are in ASCII, so
@@ -71,7 +71,7 @@ CREATE TABLE transactions (
 """
 # files.updated is when a file lost its last reference, infinity while it has one; number and place are the transaction
 # that retired it and its place there. transactions.body is NULL where a state was put in place as a whole, so that
-# whoever is behind reads the tables. No index of what is listed begins with the ids, which are random: a new file goes
+# late readers read the tables. No index of what is listed begins with the ids, which are random: a new file goes
 # to the index's end, where a page is at hand, however many files there are. A quarter full, the pages of streams have
 # room for a row's next versions.
 

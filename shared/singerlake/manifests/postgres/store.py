@@ -289,6 +289,6 @@ def _loaded(manifest: Manifest) -> Loaded:
 def _entry(state: Manifest, transaction: Transaction) -> TransactionRow:
     change = transaction.change
     kind = str(change.__struct_config__.tag)
-    # A whole state is read from the tables by whoever is behind it, not once more from here.
+    # A process that is behind a whole state reads it from the tables, not once more from here.
     body = None if isinstance(change, Rebase) else record_body(state, transaction)
     return TransactionRow(transaction.id, transaction.at, kind, body)

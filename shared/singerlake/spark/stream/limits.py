@@ -12,7 +12,7 @@ from singerlake.format.state.model import DataFile
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """At most so many messages, files and raw bytes a batch, all of them at once; None: no limit. Each is 1 or more."""
+    """The most messages, files and raw bytes of a batch, all of them at once; None: no limit. Each is 1 or more."""
 
     records: int | None = None
     files: int | None = None

@@ -205,7 +205,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _known(self, state: Manifest, files: list[DataFile], columns: Struct) -> KnownObject | None:
         """What is known of the records of a batch. A column that came after the query's is not: what it holds has no
-        place but ``_rescued_data``. Whoever chose columns has left it out with the others."""
+        place but ``_rescued_data``. A choice of columns leaves it out with the others."""
         request = self._options.request
         if self._whole:
             return looked_for(columns, columns, request, chosen=False)

@@ -123,7 +123,7 @@ def _regular(path: str, flags: int) -> int:
 
 
 def _body(name: str, folder: int, most: int) -> bytes | None:
-    """The whole of a regular file of at most so many bytes in an open folder; None of any other."""
+    """The whole of a regular file of at most that many bytes in an open folder; None of any other."""
     try:
         # What is no file must not be waited for.
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)

@@ -2,7 +2,7 @@
 
 A write is a temporary file in the target's own folder, fsync, rename, fsync of the folder; a crash at any point leaves
 the old object or the new one, whole. Conditions, and every write that could slip between a condition and its effect,
-hold one ``flock`` on ``<root>/.singerlake.flock``, which is never deleted: whoever waited on a deleted file would hold
+hold one ``flock`` on ``<root>/.singerlake.flock``, which is never deleted: a waiter on a deleted file would hold
 a lock that nobody else can see. Symbolic links below the root are refused, so that no key leads out of the lake.
 """
 
