@@ -98,7 +98,7 @@ def test_a_storage_whose_clock_makes_no_sense_is_an_error_with_nothing_committed
             writer.clock.begins -= 1000
 
     crew.storage.hook = jumps
-    with pytest.raises(StorageUnavailableError, match="none counts"):
+    with pytest.raises(StorageUnavailableError, match="so none of them counts"):
         writer.commit("a")
     crew.storage.hook = lambda step: None
     crew.wait()
