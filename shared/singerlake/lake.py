@@ -220,7 +220,7 @@ class LakeStream:
         lake what came after it. None where there is none. Raises as ``snapshot``."""
         return self._state_in(self.kind())
 
-    def _state_in(self, kind: str | None) -> Manifest | None:
+    def _state_in(self, kind: str | None, *tried: str) -> Manifest | None:
         key = layout.manifest_key(self.tap, self.name)
         if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
             try:
@@ -230,9 +230,9 @@ class LakeStream:
                 now = self.kind()
                 if now == kind:
                     now = logged_kind(self.lake.storage, self.tap, self.name)
-                if now in (None, kind):
+                if now in (None, kind, *tried):
                     raise
-                return self._state_in(now)
+                return self._state_in(now, kind, *tried)
             if loaded is not None:
                 return loaded.manifest
         stored = self.lake.storage.get(key)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import SettingError
+from singerlake.errors import ForeignManifestError, SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
 
@@ -66,3 +66,33 @@ def test_a_log_that_cannot_be_read_says_nothing(tmp_path: Path, body: bytes) -> 
     assert stream.kind() is None
     lake.storage.put(layout.log_prefix("t", "s") + layout.LOG_FLOOR, body)
     assert stream.kind() is None
+
+
+def of_another_tap(lake: Lake) -> None:
+    """Have the snapshot that the log's floor names be of another tap."""
+    log = layout.log_prefix("t", "s")
+    floor = lake.storage.get(log + layout.LOG_FLOOR)
+    assert floor is not None
+    key = layout.stream_prefix("t", "s") + json.loads(floor.body)["snapshot"]
+    stored = lake.storage.get(key)
+    assert stored is not None
+    lake.storage.put(key, json.dumps({**json.loads(stored.body), "tap": "another"}).encode())
+
+
+def test_an_older_manifest_put_back_after_a_move_leads_to_the_log_and_a_foreign_log_is_refused(tmp_path: Path) -> None:
+    case = SUITE / "log-moved-to-merge-and-an-older-manifest"
+    shutil.copytree(case / "lake", tmp_path / "lake")
+    lake = Lake.open(str(tmp_path / "lake"))
+    stream = lake.stream("t", "s")
+    state = stream.snapshot()
+    assert (state.store, state.next_offset) == (
+        "merge",
+        len(json.loads((case / "expected.json").read_text())["messages"]),
+    )
+    before = lake.storage.get(layout.manifest_key("t", "s"))
+    with pytest.raises(ForeignManifestError, match="nothing was written"):
+        stream.writer(writer_id="w").open()
+    assert lake.storage.get(layout.manifest_key("t", "s")) == before
+    of_another_tap(lake)
+    with pytest.raises(ForeignManifestError, match="another"):
+        stream.snapshot()
