@@ -27,7 +27,7 @@ from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.root_file import RootFile
-from singerlake.manifests.logged import logged_kind, store_of
+from singerlake.manifests.find_store import logged_kind, store_of
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings

@@ -19,7 +19,7 @@ import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError, LockTimeoutError, SettingError, SingerlakeError, UnknownOutcomeError
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored, Written
 
@@ -223,4 +223,4 @@ class Lock:
                 logger.warning("could not refresh the lock %s: %s", self._key, error)
 
 
-ready(LockBody)
+prepare_decoders(LockBody)

@@ -26,8 +26,8 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
-from singerlake.format.ready import ready
 from singerlake.format.state.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
@@ -376,4 +376,4 @@ def _kept_lines(data: bytes) -> tuple[bytes, int]:
     return b"".join(line + b"\n" for line in lines), len(lines)
 
 
-ready(FileHeader, Provenance)
+prepare_decoders(FileHeader, Provenance)

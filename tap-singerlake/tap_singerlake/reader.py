@@ -15,13 +15,13 @@ from singerlake.format.state.selection import (
     Bookmark,
     Slice,
     check_offsets,
-    first_offset,
     newest_version,
     resolve_version,
     schema_of,
 )
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
+from tap_singerlake.start import start_offset
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Reader:
 
     def _files(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
-        start = self._start(manifest)
+        start = start_offset(self.stream, manifest, self.position, self.from_version)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
         listed = manifest.files_from(start)
         check_offsets(manifest, listed, start, manifest.next_offset)
@@ -112,11 +112,6 @@ class Reader:
             version = newest_version(manifest)
             if version is not None and (wanted is None or version in wanted):
                 yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))
-
-    def _start(self, manifest: Manifest) -> int:
-        if self.position is None:
-            return first_offset(manifest, self.from_version)
-        return self.stream.resume(manifest, self.position)
 
     def _schema_line(self, file: DataFile) -> bytes:
         """The file's own SCHEMA message. A writer of this package has it stand alone before the first tabled member;

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from singerlake.format.state.selection import Bookmark
 from tap_singerlake.lines import end_of, take
+from tap_singerlake.passthrough import Conversion
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
-from tap_singerlake.roads import Road
 
 
 class Replay:
@@ -19,14 +19,14 @@ class Replay:
 
     def __init__(
         self,
-        road: Road,
+        conversion: Conversion,
         *,
         write: Callable[[bytes | memoryview], None],
         checkpoint: Callable[[Bookmark], None],
         every: int,
         limit: int | None,
     ) -> None:
-        self._road = road
+        self._conversion = conversion
         self._write = write
         self._checkpoint = checkpoint
         self._every = every
@@ -52,7 +52,7 @@ class Replay:
         self._settle()
 
     def _say_schema(self, event: SchemaLine) -> None:
-        lines = self._road.schema(event.line)
+        lines = self._conversion.schema(event.line)
         if lines != self._schema:
             self._write(lines)
             self._schema = lines
@@ -64,7 +64,7 @@ class Replay:
             messages, records = self._share(event, start, min(block.messages - done, self._every - self._since))
             last = done + messages == block.messages
             end = len(view) if last else end_of(block.data, messages, start)
-            self._write(self._road.messages(view[start:end], block.offset + done, event.file))
+            self._write(self._conversion.messages(view[start:end], block.offset + done, event.file))
             start, done = end, done + messages
             self._since += messages
             self._left = None if self._left is None else self._left - records

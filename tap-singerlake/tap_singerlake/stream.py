@@ -11,16 +11,18 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, Stream
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
-from singerlake.errors import LakeError, SettingError, UnknownNameError
+from singerlake.errors import LakeError, UnknownNameError
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Bookmark, resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.columns import replayed, shown, unknown
+from tap_singerlake.mapped import Mapped, register
+from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader
 from tap_singerlake.replay import Replay
-from tap_singerlake.roads import MappedRoad, RawRoad, Road, register
+from tap_singerlake.start import bookmark_in
 
 
 class ReplayedStream(Stream):
@@ -85,7 +87,7 @@ class ReplayedStream(Stream):
         manifest = self._lake_stream.snapshot()
         self._tell_of_columns(manifest)
         replay = Replay(
-            self._road(Overrides.between(self._entry, manifest.schemas.values())),
+            self._conversion(Overrides.between(self._entry, manifest.schemas.values())),
             write=self._write,
             checkpoint=self._checkpoint,
             every=self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS,
@@ -189,10 +191,10 @@ class ReplayedStream(Stream):
             versions=settings.versions(self.config).of(self.name),
         )
 
-    def _road(self, overrides: Overrides) -> Road:
+    def _conversion(self, overrides: Overrides) -> Conversion:
         if self._passes_raw(self.stream_maps):
-            return RawRoad(overrides)
-        return MappedRoad(self.name, self._tap.mapper, self.mask, overrides, lake_metadata=self._adds_lake_metadata)
+            return Passthrough(overrides)
+        return Mapped(self.name, self._tap.mapper, self.mask, overrides, lake_metadata=self._adds_lake_metadata)
 
     def _passes_raw(self, maps: Sequence[StreamMap]) -> bool:
         changed = [one for one in maps if type(one) is not SameRecordTransform or one.flattening_enabled]
@@ -203,25 +205,7 @@ class ReplayedStream(Stream):
         return min(limits, default=None)
 
     def _bookmark(self) -> Bookmark | None:
-        if self.replication_method == "FULL_TABLE":
-            return None
-        found = self.tap_state.get("bookmarks", {}).get(self.name)
-        if not found:
-            return None
-        try:
-            bookmark = msgspec.convert(found, Bookmark)
-        except msgspec.ValidationError as error:
-            raise SettingError(
-                f"the state of stream {self.name!r} is not a bookmark of this tap: {error}",
-                hint="run with --full-refresh, or give the replay a state id of its own",
-            ) from error
-        if bookmark.offset < 0 or bookmark.line < 0:
-            raise SettingError(
-                f"the bookmark of stream {self.name!r} is negative",
-                hint="run with --full-refresh",
-                offset=bookmark.offset,
-            )
-        return bookmark
+        return None if self.replication_method == "FULL_TABLE" else bookmark_in(self.tap_state, self.name)
 
     def _checkpoint(self, bookmark: Bookmark) -> None:
         self.tap_state.setdefault("bookmarks", {})[self.name] = msgspec.to_builtins(bookmark)

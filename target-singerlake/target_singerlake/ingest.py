@@ -26,25 +26,25 @@ from singerlake.errors import (
     TruncatedInputError,
     UnknownOutcomeError,
 )
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.s3.settings import S3Settings
 from target_singerlake.errors import RecordBeforeSchemaError, unreadable
 from target_singerlake.files.growing import Compressor
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.files.progress import Progress
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
-from target_singerlake.files.streams import Streams
 from target_singerlake.input.batch import Batch
-from target_singerlake.input.decode import BlockDecoder, RecordCheck, parse
-from target_singerlake.input.early import Early
+from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.exact import encode
 from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.input.schema import Schema, schema_of
 from target_singerlake.input.validation import Validators
+from target_singerlake.mapped import MappedDecoder
 from target_singerlake.output import StateOutput
-from target_singerlake.rewriting import Rewriter
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
 
@@ -53,10 +53,10 @@ _WAIT = 1.0
 
 
 class Decoder(Protocol):
-    """What turns blocks into messages: ``BlockDecoder`` or ``Rewriter``."""
+    """What turns blocks into messages: ``PassthroughDecoder`` or ``MappedDecoder``."""
 
     next_number: int
-    early: Early
+    early: EarlyActivations
 
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
 
@@ -70,7 +70,7 @@ class Ingest:
         settings: Settings,
         s3: S3Settings,
         *,
-        rewriter: Rewriter | None,
+        rewriter: MappedDecoder | None,
         logger: logging.Logger,
         clock: Clock,
         ids: IdSource,
@@ -94,7 +94,7 @@ class Ingest:
         self._states = HeldStates()
         self._output = StateOutput()
         self._progress = Progress(logger, clock.monotonic())
-        self._streams = Streams(
+        self._streams = OpenFiles(
             settings,
             run_id=run_id,
             folder=self._spool.path,
@@ -106,8 +106,8 @@ class Ingest:
             closed=self._publisher.publish,
         )
         self._checks: dict[str, RecordCheck] = {}
-        self._early = Early(self._states)
-        self._decoder: Decoder = rewriter or BlockDecoder(self._checks, self._early)
+        self._early = EarlyActivations(self._states)
+        self._decoder: Decoder = rewriter or PassthroughDecoder(self._checks, self._early)
         self._decoder.early = self._early
         self._validators = Validators() if settings.validate_records else None
         self._signal: int | None = None
@@ -359,4 +359,4 @@ def _state_value(line: bytes, number: int) -> bytes | None:
     return None if b"".join(value.split()) in _NOTHING else value
 
 
-ready(_StateMessage)
+prepare_decoders(_StateMessage)

@@ -21,7 +21,7 @@ from singerlake.recursion import make_room
 from singerlake.settings import s3_settings, store_settings, unknown_settings, unread, unread_variables, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.input.reader import MessageReader
-from target_singerlake.rewriting import Rewriter
+from target_singerlake.mapped import MappedDecoder
 from target_singerlake.settings import SCHEMA, settings_of
 
 _MEANINGLESS = ("load_method", "batch_size_rows", "batch_config", "process_activate_version_messages")
@@ -82,7 +82,7 @@ class TargetSingerlake(Target):
         clock = SystemClock()
         rewriter = None
         if self.config.get("stream_maps") or self.config.get("flattening_enabled") or settings.add_record_metadata:
-            rewriter = Rewriter(self.mapper, settings.add_record_metadata, clock, clock.now())
+            rewriter = MappedDecoder(self.mapper, settings.add_record_metadata, clock, clock.now())
         self._ingest = Ingest(
             Lake.open(settings.lake_root, s3, store_settings(self.config)),
             settings,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from singerlake.arrow.decode import plain
+from singerlake.arrow.decode import fast_path
 
 
 @pytest.fixture(scope="module", params=["compiled", "pure"])
@@ -14,7 +14,9 @@ def either_reader(request: pytest.FixtureRequest) -> Iterator[None]:
     """The installation with a C compiler, then the one without."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "compiled":
-            assert plain.COMPILED, "the package was installed without a C compiler: install one, and the package again"
+            assert fast_path.COMPILED, (
+                "the package was installed without a C compiler: install one, and the package again"
+            )
         else:
-            patch.setattr(plain, "COMPILED", False)
+            patch.setattr(fast_path, "COMPILED", False)
         yield

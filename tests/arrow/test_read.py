@@ -21,7 +21,7 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")
@@ -105,7 +105,9 @@ def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
         LineageChangedError, match=f"'{lineage}', and what the stream's is now its lost manifest said; run"
     ):
         stream.to_arrow(from_offset=9, lineage=lineage)
-    repair_stream(stream.lake.storage, stream.store(), "t", "s", Wish(), clock=stream.lake.clock, ids=stream.lake.ids)
+    repair_stream(
+        stream.lake.storage, stream.store(), "t", "s", RepairOptions(), clock=stream.lake.clock, ids=stream.lake.ids
+    )
     now = stream.snapshot().lineage
     with pytest.raises(LineageChangedError, match=f"option 'lineage' is '{lineage}', and the stream's is '{now}'"):
         stream.to_arrow(from_offset=9, lineage=lineage)

@@ -9,10 +9,10 @@ from functools import partial
 
 import msgspec
 
-from singerlake.format.ready import READY, ready
+from singerlake.format.decoders import PREPARED, prepare_decoders
 
 NEVER_DECODED = {
-    "singerlake.maintenance.scan.scan.Scanned",
+    "singerlake.maintenance.scan.scan.ScanResult",
     "singerlake.storage.port.Entry",
     "target_singerlake.input.messages.Records",
     "target_singerlake.input.messages.Message",
@@ -20,7 +20,7 @@ NEVER_DECODED = {
 ALL_OF_THEM = """
 import importlib, pkgutil
 import msgspec, singerlake, tap_singerlake, target_singerlake
-from singerlake.format.ready import READY
+from singerlake.format.decoders import PREPARED
 
 for package in (singerlake, tap_singerlake, target_singerlake):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
@@ -33,7 +33,7 @@ def below(kind):
 
 own = ("singerlake.", "tap_singerlake.", "target_singerlake.")
 for kind in below(msgspec.Struct):
-    if kind not in READY and kind.__module__.startswith(own):
+    if kind not in PREPARED and kind.__module__.startswith(own):
         print(f"{kind.__module__}.{kind.__qualname__}")
 """
 
@@ -51,11 +51,11 @@ def test_threads_decode_a_type_that_is_ready() -> None:
         for number in range(50):
             inner = msgspec.defstruct(f"Inner{number}", fields)
             outer = msgspec.defstruct(f"Outer{number}", [("all", list[inner]), ("one", inner | None, None)])  # type: ignore[valid-type]
-            ready(outer)
+            prepare_decoders(outer)
             with ThreadPoolExecutor(4) as threads:
                 found = list(threads.map(msgspec.json.Decoder(outer).decode, [b'{"all":[{}]}'] * 4))
                 found += threads.map(partial(msgspec.json.decode, type=outer), [b'{"all":[{}]}'] * 4)
             assert found == [outer(all=[inner()])] * 8
-            READY.discard(outer)
+            PREPARED.discard(outer)
     finally:
         sys.setswitchinterval(interval)

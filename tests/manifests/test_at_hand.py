@@ -15,10 +15,10 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests import at_hand
-from singerlake.manifests.at_hand import read_manifest
+from singerlake.manifests import shared_states
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
+from singerlake.manifests.shared_states import read_manifest
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.format.state.test_pieces import listed, state
@@ -30,7 +30,7 @@ KEY = layout.manifest_key("t", "s")
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "LARGE", 1 << 16)
-    monkeypatch.setattr(at_hand, "_MANY", 512)
+    monkeypatch.setattr(shared_states, "_MANY", 512)
 
 
 @pytest.fixture

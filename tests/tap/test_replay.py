@@ -11,9 +11,9 @@ from singerlake.format.state.model import DataFile
 from singerlake.format.state.selection import Bookmark
 from singerlake.singer_file import Block
 from tap_singerlake.catalog import Overrides
+from tap_singerlake.passthrough import Passthrough
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.replay import Replay
-from tap_singerlake.roads import RawRoad
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}},"key_properties":[]}\n'
 RECORD = b'{"type":"RECORD","stream":"s","record":{"id":%d}}\n'
@@ -71,7 +71,7 @@ def run(events, *, every=3, limit=None):
         written.extend(line for line in bytes(lines).splitlines(keepends=True) if line != SCHEMA)
 
     replay = Replay(
-        RawRoad(Overrides(None, {}, {})),
+        Passthrough(Overrides(None, {}, {})),
         write=write,
         checkpoint=lambda bookmark: checkpoints.append((bookmark, len(written))),
         every=every,

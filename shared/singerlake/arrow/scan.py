@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.splits import Split
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.singer_file import check_count, inflate

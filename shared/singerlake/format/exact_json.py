@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 
 T = TypeVar("T")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Roll):
+    if isinstance(value, AppendOnlyList):
         return list(value)
     raise NotImplementedError(f"no JSON for {type(value).__name__}")
 

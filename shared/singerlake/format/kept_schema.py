@@ -6,8 +6,8 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.ready import ready
 from singerlake.format.state.manifest import check_format
 from singerlake.format.state.model import StreamSchema
 
@@ -66,4 +66,4 @@ def from_json(body: bytes, *, key: str) -> KeptSchema:
         raise CorruptObjectError(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
 
 
-ready(KeptSchema)
+prepare_decoders(KeptSchema)

@@ -8,8 +8,8 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
-from singerlake.format.ready import ready
 from singerlake.format.state.manifest import check_format
 
 
@@ -68,4 +68,4 @@ def from_json(body: bytes, *, key: str) -> RootMetadata:
         ) from error
 
 
-ready(TapNotes, RootMetadata)
+prepare_decoders(TapNotes, RootMetadata)

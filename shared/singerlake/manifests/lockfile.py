@@ -13,9 +13,9 @@ from singerlake.format.state.fold import Conflict, apply, in_lake
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests.at_hand import note, read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
+from singerlake.manifests.shared_states import note, read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 

@@ -16,15 +16,15 @@ import msgspec
 from singerlake.clock import Clock
 from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.ready import ready
 from singerlake.format.state.fold import Conflict, apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
 
 _RELOADS = 10
@@ -283,4 +283,4 @@ def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
 
 
-ready(Record)
+prepare_decoders(Record)

@@ -8,7 +8,7 @@ from typing import Protocol
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests.at_hand import note
+from singerlake.manifests.shared_states import note
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from singerlake.errors import MissingFileError, TooManyConflictsError
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.ready import ready
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest, Position
-from singerlake.manifests.at_hand import read_manifest
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Written
 
@@ -160,4 +160,4 @@ def _number(found: Manifest, like: Manifest, key: str) -> int:
     return found.transaction.number
 
 
-ready(_ManifestBeginning)
+prepare_decoders(_ManifestBeginning)

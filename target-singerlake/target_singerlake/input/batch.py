@@ -18,11 +18,11 @@ import msgspec
 
 from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessageError
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.s3.settings import S3Settings
 from target_singerlake.errors import UnreadableLineError, unreadable
-from target_singerlake.input.decode import envelope, parse
 from target_singerlake.input.exact import encode
+from target_singerlake.input.passthrough import envelope, parse
 
 _BLOCK = 1 << 20
 _KEPT = ("time_extracted", "version")
@@ -161,4 +161,4 @@ def _lines(source: Any) -> Iterator[list[bytes]]:
         yield lines
 
 
-ready(_AnyObject)
+prepare_decoders(_AnyObject)

@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO
 from singer_sdk.singerlib.encoding import GenericSingerReader
 
 from singerlake.errors import SettingError
-from target_singerlake.input.decode import parse
+from target_singerlake.input.passthrough import parse
 
 READ_BYTES = 256 << 10
 """Bytes asked for at once: small enough that a block stays in the processor's cache while it is decoded."""

@@ -10,8 +10,8 @@ from singerlake.errors import InvalidSchemaError
 from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state.model import StreamSchema
 from target_singerlake.errors import unreadable
-from target_singerlake.input.decode import envelope
 from target_singerlake.input.exact import encode
+from target_singerlake.input.passthrough import envelope
 
 _MARK = b'"SCHEMA"'
 _SETS = ("key_properties", "bookmark_properties")

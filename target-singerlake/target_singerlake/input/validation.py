@@ -10,8 +10,8 @@ from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singerlake.errors import InvalidSchemaError
 from target_singerlake.errors import RecordAgainstSchemaError
-from target_singerlake.input.decode import parse
 from target_singerlake.input.messages import Records
+from target_singerlake.input.passthrough import parse
 from target_singerlake.input.schema import Schema
 
 

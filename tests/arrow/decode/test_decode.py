@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Mode, Request
 from singerlake.arrow.schema.columns import (
     Array,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.decode import plain
+from singerlake.arrow.decode import fast_path
 from singerlake.arrow.schema.own import RESCUED
 from tests.arrow.decode.test_decode import record
 from tests.arrow.decode.test_undeclared import PROPERTIES, batch
@@ -61,8 +61,8 @@ def test_both_installations_keep_the_same_and_all_of_it(given_records: list[str]
     lines = b"".join(map(record, given_records))
     with pytest.MonkeyPatch.context() as patch:
         found = []
-        for compiled in (plain.COMPILED, False):
-            patch.setattr(plain, "COMPILED", compiled)
+        for compiled in (fast_path.COMPILED, False):
+            patch.setattr(fast_path, "COMPILED", compiled)
             rows, decoder = batch(lines)
             found.append((rows, decoder.rescued))
     assert found[0] == found[1]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Mode, Request
 from singerlake.arrow.schema.columns import Array, Date, Double, Field, Integer, JsonText, Struct, Text, Timestamp
 from singerlake.arrow.schema.own import METADATA, RESCUED

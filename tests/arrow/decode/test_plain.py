@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.decode import plain
+from singerlake.arrow.decode import fast_path
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.decode.line_by_line import Origin
-from singerlake.arrow.decode.plain import PlainLines
+from singerlake.arrow.decode.fast_path import PlainLines
+from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Request
 from singerlake.arrow.schema.columns import (
     Array,
@@ -78,7 +78,7 @@ def outcome(columns: Struct, data: bytes, *, compiled: bool, **bounds: int) -> A
     wanted = Struct((*columns.fields, *METADATA.fields, RECORD_TEXT, RESCUED))
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(plain, "COMPILED", False)
+            patch.setattr(fast_path, "COMPILED", False)
         known = known_in(columns, columns, whole=True)
         decoder = BatchDecoder(wanted, arrow_schema(wanted), Request(metadata=True, record=True), known)
     try:
@@ -245,7 +245,7 @@ def test_chunks_of_lines_that_are_left_are_soon_not_tried(monkeypatch: pytest.Mo
         nonlocal tried
         tried += 1
 
-    monkeypatch.setattr(plain.compiled, "read", read)
+    monkeypatch.setattr(fast_path.compiled, "read", read)
     lines = PlainLines(ALL, arrow_schema(ALL).types)
     assert {lines.take(LINE.encode()) for _ in range(1000)} == {None}
     assert tried < 50

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.arrow.decode import plain
+from singerlake.arrow.decode import fast_path
 from tests.processes import sanitized
 
 ROUNDS = 20_000
@@ -57,7 +57,7 @@ def test_nothing_is_kept_of_a_chunk(end: str) -> None:
     def held_after(times: int) -> int:
         for _ in range(times):
             names, inside = (b"i", b"t", b"o", b"time_extracted"), (None, None, ((b"x", None),), None)
-            found = plain.compiled.read(data, names, "8tnt", inside, 1, True)
+            found = fast_path.compiled.read(data, names, "8tnt", inside, 1, True)
             assert (found is None) == bool(end)
             del found
         return tracemalloc.get_traced_memory()[0]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from singerlake.arrow.decode.decode import BatchDecoder
-from singerlake.arrow.decode.line_by_line import Origin
+from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Mode, Request
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.json_schema import columns_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest
 from tests.format.state.test_pieces import listed, state
 
@@ -20,7 +20,7 @@ class Item:
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.booleans()), max_size=8))
 def test_each_version_finds_what_it_holds_and_nothing_else(steps: list[tuple[int, int, bool]]) -> None:
-    versions: list[tuple[Roll[Item], list[Item]]] = [(Roll(), [])]
+    versions: list[tuple[AppendOnlyList[Item], list[Item]]] = [(AppendOnlyList(), [])]
     made = 0
     for origin, count, asked in steps:
         roll, items = versions[origin % len(versions)]

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.maintenance.rebuild.exact_cover import Candidate, cover
+from singerlake.maintenance.rebuild.exact_cover import Candidate, exact_cover
 
 SOURCES = "abcdef"
 
@@ -42,13 +42,13 @@ def exact_answer_exists(candidates: list[Candidate]) -> bool:
 
 @given(st.one_of(runs(), anything), done)
 def test_every_source_is_held(candidates: list[Candidate], done: frozenset[str]) -> None:
-    chosen, _ = cover(candidates, done)
+    chosen, _ = exact_cover(candidates, done)
     assert set(held(candidates, chosen)) | done >= {source for candidate in candidates for source in candidate}
 
 
 @given(st.one_of(runs(), anything), done)
 def test_the_fullest_copy_of_every_source_is_held(candidates: list[Candidate], done: frozenset[str]) -> None:
-    chosen, _ = cover(candidates, done)
+    chosen, _ = exact_cover(candidates, done)
     for source in {source for candidate in candidates for source in candidate} - done:
         most = max(candidate[source] for candidate in candidates if source in candidate)
         assert most in [candidates[index].get(source) for index in chosen]
@@ -56,7 +56,7 @@ def test_the_fullest_copy_of_every_source_is_held(candidates: list[Candidate], d
 
 @given(runs())
 def test_every_source_is_held_once_wherever_that_can_be(candidates: list[Candidate]) -> None:
-    chosen, overlapping = cover(candidates)
+    chosen, overlapping = exact_cover(candidates)
     sources = held(candidates, chosen)
     assert (len(sources) == len(set(sources))) == exact_answer_exists(candidates)
     assert bool(overlapping) == (len(sources) != len(set(sources)))
@@ -64,27 +64,27 @@ def test_every_source_is_held_once_wherever_that_can_be(candidates: list[Candida
 
 @given(st.one_of(runs(), anything), done)
 def test_no_chosen_candidate_is_without_use(candidates: list[Candidate], done: frozenset[str]) -> None:
-    chosen, _ = cover(candidates, done)
+    chosen, _ = exact_cover(candidates, done)
     assert len(set(chosen)) == len(chosen)
     assert all(not set(candidates[index]) <= done for index in chosen)
 
 
 def test_the_larger_candidates_are_preferred() -> None:
     candidates = [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}, {"c": 1}]
-    assert cover(candidates) == ([2, 3], [])
+    assert exact_cover(candidates) == ([2, 3], [])
 
 
 def test_one_whose_copy_of_a_source_is_cut_gives_way_to_the_whole_source() -> None:
-    assert cover([{"a": 2, "b": 5}, {"a": 9}, {"b": 5}]) == ([1, 2], [])
+    assert exact_cover([{"a": 2, "b": 5}, {"a": 9}, {"b": 5}]) == ([1, 2], [])
 
 
 def test_one_whose_copy_of_a_source_is_cut_is_taken_for_what_only_it_has() -> None:
-    assert cover([{"a": 2, "b": 5}, {"a": 9}]) == ([0, 1], [0, 1])
+    assert exact_cover([{"a": 2, "b": 5}, {"a": 9}]) == ([0, 1], [0, 1])
 
 
 def test_a_long_chain_of_overlapping_runs_is_solved_in_good_time() -> None:
     candidates = [{f"{n:05}": 1 for n in range(start, start + 3)} for start in range(2000)]
-    chosen, overlapping = cover([*candidates, {"02001": 1}])
+    chosen, overlapping = exact_cover([*candidates, {"02001": 1}])
     assert not overlapping
     assert len(held([*candidates, {"02001": 1}], chosen)) == 2002
 
@@ -94,13 +94,13 @@ def test_a_wrong_first_step_is_given_up_in_good_time() -> None:
         return {f"{n:02}": 1 for n in range(start, start + length)}
 
     even_steps = [run(start, length) for start in range(1, 80) for length in (2, 4) if start + length <= 80]
-    chosen, overlapping = cover([run(0, 3), run(0, 2), *even_steps])
+    chosen, overlapping = exact_cover([run(0, 3), run(0, 2), *even_steps])
     assert not overlapping
     assert (0 in chosen, 1 in chosen) == (False, True)
 
 
 def test_a_knot_without_an_exact_answer_ends() -> None:
     candidates = [{f"{n:03}": 1 for n in range(300) if n % prime} for prime in range(2, 40)]
-    chosen, overlapping = cover(candidates)
+    chosen, overlapping = exact_cover(candidates)
     assert set(held(candidates, chosen)) == {f"{n:03}" for n in range(1, 300)}
     assert overlapping == chosen

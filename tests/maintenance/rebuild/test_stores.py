@@ -10,7 +10,7 @@ from singerlake.errors import CorruptObjectError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.maintenance.rebuild.repair import Repair
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 from tests.manifests.stores import IN_A_DATABASE, KINDS, Place, make_place
@@ -25,7 +25,9 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def repair(place: Place, **wish: bool) -> Repair:
-    return repair_stream(place.storage, place.store(), "t", "s", Wish(**wish), clock=place.clock, ids=place.ids)
+    return repair_stream(
+        place.storage, place.store(), "t", "s", RepairOptions(**wish), clock=place.clock, ids=place.ids
+    )
 
 
 def begun(place: Place, folder: Path) -> list[str]:
@@ -119,7 +121,7 @@ def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: P
             place.store(),
             "t",
             "s",
-            Wish(adopt=True),
+            RepairOptions(adopt=True),
             clock=place.clock,
             ids=place.ids,
             planned=moved,

@@ -14,7 +14,7 @@ from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.maintenance.engines.journal import open_journal
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey import Survey, data_files, survey
 from singerlake.maintenance.rebuild.survey_journal import open_survey_journal
 from singerlake.manifests.lockfile import LockfileStore
@@ -133,7 +133,7 @@ def test_what_json_allows_and_few_encodings_of_it_comes_back_as_it_was(journal: 
     assert again.noted.files == 1
     # NaN is not itself.
     assert repr(told(again)) == repr(told(first)) == repr(told(without_journal(shelf)))
-    assert first.found[0].said.seq == 2**70
+    assert first.found[0].facts.seq == 2**70
 
 
 def test_a_key_that_is_no_unicode_is_not_noted(shelf: Shelf, journal: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_plan_that_a_writer_came_before_is_made_again_without_reading_again(sh
             store,
             TAP,
             STREAM,
-            Wish(discard=True),
+            RepairOptions(discard=True),
             clock=shelf.clock,
             ids=shelf.ids,
             engine=engine,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.state.model import DataFile, StreamSchema
-from singerlake.maintenance.scan.scan import CUT, Scanned, scan
+from singerlake.maintenance.scan.scan import CUT, ScanResult, scan
 from singerlake.singer_file import FileHeader, Spool, compress_member, member_extra, read_blocks
 from tests.maintenance.shelf import (
     SCHEMA,
@@ -44,11 +44,11 @@ class Dribble(io.RawIOBase):
         return self._body.read(min(size, self._step) if size >= 0 else self._step)
 
 
-def scanned(body: bytes) -> Scanned:
+def scanned(body: bytes) -> ScanResult:
     return scan(io.BytesIO(body), key="k")
 
 
-def replayed(body: bytes, facts: Scanned, member: int) -> bytes:
+def replayed(body: bytes, facts: ScanResult, member: int) -> bytes:
     """What a reader gets from a member on, with the table that the scan made."""
     file = DataFile(
         id="i",

@@ -10,9 +10,9 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.model import DataFile
-from singerlake.maintenance.rebuild.survey import Look, data_files, survey
+from singerlake.maintenance.rebuild.survey import SurveyTask, data_files, survey
 from singerlake.maintenance.scan.small import SMALL_BYTES, small_bodies
-from singerlake.maintenance.verify.check_file import Check, check_file
+from singerlake.maintenance.verify.check_file import VerifyTask, check_file
 from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage
 from tests.fakes import FakeClock, counting_ids
@@ -128,7 +128,7 @@ def test_a_verification_finds_the_same_as_of_files_that_are_opened(storage: Loca
         DataFile(id=str(at), path=entry.key[len(prefix) :], offset=at, bytes=entry.size, **facts, **times)
         for at, entry in enumerate(data_files(storage, "t", STREAM))
     ]
-    at_once = Check(STREAM, prefix).together(storage, files)
+    at_once = VerifyTask(STREAM, prefix).together(storage, files)
     assert at_once == [check_file(storage, STREAM, file, prefix + file.path) for file in files]
 
 
@@ -136,4 +136,4 @@ def test_of_small_files_none_is_opened_by_itself(storage: LocalStorage, monkeypa
     entries = [entry for entry in data_files(storage, "t", STREAM) if entry.size <= SMALL_BYTES]
     assert len(entries) == len(SOUND) + len(ODD) - 1
     monkeypatch.delattr(LocalStorage, "open")
-    assert len(Look(STREAM, PREFIX).together(storage, entries)) == len(entries)
+    assert len(SurveyTask(STREAM, PREFIX).together(storage, entries)) == len(entries)

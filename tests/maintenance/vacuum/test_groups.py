@@ -16,10 +16,10 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.engines.processes import Processes
-from singerlake.maintenance.rebuild.survey import Look, data_files
+from singerlake.maintenance.rebuild.survey import SurveyTask, data_files
 from singerlake.maintenance.scan.batches import batches, consumed
 from singerlake.maintenance.vacuum.groups import grouped, waves
-from singerlake.maintenance.verify.check_file import Check
+from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 from tests.format.state.test_fold import data_file
@@ -27,7 +27,7 @@ from tests.lakes import build_stream
 from tests.maintenance.shelf import SCHEMA, file_bytes, record
 
 PREFIX = layout.stream_prefix("t", "s")
-CHECK = Check("s", PREFIX)
+CHECK = VerifyTask("s", PREFIX)
 FILES = [
     msgspec.structs.replace(data_file(f"f{number}", 10, number * 10), bytes=size)
     for number, size in enumerate((5, 5, 1, 30, 4, 4, 4))
@@ -76,7 +76,7 @@ def test_processes_give_what_threads_give_for_any_task(lake: Lake) -> None:
     odd = rb'{"type":"SCHEMA","stream":"s","schema":{"title":"\ud800","minimum":-1' + b"0" * 30 + b"}}\n"
     lake.storage.put(PREFIX + "x/odd.singer.gz", file_bytes([[record(1)]], extra=None, schema=odd))
     entries = list(data_files(lake.storage, "t", "s"))
-    look = Look("s", PREFIX)
+    look = SurveyTask("s", PREFIX)
     spread = list(Processes(partial(open_storage, lake.storage.url), 2)(look, entries))
     assert spread == list(Threads(lake.storage)(look, entries))
     assert [entry for entry, _ in spread] == entries

@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Bookmark
 from singerlake.format.state.transactions import Close, RetireFiles
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.vacuum.plan import TARGET_BYTES
 from singerlake.maintenance.verify.verify import verify_stream
@@ -137,7 +137,7 @@ def test_a_rebuild_from_files_alone_gives_every_message_once(place: Place, origi
     left = {"all": before.files[:0], "some": before.files[1:3], "none": before.files[:]}
     for file in left[originals]:
         place.storage.delete(PREFIX + file.path)
-    repair_stream(place.storage, place.store(), "t", "s", Wish(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
     assert messages(place) == text
     assert place.state().lineage != before.lineage
     assert len(place.state().files) == 1
@@ -154,7 +154,7 @@ def test_a_rebuild_after_a_vacuum_that_died_before_its_commit_gives_every_messag
     with pytest.raises(ConnectionError):
         vacuum(place)
     assert place.state() == before
-    repair_stream(place.storage, place.store(), "t", "s", Wish(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
     assert messages(place) == text
 
 

@@ -64,7 +64,7 @@ def measured(
     true.seconds = received
     modified = START + timedelta(seconds=effect)
     shown = modified.replace(microsecond=0) if cut else modified
-    time.heard(shown, sent=sent + clock.begins, received=received + clock.begins)
+    time.observe(shown, sent=sent + clock.begins, received=received + clock.begins)
     return true, clock, time
 
 
@@ -113,7 +113,7 @@ def test_what_has_certainly_come_has_come_and_the_likeliest_is_near(
         true.seconds += round(there, 3)
         modified = true.now()
         true.seconds += round(back, 3)
-        time.heard(modified.replace(microsecond=0) if cut else modified, sent=sent, received=clock.monotonic())
+        time.observe(modified.replace(microsecond=0) if cut else modified, sent=sent, received=clock.monotonic())
         now = milliseconds(true.now())
         least = time.at_least()
         assert least is not None
@@ -128,7 +128,7 @@ def test_many_measurements_in_whole_seconds_come_closer_than_one() -> None:
     for _ in range(40):
         true.seconds += 0.37
         moment = clock.monotonic()
-        time.heard(true.now().replace(microsecond=0), sent=moment, received=moment)
+        time.observe(true.now().replace(microsecond=0), sent=moment, received=moment)
     assert abs(time.now() - milliseconds(true.now())) <= 60
 
 
@@ -140,5 +140,5 @@ def test_a_clock_that_was_set_since_is_measured_anew() -> None:
     assert behind is not None
     assert behind < NOW + 200_000
     moment = clock.monotonic()
-    time.heard(true.now(), sent=moment, received=moment)
+    time.observe(true.now(), sent=moment, received=moment)
     assert abs(time.now() - milliseconds(true.now())) <= 1

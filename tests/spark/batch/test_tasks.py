@@ -15,7 +15,7 @@ from singerlake.cli.main import main
 from singerlake.errors import NotALakeError, SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.check_file import Check
+from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.spark.batch import tasks
 from singerlake.spark.batch.tasks import SparkTasks, spark_tasks
 from tests.lakes import build_stream
@@ -77,7 +77,7 @@ def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pyte
     files = lake.stream("t", "s").snapshot().files
     with spark_tasks(lake.storage.url, None) as engine:
         before = spark.sparkContext.statusTracker().getJobIdsForGroup()
-        assert list(engine(Check("s", "raw/t/s/"), files)) == [(file, ()) for file in files]
+        assert list(engine(VerifyTask("s", "raw/t/s/"), files)) == [(file, ()) for file in files]
         jobs = set(spark.sparkContext.statusTracker().getJobIdsForGroup()) - set(before)
     assert len(jobs) == -(-len(files) // spark.sparkContext.defaultParallelism)
 
@@ -86,7 +86,7 @@ def test_workers_that_do_not_have_the_folder_say_so(spark: SparkSession, lake: L
     files = lake.stream("t", "s").snapshot().files
     shutil.rmtree(lake.storage.url)
     with pytest.raises(NotALakeError, match="on the machine that runs this task"):
-        list(SparkTasks(spark.sparkContext, lake.storage.url, None)(Check("s", "raw/t/s/"), files))
+        list(SparkTasks(spark.sparkContext, lake.storage.url, None)(VerifyTask("s", "raw/t/s/"), files))
 
 
 def test_spark_connect_is_refused() -> None:

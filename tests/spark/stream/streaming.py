@@ -17,7 +17,7 @@ from singerlake.format.state.model import DataFile, Manifest, NewFile
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.gc.apply import collect_stream
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.join import checked, join, read_head
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, Pending
@@ -94,7 +94,7 @@ def commit(lake: Lake, change: Change) -> None:
 def rebuild(lake: Lake) -> Manifest:
     """Make the state anew from the files alone: another lineage."""
     store = lake.stream(TAP, STREAM).store()
-    repair_stream(lake.storage, store, TAP, STREAM, Wish(discard=True), clock=lake.clock, ids=lake.ids)
+    repair_stream(lake.storage, store, TAP, STREAM, RepairOptions(discard=True), clock=lake.clock, ids=lake.ids)
     return snapshot(lake)
 
 

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from singerlake.errors import InvalidMessageError
 from target_singerlake.errors import EXCERPT, MissingKeyPropertyError, RecordBeforeSchemaError, UnreadableLineError
-from target_singerlake.input.decode import BlockDecoder, RecordCheck
-from target_singerlake.input.early import Early
+from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck
 from target_singerlake.state import HeldStates
 
 STREAMS = ("a", "b", 'odd "name"', "é\ud800")
 
 
-def decoder(**keys: tuple[str, ...]) -> BlockDecoder:
-    return BlockDecoder({name: RecordCheck(name, keys.get(name, ())) for name in STREAMS}, Early(HeldStates()))
+def decoder(**keys: tuple[str, ...]) -> PassthroughDecoder:
+    return PassthroughDecoder(
+        {name: RecordCheck(name, keys.get(name, ())) for name in STREAMS}, EarlyActivations(HeldStates())
+    )
 
 
 def flat(found: list[Records | Message]) -> list[tuple[str, str, bytes, int]]:
@@ -171,7 +173,7 @@ def test_empty_lines_are_no_messages_but_count_as_lines() -> None:
 @pytest.mark.parametrize("keys", [("id",), ("id", "no such"), ('a "quoted" key',), ("type", "record")])
 @pytest.mark.parametrize("before", [0, 50])
 def test_a_record_without_a_key_property_is_refused(keys: tuple[str, ...], before: int) -> None:
-    decode = BlockDecoder({"a": RecordCheck("a", keys)}, Early(HeldStates()))
+    decode = PassthroughDecoder({"a": RecordCheck("a", keys)}, EarlyActivations(HeldStates()))
     good = record(record=json.dumps(dict.fromkeys(keys)))
     assert len(flat(list(decode.messages((good + b"\n") * 20, 1)))) == 20
     bad = record(record=json.dumps(dict.fromkeys(keys[1:])))

@@ -13,7 +13,7 @@ import pytest
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from target_singerlake.errors import MessageBeforeSchemaError, RecordBeforeSchemaError
-from target_singerlake.input.early import HELD_BYTES, Early
+from target_singerlake.input.early_activations import HELD_BYTES, EarlyActivations
 from target_singerlake.input.messages import Message
 from target_singerlake.state import HeldStates
 from target_singerlake.target import TargetSingerlake
@@ -76,7 +76,7 @@ def test_no_more_is_held_than_a_bounded_amount(tmp_path: Path) -> None:
 
 def test_state_waits_until_the_files_that_got_it_are_committed() -> None:
     states = HeldStates()
-    early = Early(states)
+    early = EarlyActivations(states)
     early.hold(Message("ACTIVATE_VERSION", "s", b"{}\n", 1))
     states.arrived(b"1")
     early.hold(Message("ACTIVATE_VERSION", "s", b"{ }\n", 3))
@@ -98,7 +98,7 @@ def test_state_waits_until_the_files_that_got_it_are_committed() -> None:
 
 
 def test_what_was_passed_on_makes_room_for_more() -> None:
-    early = Early(HeldStates())
+    early = EarlyActivations(HeldStates())
     for number in range(3):
         early.hold(Message("ACTIVATE_VERSION", "s", b" " * (HELD_BYTES - 1000), number))
         assert len(list(early.release("s", lambda line, number: [Message("ACTIVATE_VERSION", "s", line, number)]))) == 1

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from singerlake.arrow.decode.as_written import captured
-from singerlake.arrow.decode.line_by_line import Careful, Origin, value_error
-from singerlake.arrow.decode.plain import PlainLines, Taken
+from singerlake.arrow.decode.fast_path import PlainLines, Taken
 from singerlake.arrow.decode.rescue import rescued_text
 from singerlake.arrow.decode.rows import Rows
+from singerlake.arrow.decode.slow_path import Origin, SlowPath, value_error
 from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.arrow.schema.known import KnownObject
@@ -71,7 +71,7 @@ class BatchDecoder:
         self._strict = typed_decoder(self._record, envelope, known) if known else None
         self._raw = holds_raw(self._record)
         self._all = request.messages is MessageKinds.ALL
-        self._careful = Careful(self._record, self._typed, envelope=envelope, known=known, every=self._all)
+        self._slow_path = SlowPath(self._record, self._typed, envelope=envelope, known=known, every=self._all)
         types = [schema.field(each.name).type for each in (*self._record.fields, *beside)]
         self._plain = PlainLines(self._record, types, envelope=beside, known=known)
 
@@ -92,7 +92,7 @@ class BatchDecoder:
             whole = self._of_arrays(taken, range(offset + begin, offset + end), begin, origin)
             if whole is not None:
                 return whole, messages
-        rows = self._fast(data, offset) or self._careful.rows(data, offset, origin)
+        rows = self._fast(data, offset) or self._slow_path.rows(data, offset, origin)
         messages = rows.messages
         if offset < first or (stop is not None and offset + messages > stop):
             begin = bisect_left(rows.offsets, first)
@@ -199,7 +199,9 @@ class BatchDecoder:
         if self._known is None or rows.declared:
             return {}
         found = {
-            row: list(self._careful.undeclared(rows.line(data, row))) for row in range(len(rows)) if rows.is_record(row)
+            row: list(self._slow_path.undeclared(rows.line(data, row)))
+            for row in range(len(rows))
+            if rows.is_record(row)
         }
         return {row: each for row, each in found.items() if each}
 
@@ -210,7 +212,7 @@ class BatchDecoder:
         values = list(given)
         for row in list(misfits(values, field, arrow)):
             line = rows.line(data, row)
-            value, lost = self._careful.again(line, field)
+            value, lost = self._slow_path.again(line, field)
             try:
                 values[row], mended = mend(value, field, arrow, (field.name,))
             except MisfitError as misfit:
@@ -218,7 +220,7 @@ class BatchDecoder:
                     cause = lost[0] if lost else Lost((field.name,), "null", misfit)
                     raise value_error(cause, rows.offsets[row], origin, hint=_NOT_NULL) from None
                 values[row], mended = None, []
-            lost += [Lost(keys, self._careful.text_at(line, keys), misfit) for keys, misfit in mended]
+            lost += [Lost(keys, self._slow_path.text_at(line, keys), misfit) for keys, misfit in mended]
             if lost:
                 known = rows.lost.setdefault(row, [])
                 known += [each for each in lost if each.keys not in {other.keys for other in known}]

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from singerlake.arrow.plan.request import Request
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import DataFile
 
 MOST_BYTES = 128 << 20
@@ -202,4 +202,4 @@ def pack(pieces: Iterable[Split], target: int = MOST_BYTES) -> list[tuple[Split,
     return partitions
 
 
-ready(Split)
+prepare_decoders(Split)

@@ -14,7 +14,7 @@ import msgspec
 
 from singerlake.arrow.schema.columns import Array, Column, Struct
 from singerlake.arrow.values.values import Lost, text_of
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -121,4 +121,4 @@ def undeclared_in(value: Any, known: Known, keys: tuple[str | int, ...] = ()) ->
             yield from undeclared_in(item, known.element, (*keys, place))
 
 
-ready(_AnyRecord)
+prepare_decoders(_AnyRecord)

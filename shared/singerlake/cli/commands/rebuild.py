@@ -21,7 +21,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.maintenance.rebuild.repair import Repair
-from singerlake.maintenance.rebuild.repair_stream import Wish, repair_stream
+from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
 from singerlake.maintenance.record import record_run
 from singerlake.maintenance.tally import NONE, Tally, tally
@@ -87,11 +87,11 @@ def rebuild(
     if adopt and discard_manifest:
         raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
     pairs = chosen_streams(lake, tap, stream)
-    wish = Wish(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
+    asked = RepairOptions(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
     with ExitStack() as held:
         noted = held.enter_context(open_survey_journal(journal, lake.storage.url)) if journal else None
         reads = held.enter_context(reader(engine, lake, threads))
-        done, findings = _streams(lake, pairs, wish, reads, noted, as_json)
+        done, findings = _streams(lake, pairs, asked, reads, noted, as_json)
     caches = _caches(lake, done, pairs, whole=stream is None, dry_run=dry_run)
     findings += [finding for stream in done.values() for finding in stream.findings]
     if as_json:
@@ -104,7 +104,7 @@ def rebuild(
 def _streams(
     lake: Lake,
     pairs: list[tuple[str, str]],
-    wish: Wish,
+    asked: RepairOptions,
     engine: Engine,
     journal: SurveyJournal | None,
     as_json: bool,
@@ -123,8 +123,8 @@ def _streams(
                     store,
                     tap,
                     stream,
-                    wish,
-                    lake_id=None if wish.dry_run else lake.lake_id(),
+                    asked,
+                    lake_id=None if asked.dry_run else lake.lake_id(),
                     clock=lake.clock,
                     ids=lake.ids,
                     engine=engine,
@@ -133,8 +133,8 @@ def _streams(
                     progress=bar.advance if bar.seen else None,
                     planned=_show if not as_json else lambda _: None,
                 )
-                done[tap, stream] = _kept(repair, wish.dry_run, as_json)
-                needed, changed = repair.needed and not wish.dry_run, _changed(repair)
+                done[tap, stream] = _kept(repair, asked.dry_run, as_json)
+                needed, changed = repair.needed and not asked.dry_run, _changed(repair)
                 del repair
                 if needed:
                     record_run(lake.storage, store, "rebuild", changed, started=started, clock=lake.clock, ids=lake.ids)

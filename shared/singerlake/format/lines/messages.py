@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.recursion import with_room
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -77,7 +77,7 @@ def records(block: bytes, stream: str, *, times: bool) -> Sequence[Any] | None:
 @lru_cache(maxsize=64)
 def _records_decoder(stream: str, times: bool) -> msgspec.json.Decoder[Any] | None:
     """None for a name that has no UTF-8. Threads that come first together each make a type of their own, which msgspec
-    has learned whole before another thread can see it (see ``ready``)."""
+    has learned whole before another thread can see it (see ``prepare_decoders``)."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("type", Literal["RECORD"]),
         ("stream", Literal[stream]),
@@ -115,4 +115,4 @@ def is_record_line(line: bytes) -> bool:
     return found is not None and found.type == "RECORD"
 
 
-ready(Envelope)
+prepare_decoders(Envelope)

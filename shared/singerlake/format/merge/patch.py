@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.ready import ready
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
@@ -203,4 +203,4 @@ def _schema_in(fields: Any) -> StreamSchema:
     return msgspec.convert({**fields, "schema": decode(_text(fields.get("schema")), object)}, StreamSchema)
 
 
-ready(MergeEntry)
+prepare_decoders(MergeEntry)

@@ -44,7 +44,7 @@ class _Shared(Generic[T]):
         return self.index
 
 
-class Roll(Sequence[T], Generic[T]):
+class AppendOnlyList(Sequence[T], Generic[T]):
     """An immutable sequence of things with ids. Comparable with any sequence; not hashable."""
 
     __slots__ = ("_length", "_shared")
@@ -53,7 +53,7 @@ class Roll(Sequence[T], Generic[T]):
         self._shared: _Shared[T] = _Shared(list(items))
         self._length = len(self._shared.items)
 
-    def extended(self, more: Iterable[T]) -> Roll[T]:
+    def extended(self, more: Iterable[T]) -> AppendOnlyList[T]:
         """This with ``more`` at its end: in time proportional to ``more``, unless this was extended before."""
         added = list(more)
         if not added:
@@ -66,7 +66,7 @@ class Roll(Sequence[T], Generic[T]):
             if shared.index is not None:
                 shared.index.update((item.id, item) for item in added)
             shared.items.extend(added)
-        grown: Roll[T] = Roll.__new__(Roll)
+        grown: AppendOnlyList[T] = AppendOnlyList.__new__(AppendOnlyList)
         grown._shared = shared
         grown._length = self._length + len(added)
         return grown
@@ -103,38 +103,38 @@ class Roll(Sequence[T], Generic[T]):
         return islice(self._shared.items, self._length)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Roll) and other._shared is self._shared:
+        if isinstance(other, AppendOnlyList) and other._shared is self._shared:
             return self._length == other._length
-        if isinstance(other, (Roll, tuple, list)):
+        if isinstance(other, (AppendOnlyList, tuple, list)):
             return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Roll({list(self)!r})"
+        return f"AppendOnlyList({list(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Roll, (tuple(self),)
+        return AppendOnlyList, (tuple(self),)
 
 
 class _ById(Mapping[str, T]):
-    __slots__ = ("_roll",)
+    __slots__ = ("_list",)
 
-    def __init__(self, roll: Roll[T]) -> None:
-        self._roll = roll
+    def __init__(self, items: AppendOnlyList[T]) -> None:
+        self._list = items
 
     def __getitem__(self, id: str) -> T:
-        item = self._roll.find(id)
+        item = self._list.find(id)
         if item is None:
             raise KeyError(id)
         return item
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and self._roll.find(id) is not None
+        return isinstance(id, str) and self._list.find(id) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return (item.id for item in self._roll)
+        return (item.id for item in self._list)
 
     def __len__(self) -> int:
-        return len(self._roll)
+        return len(self._list)

@@ -11,7 +11,7 @@ import msgspec
 from singerlake.format import FORMAT
 from singerlake.format.hashing import hash_among
 from singerlake.format.state import transactions as tx
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import (
     DataFile,
     Manifest,
@@ -60,7 +60,7 @@ def empty(
         next_offset=0,
         versions={},
         schemas={},
-        files=Roll(),
+        files=AppendOnlyList(),
     )
 
 
@@ -219,7 +219,7 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     retired = manifest.retired.extended(
         Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
     )
-    return {"files": Roll(files), "retired": retired}
+    return {"files": AppendOnlyList(files), "retired": retired}
 
 
 def _holder(outputs: list[DataFile], offset: int) -> str:
@@ -263,7 +263,7 @@ def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, 
         elif file.id in shown and file.shown is None:
             after = msgspec.structs.replace(file, shown=at)
         retired.append(after)
-    return {} if retired == manifest.retired else {"retired": Roll(retired)}
+    return {} if retired == manifest.retired else {"retired": AppendOnlyList(retired)}
 
 
 def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:

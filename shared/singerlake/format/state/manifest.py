@@ -10,9 +10,9 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
 from singerlake.format import FORMAT
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.ready import ready
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.pieces import in_pieces
 
@@ -51,7 +51,7 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
         check_format(body, key=key)
     try:
         with collector_paused():
-            large = in_pieces(body, known.files if known else Roll()) if len(body) > LARGE else None
+            large = in_pieces(body, known.files if known else AppendOnlyList()) if len(body) > LARGE else None
             return large or decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
@@ -94,4 +94,4 @@ def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, k
     return manifest
 
 
-ready(_ManifestHead)
+prepare_decoders(_ManifestHead)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from singerlake.format.ready import ready
-from singerlake.format.state.append_only import Identified, Roll
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state.append_only import AppendOnlyList, Identified
 
 T = TypeVar("T", bound=Identified)
 if TYPE_CHECKING:
-    Rolled = Roll[T]
+    AppendOnly = AppendOnlyList[T]
 else:
-    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes it the Roll it is.
-    Rolled = Sequence
+    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes an AppendOnlyList of it.
+    AppendOnly = Sequence
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -114,7 +114,7 @@ class Position(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
     ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
-    ``retired`` may be given as any sequence; they are kept as ``Roll``."""
+    ``retired`` may be given as any sequence; they are kept as ``AppendOnlyList``."""
 
     format: int
     tap: str
@@ -127,16 +127,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     next_offset: int
     versions: dict[str, str]
     schemas: dict[str, SchemaVersion]
-    files: Rolled[DataFile]
-    retired: Rolled[Retired] = msgspec.field(default_factory=Roll)
+    files: AppendOnly[DataFile]
+    retired: AppendOnly[Retired] = msgspec.field(default_factory=AppendOnlyList)
     runs: tuple[Run, ...] = ()
     closed: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("files", "retired"):
             given = getattr(self, name)
-            if not isinstance(given, Roll):
-                msgspec.structs.force_setattr(self, name, Roll(given))
+            if not isinstance(given, AppendOnlyList):
+                msgspec.structs.force_setattr(self, name, AppendOnlyList(given))
 
     @property
     def by_id(self) -> Mapping[str, DataFile]:
@@ -158,4 +158,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         return place if self.files[place : place + 1] == (file,) else self.files.index(file)
 
 
-ready(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)
+prepare_decoders(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)

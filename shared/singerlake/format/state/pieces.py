@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import DataFile, Manifest
 
 PIECE = 1 << 16
@@ -40,7 +40,7 @@ _STAND_IN = DataFile(
 )
 
 
-def in_pieces(body: bytes, known: Roll[DataFile], *, piece: int = PIECE) -> Manifest | None:
+def in_pieces(body: bytes, known: AppendOnlyList[DataFile], *, piece: int = PIECE) -> Manifest | None:
     """The manifest that ``body`` holds, with the files that it has in common with ``known`` as the same objects; None
     where ``body`` is not laid out as Singerlake does, or is not a manifest: decoding all of it tells which.
 
@@ -67,7 +67,7 @@ def in_pieces(body: bytes, known: Roll[DataFile], *, piece: int = PIECE) -> Mani
                 files += found
     except msgspec.DecodeError:
         return None
-    return msgspec.structs.replace(around, files=Roll(files))
+    return msgspec.structs.replace(around, files=AppendOnlyList(files))
 
 
 def _cut(body: bytes, start: int, end: int, piece: int) -> Iterator[bytes]:
@@ -79,7 +79,7 @@ def _cut(body: bytes, start: int, end: int, piece: int) -> Iterator[bytes]:
         start = cut + 1
 
 
-def _as_known(files: list[DataFile], known: Roll[DataFile], versions: dict[str, str]) -> Sequence[DataFile]:
+def _as_known(files: list[DataFile], known: AppendOnlyList[DataFile], versions: dict[str, str]) -> Sequence[DataFile]:
     """``files``, of which those that are known are the known objects."""
     place = bisect_left(known, files[0].offset, key=attrgetter("offset"))
     there = known[place : place + len(files)]

@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError, LostBookmarkError, UnknownNameError
 from singerlake.format import layout
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 
 
@@ -148,7 +148,7 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
     )
 
 
-ready(Bookmark)
+prepare_decoders(Bookmark)
 
 
 def schema_of(manifest: Manifest, version: str) -> SchemaVersion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 
 
@@ -67,4 +67,4 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
-ready(AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)
+prepare_decoders(AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)

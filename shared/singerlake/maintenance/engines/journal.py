@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.maintenance.engines.journal_file import JournalFile, open_file
 from singerlake.maintenance.verify.findings import Finding, Kind
 
@@ -61,4 +61,4 @@ def open_journal(path: Path, lake: str) -> Iterator[Journal]:
         yield Journal(file, sound)
 
 
-ready(_Line)
+prepare_decoders(_Line)

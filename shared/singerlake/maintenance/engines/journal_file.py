@@ -16,7 +16,7 @@ import msgspec
 
 from singerlake import flock
 from singerlake.errors import SettingError
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.port import Entry
 
 _STAMP_BYTES = 16
@@ -152,4 +152,4 @@ def _local(path: Path) -> Iterator[None]:
         ) from error
 
 
-ready(_JournalHead)
+prepare_decoders(_JournalHead)

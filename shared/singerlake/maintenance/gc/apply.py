@@ -16,7 +16,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import BrokenFileError, LostStateError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
@@ -303,4 +303,4 @@ def _id(entry: Entry) -> str:
     return id
 
 
-ready(_Named)
+prepare_decoders(_Named)

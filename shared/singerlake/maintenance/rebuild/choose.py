@@ -17,8 +17,8 @@ import msgspec
 
 from singerlake.format import layout
 from singerlake.format.state.model import DataFile
-from singerlake.maintenance.rebuild.exact_cover import cover
-from singerlake.maintenance.rebuild.scanned_file import Found, content_id
+from singerlake.maintenance.rebuild.exact_cover import exact_cover
+from singerlake.maintenance.rebuild.scanned_file import ScannedFile, content_id
 from singerlake.maintenance.verify.findings import Finding
 
 _SORTED = 1 << 17
@@ -30,14 +30,14 @@ class ChosenFiles:
     """The files of a stream in order; those whose messages all lie in them, each with the id of the chosen file that
     holds its first ones; and what was odd."""
 
-    files: list[Found]
-    covered: tuple[tuple[Found, str], ...]
+    files: list[ScannedFile]
+    covered: tuple[tuple[ScannedFile, str], ...]
     findings: tuple[Finding, ...]
 
 
 def distinct(
-    found: Sequence[Found], *, prefix: str, listed: Mapping[str, DataFile] | None = None
-) -> tuple[list[Found], list[Finding]]:
+    found: Sequence[ScannedFile], *, prefix: str, listed: Mapping[str, DataFile] | None = None
+) -> tuple[list[ScannedFile], list[Finding]]:
     """``found`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
     under an id of its own, since one of the two would be lost otherwise.
 
@@ -46,20 +46,20 @@ def distinct(
     """
     known = listed or {}
     repeated = _repeated(file.id for file in found)
-    groups: dict[str, list[Found]] = defaultdict(list)
-    kept: list[Found] = []
+    groups: dict[str, list[ScannedFile]] = defaultdict(list)
+    kept: list[ScannedFile] = []
     for file in found:
         (groups[file.id] if file.id in repeated else kept).append(file)
     findings: list[Finding] = []
     used = {file.id for file in found} if groups else set()
     for own, group in groups.items():
         meant = known[own].sha256 if own in known else None
-        group.sort(key=lambda file: (meant != file.said.sha256, *_fullest(file)))
+        group.sort(key=lambda file: (meant != file.facts.sha256, *_fullest(file)))
         kept += _without_copies(group, prefix, findings, used)
     return kept, findings
 
 
-def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozenset()) -> ChosenFiles:
+def choose(files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = frozenset()) -> ChosenFiles:
     """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
     Sources in ``done`` are held elsewhere.
 
@@ -82,21 +82,21 @@ def choose(files: Sequence[Found], *, prefix: str, done: frozenset[str] = frozen
     return ChosenFiles(ordered, covered, tuple(findings))
 
 
-def _in_order(files: Sequence[Found]) -> list[Found]:
+def _in_order(files: Sequence[ScannedFile]) -> list[ScannedFile]:
     """In the order of a rebuild, by so many of their keys at a time: those of a million take as much as half of what is
     sorted."""
     runs = [sorted(files[at : at + _SORTED], key=attrgetter("order")) for at in range(0, len(files), _SORTED)]
     return runs[0] if len(runs) == 1 else list(merge(*runs, key=attrgetter("order")))
 
 
-def _covered(files: Sequence[Found], done: frozenset[str]) -> tuple[set[int], list[int]]:
+def _covered(files: Sequence[ScannedFile], done: frozenset[str]) -> tuple[set[int], list[int]]:
     """Those that ``cover`` leaves out, and those that hold what others hold, by index. It is asked only about files
     that have a source in common with others or with ``done``: of a million there are few."""
     common = _repeated(source for file in files for source, _ in file.sources)
     tied = [
         at for at, file in enumerate(files) if any(source in common or source in done for source, _ in file.sources)
     ]
-    chosen, overlapping = cover([_held(files[at]) for at in tied], done)
+    chosen, overlapping = exact_cover([_held(files[at]) for at in tied], done)
     dropped = set(tied).difference(tied[at] for at in chosen)
     return dropped, [tied[at] for at in overlapping]
 
@@ -110,20 +110,22 @@ def _repeated(texts: Iterable[str]) -> set[str]:
     return again
 
 
-def _held(file: Found) -> dict[str, int]:
+def _held(file: ScannedFile) -> dict[str, int]:
     held: dict[str, int] = defaultdict(int)
     for source, messages in file.sources:
         held[source] += messages
     return dict(held)
 
 
-def _fullest(file: Found) -> tuple[int, bool, str]:
+def _fullest(file: ScannedFile) -> tuple[int, bool, str]:
     """The fullest first, then one that is called by its id, then the one whose path comes first."""
     return -file.messages, layout.file_id_in(file.path) != file.id, file.path
 
 
-def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding], used: set[str]) -> list[Found]:
-    kept: list[Found] = []
+def _without_copies(
+    group: Sequence[ScannedFile], prefix: str, findings: list[Finding], used: set[str]
+) -> list[ScannedFile]:
+    kept: list[ScannedFile] = []
     for file in group:
         twin = next((known for known in kept if known.has_all_of(file)), None)
         if twin is not None:
@@ -131,7 +133,7 @@ def _without_copies(group: Sequence[Found], prefix: str, findings: list[Finding]
         elif not kept:
             kept.append(file)
         else:
-            own = content_id(file.said.sha256)
+            own = content_id(file.facts.sha256)
             while own in used:
                 # Only a header that was made up for it says so.
                 own = content_id(hashlib.sha256(own.encode()).hexdigest())

@@ -13,7 +13,7 @@ _STEPS = 100_000
 try per source."""
 
 
-def cover(candidates: Sequence[Candidate], done: frozenset[str] = frozenset()) -> tuple[list[int], list[int]]:
+def exact_cover(candidates: Sequence[Candidate], done: frozenset[str] = frozenset()) -> tuple[list[int], list[int]]:
     """The candidates, by index, that together hold every source once, and those of them that hold one which another
     holds too. Sources in ``done`` are held elsewhere.
 

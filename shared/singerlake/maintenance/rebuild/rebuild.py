@@ -21,7 +21,7 @@ from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, 
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.engines.parallel import Progress
 from singerlake.maintenance.rebuild.choose import choose, distinct
-from singerlake.maintenance.rebuild.scanned_file import Found, Said
+from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.maintenance.verify.findings import Finding
@@ -106,11 +106,11 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
     for file in consumed(choice.files):
         while kept and kept[0].order < file.order:
             seen(kept[0].content, kept.popleft().created)
-        version = seen(file.schema, file.said.created)
+        version = seen(file.schema, file.facts.created)
         placed = place(file, version, offset)
         known = former.get(file.id) if former else None
         if known is not None:
-            placed = timed(placed, file.said, known)
+            placed = timed(placed, file.facts, known)
         listed.append(known if known is not None and known == placed else placed)
         held.update(source for source, _ in file.replaces if former and source in former)
         offset += file.messages
@@ -147,7 +147,7 @@ class Hashes:
         return seen[1]
 
 
-def timed(placed: DataFile, said: Said, known: DataFile) -> DataFile:
+def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
     """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
     have none: nobody but the writer knew when those came."""
     if said.first is not None or known_span(known.first, known.last) is None:
@@ -155,16 +155,16 @@ def timed(placed: DataFile, said: Said, known: DataFile) -> DataFile:
     return msgspec.structs.replace(placed, first=known.first, last=known.last)
 
 
-def describe(file: Found, version: str) -> NewFile:
+def describe(file: ScannedFile, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
     placed = msgspec.structs.asdict(place(file, version, 0))
     del placed["offset"]
     return NewFile(**placed)
 
 
-def place(file: Found, version: str, offset: int) -> DataFile:
+def place(file: ScannedFile, version: str, offset: int) -> DataFile:
     """A file at an offset of the log."""
-    said = file.said
+    said = file.facts
     first, last = said.first or said.created, said.last or said.created
     return DataFile(
         id=file.id,

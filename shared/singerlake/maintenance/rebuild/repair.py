@@ -20,7 +20,7 @@ from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction
 from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
-from singerlake.maintenance.rebuild.scanned_file import Found
+from singerlake.maintenance.rebuild.scanned_file import ScannedFile
 from singerlake.maintenance.rebuild.survey import Survey
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.check_state import check_state, is_of
@@ -143,7 +143,7 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
 
 
 def _versions(
-    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, Found], kept: Sequence[KeptSchema]
+    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, ScannedFile], kept: Sequence[KeptSchema]
 ) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
     """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version, or
     from what is ``kept`` of it. That also gives a stream its first version that has none."""
@@ -163,7 +163,7 @@ def _versions(
                 key_properties=found.schema.key_properties,
                 bookmark_properties=found.schema.bookmark_properties,
                 first_offset=file.offset,
-                first_seen=found.said.created,
+                first_seen=found.facts.created,
             )
     for held in kept:
         version = next((known for known in labels if is_of(held.schema, known)), None)
@@ -183,13 +183,15 @@ def _versions(
     return labels, schemas
 
 
-def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, findings: list[Finding]) -> DataFile:
+def _mended(
+    listed: DataFile, found: ScannedFile | None, hashes: Hashes, prefix: str, findings: list[Finding]
+) -> DataFile:
     if found is None:
         findings.append(Finding("missing", prefix + listed.path, "is listed and not among the sound files"))
         return listed
     version = hashes.of(found.schema)
     if (found.messages, version) == (listed.messages, listed.version):
-        mended = timed(place(found, version, listed.offset), found.said, listed)
+        mended = timed(place(found, version, listed.offset), found.facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(
@@ -203,7 +205,9 @@ def _mended(listed: DataFile, found: Found | None, hashes: Hashes, prefix: str, 
     return listed
 
 
-def _unlisted(before: Manifest, files: list[Found], prefix: str, findings: list[Finding]) -> tuple[Found, ...]:
+def _unlisted(
+    before: Manifest, files: list[ScannedFile], prefix: str, findings: list[Finding]
+) -> tuple[ScannedFile, ...]:
     """Files whose messages nothing listed holds, in the order of a rebuild."""
     rest = [file for file in files if file.id not in before.by_id and file.id not in before.retired_by_id]
     if not rest:
@@ -215,7 +219,7 @@ def _unlisted(before: Manifest, files: list[Found], prefix: str, findings: list[
     return tuple(choice.files)
 
 
-def _adding(mended: Manifest, fresh: tuple[Found, ...]) -> AddFiles:
+def _adding(mended: Manifest, fresh: tuple[ScannedFile, ...]) -> AddFiles:
     hashes = Hashes({version: held.schema for version, held in mended.schemas.items()})
     described = tuple(describe(file, hashes.of(file.schema)) for file in fresh)
     schemas = {new.version: file.schema for new, file in zip(described, fresh, strict=True)}

@@ -43,7 +43,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class RepairOptions:
     """What a person asks of a repair. ``discard``: make the state anew from the files even where one is there, be it
     readable or not. ``adopt``: list sound files that a readable state does not list. ``dry_run``: only plan."""
 
@@ -57,7 +57,7 @@ def repair_stream(
     store: ManifestStore,
     tap: str,
     stream: str,
-    wish: Wish,
+    options: RepairOptions,
     *,
     lake_id: str | None = None,
     clock: Clock,
@@ -80,7 +80,7 @@ def repair_stream(
     storage raises.
     """
     for _ in range(_ATTEMPTS):
-        base, unreadable = _load(storage, store, tap, stream, wish)
+        base, unreadable = _load(storage, store, tap, stream, options)
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
@@ -91,7 +91,7 @@ def repair_stream(
             files = consumed(entries)
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         now = timestamp(clock.now())
-        if base is None or wish.discard:
+        if base is None or options.discard:
             birth = fold.empty(
                 tap=tap,
                 stream=stream,
@@ -104,12 +104,12 @@ def repair_stream(
             birth = msgspec.structs.replace(birth, transaction=Position(number, birth.transaction.id))
             plan = plan_anew(base.manifest if base else None, surveyed, birth)
         else:
-            plan = plan_repair(base.manifest, surveyed, adopt=wish.adopt, at=now)
+            plan = plan_repair(base.manifest, surveyed, adopt=options.adopt, at=now)
         # Of a million files it takes half a gigabyte: what is written must not stand beside it.
         del surveyed
         if plan.needed:
             planned(plan)
-        if wish.dry_run or not plan.needed:
+        if options.dry_run or not plan.needed:
             return plan
         with ExitStack() as held:
             if store.exclusive:
@@ -128,7 +128,7 @@ def repair_stream(
 
 
 def _load(
-    storage: Storage, store: ManifestStore, tap: str, stream: str, wish: Wish
+    storage: Storage, store: ManifestStore, tap: str, stream: str, options: RepairOptions
 ) -> tuple[Loaded | None, str | None]:
     """The state; else the ETag of one that cannot be read and is to be discarded. One that another kind of store keeps
     is never discarded: what is in ``manifest.json`` is not all there is of it."""
@@ -137,7 +137,7 @@ def _load(
         return store.load(), None
     except (CorruptObjectError, ForeignManifestError) as error:
         stored = storage.get(key)
-        if not wish.discard:
+        if not options.discard:
             raise
         if stored is None:
             if isinstance(error, ForeignManifestError):

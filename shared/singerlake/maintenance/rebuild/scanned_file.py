@@ -10,17 +10,17 @@ import msgspec
 
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import StreamSchema
-from singerlake.maintenance.scan.scan import CUT, Bytes, Scanned
+from singerlake.maintenance.scan.scan import CUT, Bytes, ScanResult
 
 
-class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
 
     ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``crc`` is
-    of the raw text; ``cuts`` are those of a ``Scanned``. The others are those of a ``NewFile``; ``first`` and ``last``
-    are None where no record has a time.
+    of the raw text; ``cuts`` are those of a ``ScanResult``. The others are those of a ``NewFile``;
+    ``first`` and ``last`` are None where no record has a time.
     """
 
     created: str
@@ -37,22 +37,22 @@ class Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cuts: Bytes
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first of what a ``Said`` has, and all that the order of files needs."""
+class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first of what a ``FileFacts`` has, and all that the order of files needs."""
 
     created: str
     run: str
     seq: int
 
 
-_SAID = msgspec.json.Decoder(Said)
-_BEGUN = msgspec.json.Decoder(Begun)
+_FACTS = msgspec.json.Decoder(FileFacts)
+_ORDER = msgspec.json.Decoder(FileOrder)
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     """A sound data file of one stream. ``path`` is relative to the stream's folder, ``schema`` its SCHEMA message's
     content; ``replaces`` are the files whose messages it holds, ``(id, messages)``, where it was vacuumed; ``packed``
-    is a ``Said`` in JSON."""
+    is a ``FileFacts`` in JSON."""
 
     path: str
     id: str
@@ -62,9 +62,9 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     replaces: tuple[tuple[str, int], ...] = ()
 
     @property
-    def said(self) -> Said:
+    def facts(self) -> FileFacts:
         """The rest of what it says, unpacked."""
-        return _SAID.decode(self.packed)
+        return _FACTS.decode(self.packed)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
@@ -75,21 +75,21 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     def order(self) -> tuple[bool, str, str, int, str, str]:
         """Its place among the files of a stream: the writers' clocks, then the run and the number in it. Files that
         say nothing of the kind come last, as what their storage says of them changes with each copy."""
-        said = _BEGUN.decode(self.packed)
-        return not said.run, said.created, said.run, said.seq, self.id, self.path
+        order = _ORDER.decode(self.packed)
+        return not order.run, order.created, order.run, order.seq, self.id, self.path
 
-    def has_all_of(self, part: Found) -> bool:
+    def has_all_of(self, part: ScannedFile) -> bool:
         """Whether the raw text of ``part`` is this one's, whole or cut between two members."""
-        mine, other = self.said, part.said
+        mine, other = self.facts, part.facts
         end = other.raw_bytes, other.crc
         return end == (mine.raw_bytes, mine.crc) or end in CUT.iter_unpack(mine.cuts)
 
 
-def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
+def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
     """A scanned file with its identity: its own header's, else its name's, else one derived from its content."""
     provenance, header = scanned.provenance, scanned.header
     own = provenance or header
-    said = Said(
+    facts = FileFacts(
         created=(_utc(header.created) if header else None) or timestamp(modified),
         run=header.run if header else "",
         seq=header.seq if header else 0,
@@ -103,12 +103,12 @@ def identify(path: str, modified: datetime, scanned: Scanned) -> Found:
         crc=scanned.content[1],
         cuts=scanned.cuts,
     )
-    return Found(
+    return ScannedFile(
         path=path,
         id=own.id if own else layout.file_id_in(path) or content_id(scanned.sha256),
         messages=scanned.messages,
         schema=scanned.schema,
-        packed=msgspec.json.encode(said),
+        packed=msgspec.json.encode(facts),
         replaces=provenance.replaces if provenance else (),
     )
 
@@ -137,4 +137,4 @@ def is_by_content(id: str, sha256: str) -> bool:
     return False
 
 
-ready(Said, Begun, Found)
+prepare_decoders(FileFacts, FileOrder, ScannedFile)

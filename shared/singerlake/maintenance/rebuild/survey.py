@@ -15,7 +15,7 @@ from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.parallel import Progress
-from singerlake.maintenance.rebuild.scanned_file import Found, identify
+from singerlake.maintenance.rebuild.scanned_file import ScannedFile, identify
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.scan.small import small_bodies
@@ -30,7 +30,7 @@ class Survey:
     rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
     before."""
 
-    found: list[Found]
+    found: list[ScannedFile]
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
@@ -85,7 +85,7 @@ def survey(
     threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
     read again. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
-    found: list[Found] = []
+    found: list[ScannedFile] = []
     findings: list[Finding] = []
     schemas = _Schemas()
     beside: list[Entry] = []
@@ -115,7 +115,7 @@ def survey(
             progress(entry.size)
 
     unread = data() if journal is None else unknown(journal)
-    for entry, outcome in (engine or Threads(storage))(Look(stream, prefix), unread):
+    for entry, outcome in (engine or Threads(storage))(SurveyTask(stream, prefix), unread):
         if isinstance(outcome, Finding):
             findings.append(outcome)
         else:
@@ -142,7 +142,7 @@ def survey(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SurveyTask:
     """The task of a survey: an object where the data files of ``stream`` lie, below ``prefix``, and what it says, or
     why it cannot be a file of the stream."""
 
@@ -153,16 +153,16 @@ class Look:
         """Its stored bytes."""
         return entry.size
 
-    def __call__(self, storage: Storage, entry: Entry) -> Found | Finding:
+    def __call__(self, storage: Storage, entry: Entry) -> ScannedFile | Finding:
         """Read it whole. Raises what storage raises."""
         return self._look(storage, entry, None)
 
-    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[Found | Finding]:
+    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[ScannedFile | Finding]:
         """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, [(entry.key, entry.size) for entry in entries])
         return [self._look(storage, entry, body) for entry, body in zip(entries, bodies, strict=True)]
 
-    def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> Found | Finding:
+    def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> ScannedFile | Finding:
         """``body`` is its content, where it is there already."""
         key = entry.key
         try:
@@ -186,7 +186,7 @@ class _Schemas:
         self._by_text: dict[str, StreamSchema] = {}
         self._last: tuple[StreamSchema, StreamSchema] | None = None
 
-    def shared(self, file: Found) -> Found:
+    def shared(self, file: ScannedFile) -> ScannedFile:
         if self._last is None or self._last[0] is not file.schema:
             self._last = file.schema, self._by_text.setdefault(text_of(file.schema), file.schema)
         own, common = self._last

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.journal_file import JournalFile, open_file, stamp
-from singerlake.maintenance.rebuild.scanned_file import Found, Said
+from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.storage.port import Entry
 
 _DIGEST_BYTES = 16
@@ -29,7 +29,7 @@ class _NotedSchema(msgspec.Struct, frozen=True, tag_field="line", tag="schema"):
 
 class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file"):
     """A sound file that was read whole: its key, its stamp in hexadecimal digits, its schema's id, and what else is
-    found in it; ``said`` is a ``Said``."""
+    found in it; ``said`` is a ``FileFacts``."""
 
     key: str
     stamp: str
@@ -40,7 +40,7 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
     replaces: tuple[tuple[str, int], ...] = ()
 
 
-_SAID = msgspec.json.Decoder(Said)
+_SAID = msgspec.json.Decoder(FileFacts)
 _LINE = msgspec.json.Decoder(_NotedSchema | _File)
 
 
@@ -54,7 +54,7 @@ class SurveyJournal:
         self._begins = begins
         self._ids: dict[int, tuple[StreamSchema, str]] = {}
 
-    def known(self, prefix: str, entry: Entry) -> Found | None:
+    def known(self, prefix: str, entry: Entry) -> ScannedFile | None:
         """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was no
         sound file. Raises ``SettingError`` where the journal cannot be read."""
         seen = _stamp(entry)
@@ -64,9 +64,9 @@ class SurveyJournal:
         line = _LINE.decode(self._file.line(begin))
         assert isinstance(line, _File)
         path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
-        return Found(path, line.id, line.messages, schema, bytes(line.said), line.replaces)
+        return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces)
 
-    def note(self, entry: Entry, file: Found) -> None:
+    def note(self, entry: Entry, file: ScannedFile) -> None:
         """A sound file was read. Raises ``SettingError`` where the journal cannot be written."""
         seen = _stamp(entry)
         if seen is not None:
@@ -120,4 +120,4 @@ def _stamp(entry: Entry) -> bytes | None:
         return None
 
 
-ready(_NotedSchema, _File)
+prepare_decoders(_NotedSchema, _File)

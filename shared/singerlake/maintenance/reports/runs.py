@@ -77,14 +77,14 @@ def track(
     runs = [run for run in manifest.runs if run.id in shown]
     tracked = [_tracked(run, run.writer in live, signs.get(run.id), now) for run in reversed(runs)]
     known = {run.writer for run in manifest.runs}
-    return (*(_unheard(held) for writer, held in live.items() if writer not in known), *tracked)
+    return (*(_seen_by_lock_alone(held) for writer, held in live.items() if writer not in known), *tracked)
 
 
-def _tracked(run: Run, locked: bool, heard: datetime | None, now: datetime) -> Tracked:
+def _tracked(run: Run, locked: bool, last_seen: datetime | None, now: datetime) -> Tracked:
     started, updated = parse_timestamp(run.started), parse_timestamp(run.updated)
     outcome = _OUTCOMES.get(run.status)
     if outcome is None:
-        silent = heard is None or now - heard >= SILENT
+        silent = last_seen is None or now - last_seen >= SILENT
         outcome = "lost" if silent and not locked else "running"
     return Tracked(
         id=run.id,
@@ -102,7 +102,7 @@ def _tracked(run: Run, locked: bool, heard: datetime | None, now: datetime) -> T
     )
 
 
-def _unheard(held: LockFile) -> Tracked:
+def _seen_by_lock_alone(held: LockFile) -> Tracked:
     """A writer that the lock alone tells of: it is uploading its first file of the stream, or repairs it."""
     assert held.body is not None
     started = parse_timestamp(held.body.acquired)

@@ -26,7 +26,7 @@ _HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Pr
 Bytes: TypeAlias = bytes
 
 
-class Scanned(msgspec.Struct, frozen=True, kw_only=True):
+class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``.
 
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
@@ -51,7 +51,7 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     cuts: Bytes
 
 
-def scan(stream: BinaryIO, *, key: str, times: bool = True) -> Scanned:
+def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
     """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
     otherwise.
 
@@ -157,12 +157,12 @@ class _ScanReader:
         self._crc = isal_zlib.crc32(piece, self._crc)
         self._lines.feed(piece)
 
-    def finish(self) -> Scanned:
+    def finish(self) -> ScanResult:
         lines = self._lines
         stream, schema = lines.finish()
         self._close_front()
         self._close_member()
-        return Scanned(
+        return ScanResult(
             header=self._header,
             provenance=self._provenance(),
             stream=stream,

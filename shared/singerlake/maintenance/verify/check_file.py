@@ -10,7 +10,7 @@ from singerlake.errors import LakeError, MissingFileError
 from singerlake.format.hashing import full_hash
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
-from singerlake.maintenance.scan.scan import Scanned, scan
+from singerlake.maintenance.scan.scan import ScanResult, scan
 from singerlake.maintenance.scan.small import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
@@ -19,7 +19,7 @@ _FACTS = ("messages", "records", "bytes", "raw_bytes", "sha256")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class VerifyTask:
     """The task of a verification: a listed file of ``stream``, which lies below ``prefix``, and what is wrong with
     it."""
 
@@ -64,7 +64,7 @@ def missing(file: DataFile, key: str) -> Finding:
     return Finding("missing", key, f"is listed and not there, messages: {file.messages}")
 
 
-def _content(file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
+def _content(file: DataFile, scanned: ScanResult, key: str) -> Iterator[Finding]:
     wrong = [
         f"{fact} {getattr(scanned, fact)!r}, listed {getattr(file, fact)!r}"
         for fact in _FACTS
@@ -76,7 +76,7 @@ def _content(file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
         yield Finding("differs", key, "its gzip members do not begin where the manifest says")
 
 
-def _identity(stream: str, file: DataFile, scanned: Scanned, key: str) -> Iterator[Finding]:
+def _identity(stream: str, file: DataFile, scanned: ScanResult, key: str) -> Iterator[Finding]:
     if scanned.stream != stream:
         yield Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}")
     if not full_hash(scanned.schema.schema).startswith(file.version):

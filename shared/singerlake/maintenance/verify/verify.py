@@ -17,7 +17,7 @@ from singerlake.maintenance.engines.journal_file import stamp
 from singerlake.maintenance.engines.parallel import Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
 from singerlake.maintenance.tally import NONE, Tally, tally
-from singerlake.maintenance.verify.check_file import Check, missing
+from singerlake.maintenance.verify.check_file import VerifyTask, missing
 from singerlake.maintenance.verify.check_state import check_state
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.maintenance.verify.sample import Sample
@@ -79,7 +79,7 @@ def verify_stream(
     rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
     read = tally(file.bytes for file in rest)
     sized(read.bytes)
-    for file, found in (engine or Threads(storage))(Check(stream, prefix), rest):
+    for file, found in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
         findings += found
         if journal is not None:
             journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), found)

@@ -17,9 +17,9 @@ from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.manifests.dynamodb.errors import NotDynamoDBError, UnprocessedError, meaning, reading, translate
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3.attempts import Write, settle
 from singerlake.storage.s3.client import in_session, region_for
 from singerlake.storage.s3.errors import Meaning
+from singerlake.storage.s3.lost_replies import Write, send_until_known
 from singerlake.storage.s3.settings import S3Settings, check_endpoint
 
 Result = TypeVar("Result")
@@ -186,7 +186,7 @@ class DynamoTable:
         self._settle(Write[bool](send, _no_look, refused=False, conditional=False), meaning)
 
     def _settle(self, write: Write[Result], judge: Callable[[Exception], Meaning]) -> Result:
-        return settle(write, patience=self._patience, translate=self._translate, key=self.name, judge=judge)
+        return send_until_known(write, patience=self._patience, translate=self._translate, key=self.name, judge=judge)
 
     def _translate(self, error: Exception) -> SingerlakeError:
         where = {"endpoint": self._endpoint_url} if self._endpoint_url else {}

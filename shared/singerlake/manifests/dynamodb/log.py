@@ -21,9 +21,9 @@ from singerlake.errors import CorruptObjectError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.dynamodb.client import FREE, DynamoTable, Item, below, check, key_of, put, reached
 from singerlake.manifests.port import Abilities
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
 
 LARGEST_ITEM = 200 << 10

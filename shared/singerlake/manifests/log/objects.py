@@ -11,13 +11,13 @@ import msgspec
 from singerlake.clock import IdSource
 from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.ready import ready
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.at_hand import read_manifest
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
 
@@ -202,4 +202,4 @@ def _present(numbers: Iterable[int], bodies: Iterable[Stored | None]) -> Iterato
             yield number, stored.body
 
 
-ready(Floor)
+prepare_decoders(Floor)

@@ -9,10 +9,10 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
 from singerlake.format.merge.patch import MergeEntry, to_transaction
-from singerlake.format.ready import ready
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.storage import port
@@ -103,4 +103,4 @@ class Entries:
             ) from error
 
 
-ready(StoredEntry)
+prepare_decoders(StoredEntry)

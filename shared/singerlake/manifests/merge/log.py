@@ -9,9 +9,9 @@ import msgspec
 
 from singerlake.clock import Clock, IdSource
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import milliseconds
-from singerlake.format.ready import ready
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.merge.entries import Entries, StoredEntry
 from singerlake.manifests.merge.settings import MergeSettings
@@ -114,7 +114,7 @@ class SettleLog:
             )
         stored = self.get(number)
         if stored is not None and stored.body == body:
-            self._time.heard(stored.last_modified, sent=sent, received=self._clock.monotonic())
+            self._time.observe(stored.last_modified, sent=sent, received=self._clock.monotonic())
         return True
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
@@ -190,4 +190,4 @@ def _is_marked(body: bytes) -> bool:
         return False
 
 
-ready(SettleRecord, _Key, _Link, _UnguardedMark)
+prepare_decoders(SettleRecord, _Key, _Link, _UnguardedMark)

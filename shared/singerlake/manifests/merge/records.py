@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import msgspec
 
 from singerlake.clock import Clock
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.key import milliseconds
-from singerlake.format.ready import ready
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.merge.entries import StoredEntry
@@ -73,7 +73,7 @@ class SettledStore(NumberedStore):
         self.newest: Loaded | None = None
         self.awaited: set[str] = set()
         self.outcomes: dict[str, Conflict | None] = {}
-        self._heard: dict[str, Conflict | None] = {}
+        self._outcomes: dict[str, Conflict | None] = {}
 
     def settled(self, state: Manifest) -> Iterator[Settled]:
         """What the records settled that led to ``state``, newest first, as far back as they are there."""
@@ -102,23 +102,23 @@ class SettledStore(NumberedStore):
                 yield record
 
     def load(self) -> Loaded | None:
-        return self._hearing(super().load)
+        return self._collecting_outcomes(super().load)
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        return self._hearing(lambda: super(SettledStore, self).catch_up(base))
+        return self._collecting_outcomes(lambda: super(SettledStore, self).catch_up(base))
 
-    def _hearing(self, read: Callable[[], Loaded | None]) -> Loaded | None:
+    def _collecting_outcomes(self, read: Callable[[], Loaded | None]) -> Loaded | None:
         """What became of transactions is believed when the records were read to their end, and not if those turned
         out to be of numbers that were trimmed."""
-        self._heard.clear()
+        self._outcomes.clear()
         state = read()
-        for id, outcome in self._heard.items():
+        for id, outcome in self._outcomes.items():
             self.outcomes.setdefault(id, outcome)
         self.newest = state
         return state
 
     def _base(self) -> Manifest | None:
-        self._heard.clear()
+        self._outcomes.clear()
         return super()._base()
 
     def _settled_by(self, number: int, id: str) -> Settled | None:
@@ -149,7 +149,7 @@ class SettledStore(NumberedStore):
             if isinstance(outcome, Manifest):
                 state = outcome
             if held.transaction.id in self.awaited:
-                self._heard.setdefault(held.transaction.id, outcome if isinstance(outcome, Conflict) else None)
+                self._outcomes.setdefault(held.transaction.id, outcome if isinstance(outcome, Conflict) else None)
         self._remember(number, _summary(record))
         return msgspec.structs.replace(state, transaction=Position(number, record.id))
 
@@ -182,4 +182,4 @@ def _summary(record: SettleRecord) -> Settled:
     return Settled(record.id, record.after, record.since, record.until, frozenset(held.key for held in record.entries))
 
 
-ready(_Identity, _Birth)
+prepare_decoders(_Identity, _Birth)

@@ -18,7 +18,7 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.key import LAST_CHANGE, entry_key
 from singerlake.format.merge.patch import to_entry
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
@@ -264,7 +264,7 @@ def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
     change = transaction.change
     if isinstance(change, AddFiles):
         listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]
-        state = msgspec.structs.replace(state, files=Roll(listed))
+        state = msgspec.structs.replace(state, files=AppendOnlyList(listed))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 

@@ -42,7 +42,7 @@ class StorageTime:
         """Seconds since the last measurement."""
         return (self._monotonic() - self._measured) / 1_000_000
 
-    def heard(self, modified: datetime, *, sent: float, received: float) -> None:
+    def observe(self, modified: datetime, *, sent: float, received: float) -> None:
         """An object was written between two moments of the monotonic clock, and storage says when, perhaps in whole
         seconds."""
         shown = _microseconds(modified)

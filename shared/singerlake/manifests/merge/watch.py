@@ -53,7 +53,7 @@ class LastChange:
         found = self._storage.head(self._key)
         if found is not None:
             # Another's touch in between was later than the own one, and earlier than this answer.
-            self._time.heard(found.last_modified, sent=sent, received=self._clock.monotonic())
+            self._time.observe(found.last_modified, sent=sent, received=self._clock.monotonic())
 
     def changed(self) -> bool:
         """Whether there may be something new since this was last asked. True at intervals whatever the object says:

@@ -85,7 +85,7 @@ class EntryWriter:
             raise unknown or _unseen(place) from error
         if found is None:
             raise unknown or _unseen(place)
-        self._time.heard(
+        self._time.observe(
             found.last_modified, sent=sent, received=received if unknown is None else self._clock.monotonic()
         )
         return self._entries.count(key, found)

@@ -11,7 +11,7 @@ import msgspec
 from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFormatError
 from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode
-from singerlake.format.state.append_only import Roll
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.manifest import collector_paused
 from singerlake.format.state.model import DataFile, Manifest, Position, Retired, Run, SchemaVersion
 from singerlake.manifests.numbered import Record
@@ -125,8 +125,8 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
         next_offset=next_offset,
         versions=_parsed(versions, dict[str, str], "streams", table_id),
         schemas=_parsed(schemas, dict[str, SchemaVersion], "streams", table_id),
-        files=Roll(_files(connection, table_id)),
-        retired=Roll(_retired(connection, table_id)),
+        files=AppendOnlyList(_files(connection, table_id)),
+        retired=AppendOnlyList(_retired(connection, table_id)),
         runs=_parsed(runs, tuple[Run, ...], "streams", table_id),
         closed=closed,
     )

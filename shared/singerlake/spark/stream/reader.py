@@ -30,7 +30,7 @@ from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import requested
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_supported, default_limit, limits_under
 from singerlake.spark.stream.limits import admitted
-from singerlake.spark.stream.news import not_read
+from singerlake.spark.stream.new_properties import not_read
 from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
 from singerlake.spark.stream.state import Follower
 from singerlake.wording import shown

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.storage.patience import Patience
+from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings
-from singerlake.storage.s3.waiting import wait_in
 
 _FALLBACK_REGION = "us-east-1"
 

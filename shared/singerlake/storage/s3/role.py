@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.errors import is_denied, may_pass, translate, without_answer
-from singerlake.storage.s3.waiting import wait_in
+from singerlake.storage.s3.retries import wait_in
 
 if TYPE_CHECKING:
     from singerlake.storage.s3.settings import S3Settings

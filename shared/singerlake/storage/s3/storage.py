@@ -24,10 +24,10 @@ from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.proved import Proved
-from singerlake.storage.s3.attempts import Write, settle
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
+from singerlake.storage.s3.lost_replies import Write, send_until_known
 from singerlake.storage.s3.settings import S3Settings
 from singerlake.storage.s3.stream import open_stream
 from singerlake.storage.s3.upload import cause_of_upload, upload
@@ -133,7 +133,7 @@ class S3Storage:
 
         conditional = if_absent or if_match is not None
         write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
-        outcome = settle(write, patience=self._patience, translate=self._translate(key), key=key)
+        outcome = send_until_known(write, patience=self._patience, translate=self._translate(key), key=key)
         if isinstance(outcome, Refused):
             self._known.proved.refused()
         return outcome
@@ -232,7 +232,7 @@ class S3Storage:
             return False if if_match is not None and entry.etag != if_match else None
 
         write = Write[bool](send, look, refused=False, conditional=if_match is not None)
-        gone = settle(write, patience=self._patience, translate=self._translate(key), key=key)
+        gone = send_until_known(write, patience=self._patience, translate=self._translate(key), key=key)
         # Of a request that was sent twice, the second may be refused since the first removed the object.
         return gone or self.head(key) is None
 

@@ -39,7 +39,7 @@ class Origin:
         return offset - self.offset + 2
 
 
-class Careful:
+class SlowPath:
     """Reads what the typed decoder refused. ``envelope`` are the columns from beside the record that are asked for,
     ``known`` is what of a record is declared; ``every``: an ACTIVATE_VERSION message is a row, too."""
 

@@ -27,7 +27,7 @@ class _HeldActivation:
     lines: list[tuple[bytes, int]] = field(default_factory=list)
 
 
-class Early:
+class EarlyActivations:
     """``states`` are held back from the first held message of a stream until the files that got it are committed."""
 
     def __init__(self, states: HeldStates) -> None:

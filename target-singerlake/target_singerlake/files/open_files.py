@@ -1,4 +1,4 @@
-"""Streams while they are read: lines wait in memory until they make a member, members make files, files are closed
+"""OpenFiles while they are read: lines wait in memory until they make a member, members make files, files are closed
 by count, size or age. No thread, no clock and no storage of its own: the caller gives it time and takes its files."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stream:
     file: GrowingFile | None = None
 
 
-class Streams:
+class OpenFiles:
     """All streams of a run. ``close`` gets every finished file, in the order of its stream's messages, with the
     work that is still to be done on it noted in ``GrowingFile.ready``."""
 

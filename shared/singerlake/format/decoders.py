@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-READY: set[type[msgspec.Struct]] = set()
+PREPARED: set[type[msgspec.Struct]] = set()
 """All types that were named."""
 
 
-def ready(*kinds: type[msgspec.Struct]) -> None:
+def prepare_decoders(*kinds: type[msgspec.Struct]) -> None:
     """Have msgspec learn all about ``kinds``, and about the types of their fields, now."""
     for kind in kinds:
         msgspec.json.Decoder(kind)
-        READY.add(kind)
+        PREPARED.add(kind)

@@ -21,10 +21,10 @@ from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTra
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessageError, InvalidSchemaError, SingerlakeError
 from target_singerlake.errors import RecordBeforeSchemaError
-from target_singerlake.input.decode import RecordCheck, envelope, parse
-from target_singerlake.input.early import Early
+from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.exact import encode
 from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.passthrough import RecordCheck, envelope, parse
 from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates
 
@@ -33,7 +33,7 @@ _NUMBERS = ("_sdc_sequence", "_sdc_table_version", "_sdc_sync_started_at")
 
 
 @dataclass
-class _Way:
+class _MappedStream:
     """One map of one stream: what its SCHEMA becomes, and whether messages pass it as they are."""
 
     map: StreamMap
@@ -43,16 +43,16 @@ class _Way:
 
 
 @dataclass
-class Rewriter:
+class MappedDecoder:
     """Messages as the configured maps make them; takes the place of ``BlockDecoder``."""
 
     mapper: PluginMapper
     add_metadata: bool
     clock: Clock
     started: datetime
-    early: Early = field(default_factory=lambda: Early(HeldStates()))
+    early: EarlyActivations = field(default_factory=lambda: EarlyActivations(HeldStates()))
     next_number: int = 1
-    _ways: dict[str, list[_Way]] = field(default_factory=dict)
+    _ways: dict[str, list[_MappedStream]] = field(default_factory=dict)
     _lines: dict[str, bytes] = field(default_factory=dict)
     _said: dict[str, bytes] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class Rewriter:
         for way in self._ways[stream]:
             yield from self._through(way, content, line, number)
 
-    def _ways_of(self, stream: str, number: int) -> list[_Way]:
+    def _ways_of(self, stream: str, number: int) -> list[_MappedStream]:
         if stream not in self._ways:
             raise RecordBeforeSchemaError(
                 "a record came before its stream's SCHEMA",
@@ -110,16 +110,16 @@ class Rewriter:
         for way in self._ways[stream]:
             yield self._said_anew(way, number)
 
-    def _said_anew(self, way: _Way, number: int) -> Message:
+    def _said_anew(self, way: _MappedStream, number: int) -> Message:
         self._said[way.map.stream_alias] = way.schema_line
         return Message("SCHEMA", way.map.stream_alias, way.schema_line, number)
 
-    def _way(self, map: StreamMap, content: dict[str, Any], line: bytes) -> _Way:
+    def _way(self, map: StreamMap, content: dict[str, Any], line: bytes) -> _MappedStream:
         keys = list(map.transformed_key_properties or [])
         check = RecordCheck(map.stream_alias, keys)
         unchanged = isinstance(map, SameRecordTransform) and not map.flattening_enabled and not self.add_metadata
         if unchanged:
-            return _Way(map, check, line, True)
+            return _MappedStream(map, check, line, True)
         schema = copy.deepcopy(map.transformed_schema)
         if self.add_metadata:
             schema["properties"] |= {name: {"type": ["null", "string"], "format": "date-time"} for name in _TIMES}
@@ -127,9 +127,11 @@ class Rewriter:
         message = {**content, "stream": map.stream_alias, "schema": schema}
         if keys or "key_properties" in content:
             message["key_properties"] = keys
-        return _Way(map, check, encode(message) + b"\n", False)
+        return _MappedStream(map, check, encode(message) + b"\n", False)
 
-    def _through(self, way: _Way, content: dict[str, Any], line: bytes, number: int) -> Iterator[Records | Message]:
+    def _through(
+        self, way: _MappedStream, content: dict[str, Any], line: bytes, number: int
+    ) -> Iterator[Records | Message]:
         alias = way.map.stream_alias
         made = line
         if content["type"] == "RECORD":
@@ -149,7 +151,7 @@ class Rewriter:
         else:
             yield Message("ACTIVATE_VERSION", alias, made, number)
 
-    def _transformed(self, way: _Way, content: dict[str, Any], number: int) -> dict[str, Any] | None:
+    def _transformed(self, way: _MappedStream, content: dict[str, Any], number: int) -> dict[str, Any] | None:
         if way.unchanged:
             found: dict[str, Any] = content["record"]
             return found

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from singerlake.format.ready import ready
+from singerlake.format.decoders import prepare_decoders
 from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
-from target_singerlake.input.early import Early
+from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Kind, Message, Records
 
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
@@ -94,12 +94,12 @@ def _refuse(_: bytes) -> Any:
     raise msgspec.DecodeError
 
 
-class BlockDecoder:
+class PassthroughDecoder:
     """Cuts blocks of whole lines into messages. ``checks`` (stream -> check) is the caller's, who adds to it as SCHEMA
     messages come by: each message is acted on before the next one is looked at. ``next_number`` is the number of the
     line after the last block. ``early`` takes the ACTIVATE_VERSION messages of streams that have no check yet."""
 
-    def __init__(self, checks: dict[str, RecordCheck], early: Early) -> None:
+    def __init__(self, checks: dict[str, RecordCheck], early: EarlyActivations) -> None:
         self.checks = checks
         self.early = early
         self.next_number = 1
@@ -273,4 +273,4 @@ def _require_utf8(line: bytes, number: int) -> None:
         raise unreadable("a line is not UTF-8", line, number)
 
 
-ready(_MessageHead)
+prepare_decoders(_MessageHead)

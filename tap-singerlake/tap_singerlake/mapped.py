@@ -1,9 +1,9 @@
-"""The two ways a stream's messages reach the output: as the very bytes that were captured, or mapped by the SDK."""
+"""Messages as the SDK maps them: selection, stream maps, flattening and the columns of ``include_lake_metadata``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from singer_sdk.helpers._catalog import get_selected_schema, pop_deselected_record_properties
 from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, StreamMap
@@ -24,34 +24,7 @@ LAKE_METADATA: dict[str, Any] = {
 """Columns that ``include_lake_metadata`` adds."""
 
 
-class Road(Protocol):
-    """What a stream writes for what the lake holds."""
-
-    def schema(self, line: bytes) -> bytes:
-        """Whole lines for one SCHEMA message, in force for the messages after it."""
-        ...
-
-    def messages(self, lines: memoryview, offset: int, file: DataFile) -> bytes | memoryview:
-        """Whole lines for RECORD and ACTIVATE_VERSION messages, the first of them at ``offset``."""
-        ...
-
-
-class RawRoad:
-    """Messages pass as they are; the SCHEMA message too, unless the catalog overrides it."""
-
-    def __init__(self, overrides: Overrides) -> None:
-        self._overrides = overrides
-
-    def schema(self, line: bytes) -> bytes:
-        if not self._overrides:
-            return line
-        return encode(self._overrides.apply(deserialize_json(line))) + b"\n"
-
-    def messages(self, lines: memoryview, offset: int, file: DataFile) -> memoryview:
-        return lines
-
-
-class MappedRoad:
+class Mapped:
     """Each message through the SDK's selection, stream maps and flattening. What is not the SDK's to change, such as
     ``version`` and ``time_extracted``, stays as it was captured; decimals and large integers keep every digit."""
 

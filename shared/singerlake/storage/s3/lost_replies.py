@@ -30,7 +30,7 @@ class Write(Generic[Result]):
     conditional: bool
 
 
-def settle(
+def send_until_known(
     write: Write[Result],
     *,
     patience: Patience,

@@ -8,8 +8,8 @@ import msgspec
 
 from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.ready import ready
 from singerlake.format.root import RootMetadata
 from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.merge.log import KIND
@@ -100,4 +100,4 @@ def _changes(storage: Storage, keys: list[str]) -> list[_LoggedChange]:
     return decode(stored.body, _LoggedRecord).changes if stored else []
 
 
-ready(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedEntry, _LoggedRecord)
+prepare_decoders(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedEntry, _LoggedRecord)

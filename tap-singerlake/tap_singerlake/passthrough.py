@@ -1,0 +1,39 @@
+"""Messages as the very bytes that were captured, and what every conversion of messages does (the other one is in
+``mapped.py``)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from singer_sdk.singerlib.json import deserialize_json
+
+from singerlake.format.state.model import DataFile
+from tap_singerlake.catalog import Overrides
+from tap_singerlake.output import encode
+
+
+class Conversion(Protocol):
+    """What a stream writes for what the lake holds."""
+
+    def schema(self, line: bytes) -> bytes:
+        """Whole lines for one SCHEMA message, in force for the messages after it."""
+        ...
+
+    def messages(self, lines: memoryview, offset: int, file: DataFile) -> bytes | memoryview:
+        """Whole lines for RECORD and ACTIVATE_VERSION messages, the first of them at ``offset``."""
+        ...
+
+
+class Passthrough:
+    """Messages pass as they are; the SCHEMA message too, unless the catalog overrides it."""
+
+    def __init__(self, overrides: Overrides) -> None:
+        self._overrides = overrides
+
+    def schema(self, line: bytes) -> bytes:
+        if not self._overrides:
+            return line
+        return encode(self._overrides.apply(deserialize_json(line))) + b"\n"
+
+    def messages(self, lines: memoryview, offset: int, file: DataFile) -> memoryview:
+        return lines

@@ -1,0 +1,41 @@
+"""Where the replay of a stream begins: at its bookmark, or without one where a version first appears."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import SettingError
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import Bookmark, first_offset
+from singerlake.lake import LakeStream
+
+
+def start_offset(stream: LakeStream, manifest: Manifest, bookmark: Bookmark | None, from_version: str | None) -> int:
+    """The offset of the first message of a replay. Raises ``UnknownNameError``, ``LostBookmarkError`` and what storage
+    raises."""
+    return first_offset(manifest, from_version) if bookmark is None else stream.resume(manifest, bookmark)
+
+
+def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
+    """The bookmark that a STATE has for a stream; None where it has none. Raises ``SettingError`` for what is no
+    bookmark of this tap."""
+    found = state.get("bookmarks", {}).get(stream)
+    if not found:
+        return None
+    try:
+        bookmark = msgspec.convert(found, Bookmark)
+    except msgspec.ValidationError as error:
+        raise SettingError(
+            f"the state of stream {stream!r} is not a bookmark of this tap: {error}",
+            hint="run with --full-refresh, or give the replay a state id of its own",
+        ) from error
+    if bookmark.offset < 0 or bookmark.line < 0:
+        raise SettingError(
+            f"the bookmark of stream {stream!r} is negative",
+            hint="run with --full-refresh",
+            offset=bookmark.offset,
+        )
+    return bookmark
