@@ -8,9 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.clock import parse_timestamp, random_id, timestamp
+from singerlake.clock import Backoff, parse_timestamp, random_id, timestamp
+from tests.fakes import FakeClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("jitter", "seconds"), [(0, [1, 2, 4, 5, 5]), (0.5, [0.75, 1.5, 3, 3.75, 3.75]), (1, [0.5, 1, 2, 2.5, 2.5])]
+)
+def test_waits_grow_up_to_the_longest_and_chance_decides_a_share_of_them(jitter: float, seconds: list[float]) -> None:
+    clock = FakeClock()
+    waited: list[float] = []
+    clock.on_sleep = waited.append
+    backoff = Backoff(clock, first=1, longest=5, growth=2, jitter=jitter)
+    for _ in seconds:
+        backoff.wait()
+    assert waited == seconds
 
 
 @pytest.mark.parametrize(

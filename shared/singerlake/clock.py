@@ -54,6 +54,30 @@ class SystemClock:
         return random.random()
 
 
+class Backoff:
+    """Waits between tries that grow. Each is a part of a ceiling in seconds, which begins at ``first``, grows by the
+    factor ``growth`` and ends at ``longest``. ``jitter`` is the share of it that chance decides: 1 is full jitter."""
+
+    def __init__(self, clock: Clock, *, first: float, longest: float, growth: float = 1.5, jitter: float = 1.0) -> None:
+        self._clock = clock
+        self._ceiling = first
+        self._longest = longest
+        self._growth = growth
+        self._jitter = jitter
+
+    def next(self) -> float:
+        """How long to wait now, in seconds."""
+        seconds = self._ceiling
+        if self._jitter:
+            seconds *= 1 - self._jitter + self._jitter * self._clock.jitter()
+        self._ceiling = min(self._ceiling * self._growth, self._longest)
+        return seconds
+
+    def wait(self) -> None:
+        """Wait."""
+        self._clock.sleep(self.next())
+
+
 def attended(work: Callable[[], Answer]) -> tuple[Answer, float]:
     """What ``work`` gives, and for which share of its time this process ran, in any thread: the rest it waited, for a
     disk or a network."""

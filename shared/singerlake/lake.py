@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from singerlake.errors import (
     MissingFileError,
     NotALakeError,
     SettingError,
+    TooManyConflictsError,
     UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
@@ -32,8 +34,8 @@ from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
-from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.port import Storage, Stored, Written
+from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.port import Storage, Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,17 +164,15 @@ class Lake:
 
     def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
         key = layout.catalogue_key(tap)
-        for _ in range(_CACHE_ATTEMPTS):
-            stored = self.storage.get(key)
+
+        def updated(stored: Stored | None) -> bytes | None:
             known = _readable(stored, key)
             if known is not None and all(entry in known["streams"] for entry in fresh):
-                return
-            body = catalogue.to_json(catalogue.merged(known, *fresh))
-            if isinstance(put_on_condition(self.storage, key, body, etag=stored.etag if stored else None), Written):
-                return
+                return None
+            return catalogue.to_json(catalogue.merged(known, *fresh))
 
-
-_CACHE_ATTEMPTS = 5
+        with suppress(TooManyConflictsError):
+            replace_if_unchanged(self.storage, key, updated)
 
 
 def _readable(stored: Stored | None, key: str) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError, LockTimeoutError, SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.conditional import put_on_condition
@@ -130,7 +130,7 @@ class Lock:
     def _take(self, nonces: set[str]) -> None:
         started = self._clock.monotonic()
         watched: tuple[bytes, float] | None = None
-        poll = _FIRST_POLL
+        backoff = Backoff(self._clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0.5)
         while True:
             stored = self._storage.get(self._key)
             body = parse_lock(stored.body, key=self._key) if stored else None
@@ -149,8 +149,7 @@ class Lock:
                 continue
             if now - started >= self._settings.max_wait:
                 raise LockTimeoutError(_holder(body), hint=_WAIT_HINT, key=self._key)
-            self._clock.sleep(poll * (0.5 + self._clock.jitter() / 2))
-            poll = min(poll * 1.5, _LONGEST_POLL)
+            backoff.wait()
             if free or stale:
                 self._write(stored, nonces)
 

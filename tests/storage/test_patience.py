@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.storage.patience import GivenUp, Patience, RetryReason, pause
+from singerlake.storage.patience import GivenUp, Patience, RetryReason, backoff
 from tests.fakes import FakeClock
 
 
@@ -30,7 +30,8 @@ def failing(of: Patience, trouble: RetryReason, *, took: float = 0) -> GivenUp:
 
 
 def test_pauses_grow_up_to_five_seconds() -> None:
-    assert [pause(tries, 0.5) for tries in range(1, 8)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5])
+    waits = backoff(FakeClock())
+    assert [waits.next() for _ in range(7)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5])
 
 
 @pytest.mark.parametrize("trouble", list(RetryReason))

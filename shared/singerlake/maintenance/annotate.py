@@ -11,7 +11,7 @@ import msgspec
 from singerlake.errors import LostStateError, SettingError
 from singerlake.format import layout, root
 from singerlake.format.root import TapNotes
-from singerlake.maintenance.rebuild.caches import bring
+from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000
@@ -65,7 +65,7 @@ def annotate(storage: Storage, tap: str, edit: Edit) -> bool:
             return None
         return root.to_json(msgspec.structs.replace(before, taps={**before.taps, tap: notes}), stored.body)
 
-    return bring(storage, key, made, dry_run=False)
+    return replace_if_unchanged(storage, key, made)
 
 
 def edited(notes: TapNotes, edit: Edit) -> TapNotes:

@@ -15,11 +15,11 @@ from operator import attrgetter
 from singerlake.errors import LakeError, LostStateError, MissingFileError, SettingError
 from singerlake.format import kept_schema, layout, root
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.rebuild.caches import bring
 from singerlake.maintenance.rebuild.survey import stream_objects
 from singerlake.maintenance.scan.scan import own_words
 from singerlake.manifests.publish import published
 from singerlake.singer_file import member_extra
+from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 _HEAD = 1 << 16
@@ -97,7 +97,7 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
         before = root.from_json(stored.body, key=key)
         return root.to_json(root.with_lake_id(before, lake_id), stored.body)
 
-    return bring(storage, key, made, dry_run=False)
+    return replace_if_unchanged(storage, key, made)
 
 
 def _names(storage: Storage, prefix: str) -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from singerlake.clock import IdSource
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import layout, root
 from singerlake.maintenance.identity import evidence
-from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.port import Storage, Stored, Written
-
-_ATTEMPTS = 5
+from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.port import Storage, Stored
 
 
 class RootFile:
@@ -29,8 +28,11 @@ class RootFile:
 
     def read(self) -> root.RootMetadata | None:
         """What it says now; None where there is none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
-        found = self._stored()
-        return found[0] if found else None
+        stored = self._storage.get(self._key)
+        if stored is None:
+            return None
+        self._seen = root.from_json(stored.body, key=self._key)
+        return self._seen
 
     def seen_id(self) -> str | None:
         """The lake's id, where this object has seen it."""
@@ -50,38 +52,37 @@ class RootFile:
         """The lake's id. Where there is no root metadata it is written, with the id that the streams name, or a new one
         where none does. ``manifest_store`` is what streams not yet born will get, None for that of the others, or
         ``default_kind`` where there are none. Raises ``LostStateError`` where the streams name several ids."""
+
+        def born(stored: Stored | None) -> bytes | None:
+            if stored is not None:
+                self._seen = root.from_json(stored.body, key=self._key)
+                return None
+            found = evidence(self._storage)
+            kind = manifest_store or found.kind or default_kind
+            return root.to_json(root.new(lake_id=found.lake_id or self.fresh_id(), manifest_store=kind))
+
         with self._making:
-            for _ in range(_ATTEMPTS):
-                metadata = self._seen or self.read()
-                if metadata is not None:
-                    return metadata.lake_id
-                found = evidence(self._storage)
-                kind = manifest_store or found.kind or default_kind
-                made = root.new(lake_id=found.lake_id or self.fresh_id(), manifest_store=kind)
-                self._replace(root.to_json(made), None)
-        raise CorruptObjectError(
-            "root metadata cannot be written", hint="check the storage, then run again", key=self._key
-        )
+            if self._seen is None and replace_if_unchanged(self._storage, self._key, born):
+                # What is there now counts: without conditions another's may have come on top.
+                self.read()
+            metadata = self._seen
+        if metadata is None:
+            raise CorruptObjectError(
+                "root metadata cannot be written", hint="check the storage, then run again", key=self._key
+            )
+        return metadata.lake_id
 
     def add_tap(self, tap: str) -> None:
         """Name ``tap`` in root metadata that is there. It is a cache of the listing: a lost race is not an error."""
         if self._seen is not None and tap in self._seen.taps:
             return
-        for _ in range(_ATTEMPTS):
-            found = self._stored()
-            if found is None:
-                return
-            metadata, stored = found
+
+        def named(stored: Stored | None) -> bytes | None:
+            if stored is None:
+                return None
+            metadata = self._seen = root.from_json(stored.body, key=self._key)
             after = root.with_tap(metadata, tap)
-            if after is metadata or self._replace(root.to_json(after, stored.body), stored.etag):
-                return
+            return None if after is metadata else root.to_json(after, stored.body)
 
-    def _stored(self) -> tuple[root.RootMetadata, Stored] | None:
-        stored = self._storage.get(self._key)
-        if stored is None:
-            return None
-        self._seen = root.from_json(stored.body, key=self._key)
-        return self._seen, stored
-
-    def _replace(self, body: bytes, etag: str | None) -> bool:
-        return isinstance(put_on_condition(self._storage, self._key, body, etag=etag), Written)
+        with suppress(TooManyConflictsError):
+            replace_if_unchanged(self._storage, self._key, named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singerlake.clock import Clock
+from singerlake.clock import Backoff, Clock
 from singerlake.errors import StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile
@@ -10,9 +10,8 @@ from singerlake.format.state.transactions import AddFiles, Change, CollectFiles,
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100
-_FIRST_CEILING = 0.01
-_GROWTH = 1.5
-_LONGEST_CEILING = 5.0
+_FIRST_WAIT = 0.01
+_LONGEST_WAIT = 5.0
 _SETTLE_WAIT = 600.0
 _FIRST_POLL = 0.05
 _LONGEST_POLL = 1.0
@@ -28,7 +27,7 @@ def commit_transaction(
     with full jitter. Raises ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
     """
     unknown: UnknownOutcomeError | None = None
-    ceiling = _FIRST_CEILING
+    backoff = Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
     for _ in range(attempts):
         if is_done(base.manifest, transaction.change):
             return base
@@ -45,8 +44,7 @@ def commit_transaction(
             else:
                 unknown = None
         if conflict is None:
-            clock.sleep(ceiling * clock.jitter())
-            ceiling = min(ceiling * _GROWTH, _LONGEST_CEILING)
+            backoff.wait()
         try:
             fresh = store.catch_up(base)
         except StorageUnavailableError as error:
@@ -73,14 +71,13 @@ def commit_transaction(
 def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock: Clock) -> Loaded | Conflict:
     """Wait until it is known where a stored transaction came to stand. Raises ``UnknownOutcomeError`` after ten
     minutes."""
-    started, poll = clock.monotonic(), _FIRST_POLL
+    started, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
     while (outcome := store.settle(base, pending)) is None:
         if clock.monotonic() - started > _SETTLE_WAIT:
             raise UnknownOutcomeError(
                 "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
             )
-        clock.sleep(poll)
-        poll = min(poll * _GROWTH, _LONGEST_POLL)
+        backoff.wait()
     return outcome
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.hashing import hash_among
@@ -46,6 +46,7 @@ def add_schema(
     where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
     raise."""
     unknown: UnknownOutcomeError | None = None
+    backoff = Backoff(clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
     for attempt in range(_ATTEMPTS):
         manifest = base.manifest
         if manifest.versions:
@@ -70,7 +71,7 @@ def add_schema(
             store.publish(outcome, run_ended=True)
             return outcome
         if not isinstance(outcome, Outdated) or attempt:
-            clock.sleep(_LONGEST_WAIT * clock.jitter())
+            backoff.wait()
         base = store.catch_up(base) or base
     if unknown is not None:
         raise unknown

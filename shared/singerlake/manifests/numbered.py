@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from singerlake.clock import Clock
+from singerlake.clock import Backoff, Clock
 from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
@@ -192,6 +192,7 @@ class NumberedStore:
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
 
     def _read(self, start: Manifest | None) -> Loaded | None:
+        backoff = Backoff(self._clock, first=_LOOK_AGAIN, longest=_LOOK_AGAIN)
         for _ in range(_RELOADS):
             begun = start if start is not None else self._base()
             first = begun.transaction.number if begun else -1
@@ -204,7 +205,7 @@ class NumberedStore:
             # What was read began below what may be gone, or may have been written there again by somebody who was
             # away meanwhile: only a newer snapshot is sure to go on into the tail.
             start = None
-            self._clock.sleep(_LOOK_AGAIN * self._clock.jitter())
+            backoff.wait()
         raise self._corrupt("the log's floor is above its newest snapshot")
 
     def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObjectError | None]:

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import MissingFileError, TooManyConflictsError
+from singerlake.errors import MissingFileError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.shared_states import read_manifest
-from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.port import Storage, Written
+from singerlake.storage.conditional import Replacement, replace_as_found
+from singerlake.storage.port import Storage
 
 BEHIND = timedelta(hours=1)
 """How old what is published may get while transactions wait."""
@@ -68,16 +68,14 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
     """
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
-    for _ in range(_ATTEMPTS):
+
+    def look() -> Replacement | None:
         there = _there(storage, key, manifest, large=large)
         if there is not None and there.number >= manifest.transaction.number:
-            return
-        outcome = put_on_condition(storage, key, to_json(manifest), etag=there.etag if there else None)
-        if isinstance(outcome, Written):
-            return
-    raise TooManyConflictsError(
-        "other writers kept publishing this stream's manifest", hint="run again; nothing is lost", key=key
-    )
+            return None
+        return Replacement(to_json(manifest), there.etag if there else None)
+
+    replace_as_found(storage, key, look, attempts=_ATTEMPTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
@@ -181,7 +181,8 @@ class StreamWriter:
     def settled(self, receipt: Receipt) -> Manifest:
         """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
         long."""
-        started, poll = self.clock.monotonic(), _FIRST_POLL
+        started = self.clock.monotonic()
+        backoff = Backoff(self.clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
         while receipt.manifest is None:
             self.advance()
             if receipt.manifest is None:
@@ -192,8 +193,7 @@ class StreamWriter:
                         tap=self.tap,
                         stream=self.stream,
                     )
-                self.clock.sleep(poll)
-                poll = min(poll * 1.5, _LONGEST_POLL)
+                backoff.wait()
         return receipt.manifest
 
     def finish(self) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from singerlake.storage.port import Refused, Storage, Written
+from collections.abc import Callable
+from typing import NamedTuple
+
+from singerlake.errors import TooManyConflictsError
+from singerlake.storage.port import Refused, Storage, Stored, Written
+
+ATTEMPTS = 5
+"""How often a change is tried again because somebody else came first."""
 
 
 def put_on_condition(
@@ -23,3 +30,41 @@ def put_on_condition(
     if not able.takes_conditions:
         return storage.put(key, body)
     return storage.put(key, body, if_absent=True) if etag is None else storage.put(key, body, if_match=etag)
+
+
+class Replacement(NamedTuple):
+    """What is to stand in the place of the object that has ``etag``, or where there is none (None)."""
+
+    body: bytes
+    etag: str | None
+
+
+def replace_if_unchanged(
+    storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], *, attempts: int = ATTEMPTS
+) -> bool:
+    """Replace an object with what ``change`` makes of it, None: leave it; made again where somebody else came first.
+    True where it was replaced, False where it is left, or already what was made. Raises ``TooManyConflictsError`` and
+    what storage and ``change`` raise."""
+
+    def look() -> Replacement | None:
+        stored = storage.get(key)
+        body = change(stored)
+        if body is None or (stored is not None and body == stored.body):
+            return None
+        return Replacement(body, stored.etag if stored else None)
+
+    return replace_as_found(storage, key, look, attempts=attempts)
+
+
+def replace_as_found(
+    storage: Storage, key: str, look: Callable[[], Replacement | None], *, attempts: int = ATTEMPTS
+) -> bool:
+    """The same where ``look`` itself finds what is there, and what is to replace it: it may do with less than a read of
+    the whole."""
+    for _ in range(attempts):
+        wanted = look()
+        if wanted is None:
+            return False
+        if isinstance(put_on_condition(storage, key, wanted.body, etag=wanted.etag), Written):
+            return True
+    raise TooManyConflictsError("others kept changing it meanwhile", hint="run again; nothing is lost", key=key)

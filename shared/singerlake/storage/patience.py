@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass, field
 from enum import Enum
 
-from singerlake.clock import Clock
+from singerlake.clock import Backoff, Clock
 
 PATIENCE_SECONDS = 60
 """Where no setting says otherwise."""
@@ -24,9 +24,8 @@ DOWN = "run again when it is back; patience_seconds says for how long requests w
 """The next step where what answered before was given up."""
 LEAST_TRIES = 3
 """Of each request, however long the first took: one lost on its way is sent again even after a long time-out."""
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
-_DOUBLINGS = 10
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 5.0
 _INSTANT = 0.001
 """Seconds that are not worth waiting for, and that rounding may leave over."""
 _AT_FIRST = 0.25
@@ -60,9 +59,9 @@ class GivenUp:
     answered: bool
 
 
-def pause(tries: int, jitter: float) -> float:
-    """Seconds before the next try, with full jitter (a number in [0, 1)): the ceiling doubles from 0.2 up to 5."""
-    return jitter * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, _DOUBLINGS))
+def backoff(clock: Clock) -> Backoff:
+    """The waits between requests, with full jitter: the ceiling doubles from 0.2 seconds up to 5."""
+    return Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT, growth=2.0)
 
 
 @dataclass
@@ -155,6 +154,7 @@ class Wait:
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
+        self._backoff = backoff(patience.clock)
         self._tries = 0
         self._began: float | None = None
         self.given_up: GivenUp | None = None
@@ -172,6 +172,6 @@ class Wait:
             self.given_up = GivenUp(trouble, waited, patience.has_answered)
             return False
         patience.tell(trouble, max(0.0, left))
-        wanted = pause(self._tries, clock.jitter())
+        wanted = self._backoff.next()
         clock.sleep(wanted if left < _INSTANT else min(wanted, left))
         return True

@@ -22,7 +22,7 @@ from singerlake.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
-from singerlake.storage.patience import pause
+from singerlake.storage.patience import backoff
 from singerlake.storage.port import Capabilities, Refused, Storage, Stored, Written
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, rac
 
     Raises ``ConditionsUnprovenError`` after that, and what storage raises.
     """
-    began, tries = clock.monotonic(), 0
+    began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while (seen := probe(storage, clock=clock, ids=ids, race=race)) is None:
         waited, tries = clock.monotonic() - began, tries + 1
         if waited >= max_wait:
@@ -84,7 +84,7 @@ def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, rac
                 storage.url,
                 max_wait - waited,
             )
-        clock.sleep(pause(tries, clock.jitter()))
+        waits.wait()
     return seen
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError, TooManyConflictsError
+from singerlake.errors import CorruptObjectError
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state.model import Manifest
-from singerlake.storage.port import Storage, Stored, Written
-
-_ATTEMPTS = 5
+from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.port import Storage, Stored
 
 
 def rebuild_catalogue(
@@ -78,18 +77,9 @@ def use_manifest_store(storage: Storage, kind: str, *, lake_id: str, dry_run: bo
 
 
 def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
-    """Replace an object with what ``made`` makes of it (None: leave it), on condition that nobody else did."""
-    for _ in range(_ATTEMPTS):
-        stored = storage.get(key)
-        body = made(stored)
-        if body is None or (stored is not None and body == stored.body):
-            return False
-        if dry_run:
-            return True
-        if stored is None:
-            outcome = storage.put(key, body, if_absent=True)
-        else:
-            outcome = storage.put(key, body, if_match=stored.etag)
-        if isinstance(outcome, Written):
-            return True
-    raise TooManyConflictsError("others kept changing it while it was rebuilt", hint="run again", key=key)
+    """As ``replace_if_unchanged``; with ``dry_run`` only whether it would be replaced."""
+    if not dry_run:
+        return replace_if_unchanged(storage, key, made)
+    stored = storage.get(key)
+    body = made(stored)
+    return body is not None and (stored is None or body != stored.body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from singerlake.clock import Backoff
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.manifests.dynamodb.client import HASH, RANGE, DynamoTable
 
@@ -38,7 +39,7 @@ def create_table(table: DynamoTable) -> str:
         except client.exceptions.ResourceInUseException:
             return
 
-    began = table.clock.monotonic()
+    began, backoff = table.clock.monotonic(), Backoff(table.clock, first=_POLL, longest=_POLL, jitter=0)
     found = table.ask(describe)
     if found is None:
         table.ask(create)
@@ -52,7 +53,7 @@ def create_table(table: DynamoTable) -> str:
                 dynamodb_table=table.name,
                 status=found["TableStatus"] if found else None,
             )
-        table.clock.sleep(_POLL)
+        backoff.wait()
         found = table.ask(describe)
     types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
     keys = [(each["KeyType"], each["AttributeName"], types[each["AttributeName"]]) for each in found["KeySchema"]]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from singerlake.clock import Backoff
 from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import (
@@ -39,7 +40,8 @@ row itself, so that what is slept is only to keep all who waited from coming at 
 _WAITS = 10
 """Tries that may end because a lock was not given up in time: 10 s each."""
 _UNIQUE_ATTEMPTS = 3
-_STEP = 0.005
+_FIRST_WAIT = 0.005
+_LONGEST_WAIT = 0.25
 
 _LIMITS = """
     SET LOCAL search_path TO {schema};
@@ -101,7 +103,7 @@ class Session:
         database_error = driver().Error
         wait = self._patience.begin()
         tries = unique = waits = 0
-        ceiling = _STEP
+        backoff = Backoff(self._clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
         while tries < ATTEMPTS:
             problem: psycopg.Error | None = None
             try:
@@ -133,8 +135,7 @@ class Session:
                 if problem.sqlstate != UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
                     raise translated(problem, self._schema)
             tries += 1
-            self._clock.sleep(ceiling * self._clock.jitter())
-            ceiling += _STEP
+            backoff.wait()
         raise TooManyConflictsError(
             "other writers kept changing the same rows first, or held a lock too long",
             hint="run again, with fewer writers on this stream; nothing was changed",
