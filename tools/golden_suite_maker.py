@@ -22,6 +22,7 @@ from singerlake.format.lines.times import span
 from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.maintenance.vacuum.join import join, read_head
 from singerlake.manifests.commit import commit_transaction
@@ -300,8 +301,8 @@ class Maker:
     def migrate(self, kind: str, from_kind: str = "lockfile") -> None:
         """Move the stream to another store; the lake's new streams are to be kept there, too."""
         there = self.lake.stream(self.tap, self.stream)
-        stores = there.store(from_kind), there.store(kind)
-        migrate_stream(*stores, self.storage, self.tap, self.stream, clock=self.clock, ids=self.ids)
+        old, new = there.store(from_kind), there.store(kind)
+        migrate_stream(StreamContext(self.storage, old, self.tap, self.stream, self.clock, self.ids), new)
         self.kind = kind
         metadata = json.loads(self.get(layout.root_metadata_key()))
         self.put(layout.root_metadata_key(), json.dumps({**metadata, "manifest_store": kind}).encode())

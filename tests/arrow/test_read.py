@@ -21,6 +21,7 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.lake import Lake, LakeStream
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
@@ -106,7 +107,8 @@ def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
     ):
         stream.to_arrow(from_offset=9, lineage=lineage)
     repair_stream(
-        stream.lake.storage, stream.store(), "t", "s", RepairOptions(), clock=stream.lake.clock, ids=stream.lake.ids
+        StreamContext(stream.lake.storage, stream.store(), "t", "s", stream.lake.clock, stream.lake.ids),
+        RepairOptions(),
     )
     now = stream.snapshot().lineage
     with pytest.raises(LineageChangedError, match=f"option 'lineage' is '{lineage}', and the stream's is '{now}'"):

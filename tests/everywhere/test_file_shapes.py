@@ -24,6 +24,7 @@ from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, NewFile, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake, LakeStream
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
@@ -284,7 +285,7 @@ def test_files_of_every_shape_are_joined_and_read_as_before(stream: LakeStream, 
 def vacuum(stream: LakeStream) -> None:
     lake = stream.lake
     done = vacuum_stream(
-        lake.storage, stream.store(), TAP, STREAM, target_bytes=1 << 30, clock=lake.clock, ids=lake.ids
+        StreamContext(lake.storage, stream.store(), TAP, STREAM, lake.clock, lake.ids), target_bytes=1 << 30
     )
     assert done.findings == ()
     (joined,) = stream.snapshot().files

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.vacuum.plan import VacuumPlan
 from singerlake.maintenance.verify.verify import verify_stream
@@ -50,13 +51,8 @@ def plan(crew: Crew) -> VacuumPlan:
     place = crew.place
     lake = place.lake()
     return vacuum_stream(
-        place.storage,
-        place.store(),
-        TAP,
-        place.stream,
+        StreamContext(place.storage, place.store(), TAP, place.stream, lake.clock, lake.ids),
         target_bytes=THREE_FILES,
-        clock=lake.clock,
-        ids=lake.ids,
         dry_run=True,
     ).plan
 

@@ -15,6 +15,7 @@ import pytest
 
 from singerlake.format.state import selection
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_metadata, verify_stream
 from tests.golden.independent import segment
@@ -114,7 +115,9 @@ def test_it_is_sound_read_continued_joined_and_rebuilt(root: Path) -> None:
     assert stream.to_arrow().read_all().column("id").to_pylist() == [0, 1, 2, 3]
     build_stream(lake, "t", "s", SCHEMA, LINES[4:], key_properties=["id"])
     assert read(lake) == LINES
-    done = vacuum_stream(lake.storage, stream.store(), "t", "s", target_bytes=1 << 20, clock=lake.clock, ids=lake.ids)
+    done = vacuum_stream(
+        StreamContext(lake.storage, stream.store(), "t", "s", lake.clock, lake.ids), target_bytes=1 << 20
+    )
     assert (done.findings, done.joined.files) == ((), 3)
     assert read(lake) == LINES
     (root / "raw" / "t" / "s" / "manifest.json").unlink()

@@ -26,7 +26,12 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 def note(place: Place, kind: str = "vacuum") -> None:
     started = place.clock.now() - timedelta(seconds=5)
-    record_run(place.storage, place.store(), kind, Tally(3, 300), started=started, clock=place.clock, ids=place.ids)
+    record_run(
+        place.context(),
+        kind,
+        Tally(3, 300),
+        started=started,
+    )
 
 
 def capture(id: str) -> RecordRun:

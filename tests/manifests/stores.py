@@ -13,6 +13,7 @@ from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
@@ -61,6 +62,10 @@ class Place:
 
     def store(self, stream: str = "s", kind: str | None = None) -> ManifestStore:
         return self.lake.stream("t", stream).store(kind or self.kind)
+
+    def context(self, stream: str = "s") -> StreamContext:
+        """What maintenance of a stream works with."""
+        return StreamContext(self.storage, self.store(stream), "t", stream, self.clock, self.ids)
 
     def first(self, stream: str = "s") -> Manifest:
         return fold.empty(

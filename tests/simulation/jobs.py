@@ -14,6 +14,7 @@ from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import Change, RetireFiles, Transaction
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
@@ -217,13 +218,8 @@ class VacuumJob(Actor):
         while self.times:
             self.rest(process)
             done = vacuum_stream(
-                cast(Storage, _Told(world)),
-                store,
-                TAP,
-                STREAM,
+                StreamContext(cast(Storage, _Told(world)), store, TAP, STREAM, process.clock, world.ids),
                 target_bytes=world.choices.one_of((1000, 2000, 1 << 20)),
-                clock=process.clock,
-                ids=world.ids,
                 threads=1,
             )
             world.note(f"vacuumed: {done.joined.files} files into {done.into.files}")
@@ -291,12 +287,7 @@ class CollectorJob(Actor):
         while self.times:
             self.rest(process)
             done = collect_stream(
-                world.storage,
-                store,
-                TAP,
-                STREAM,
-                clock=process.clock,
-                ids=world.ids,
+                StreamContext(world.storage, store, TAP, STREAM, process.clock, world.ids),
                 grace=timedelta(seconds=GRACE),
                 orphans=bool(world.choices.below(3)),
                 delete=bool(world.choices.below(6)),

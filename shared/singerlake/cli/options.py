@@ -11,7 +11,9 @@ import click
 
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
-from singerlake.lake import Lake
+from singerlake.lake import Lake, LakeStream
+from singerlake.maintenance.context import StreamContext
+from singerlake.manifests.port import ManifestStore
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
 
 PREFIX = "SINGERLAKE"
@@ -143,3 +145,9 @@ def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
     if tap not in lake.taps():
         lake.existing_stream(tap, tap)
     return [tap]
+
+
+def context_of(stream: LakeStream, store: ManifestStore) -> StreamContext:
+    """What maintenance of a stream works with, whose state ``store`` keeps."""
+    lake = stream.lake
+    return StreamContext(lake.storage, store, stream.tap, stream.name, lake.clock, lake.ids)

@@ -5,54 +5,38 @@ from __future__ import annotations
 from contextlib import ExitStack
 from datetime import datetime
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import SingerlakeError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.lock import Lock, LockSettings
+from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.commit import await_settled, commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.storage.port import Storage
+from singerlake.manifests.port import Loaded, Pending
 
 
 def commit_change(
-    storage: Storage,
-    store: ManifestStore,
-    base: Loaded,
-    change: Change,
-    *,
-    who: str,
-    clock: Clock,
-    ids: IdSource,
-    at: datetime | None = None,
+    context: StreamContext, base: Loaded, change: Change, *, who: str, at: datetime | None = None
 ) -> Loaded | Conflict:
     """The state with ``change`` in it, settled, or why it does not fit. ``who`` takes the stream's lock where a store
     needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises as ``commit_transaction``
     and ``await_settled``."""
-    outcome = submit_change(storage, store, base, change, who=who, clock=clock, ids=ids, at=at)
-    return await_settled(store, base, outcome, clock=clock) if isinstance(outcome, Pending) else outcome
+    outcome = submit_change(context, base, change, who=who, at=at)
+    return await_settled(context.store, base, outcome, clock=context.clock) if isinstance(outcome, Pending) else outcome
 
 
 def submit_change(
-    storage: Storage,
-    store: ManifestStore,
-    base: Loaded,
-    change: Change,
-    *,
-    who: str,
-    clock: Clock,
-    ids: IdSource,
-    at: datetime | None = None,
+    context: StreamContext, base: Loaded, change: Change, *, who: str, at: datetime | None = None
 ) -> Loaded | Conflict | Pending:
     """As ``commit_change``, but for a receipt where the store settles later, unless others have to be kept away until
     then."""
+    store, clock, ids = context.store, context.clock, context.ids
     transaction = Transaction(id=ids(), at=timestamp(at or clock.now()), change=change)
-    manifest = base.manifest
     with ExitStack() as held:
         if store.exclusive:
-            key = layout.stream_lock_key(manifest.tap, manifest.stream)
-            held.enter_context(Lock(storage, key, f"{who} {ids()}", LockSettings(), clock, ids).held())
+            key = layout.stream_lock_key(context.tap, context.stream)
+            held.enter_context(Lock(context.storage, key, f"{who} {ids()}", LockSettings(), clock, ids).held())
         outcome = commit_transaction(store, base, transaction, clock=clock)
         if isinstance(outcome, Pending) and store.exclusive:
             return await_settled(store, base, outcome, clock=clock)

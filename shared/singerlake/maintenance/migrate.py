@@ -34,6 +34,7 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.lock import Lock, LockSettings
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
@@ -58,18 +59,9 @@ class Migration:
     messages: int = 0
 
 
-def migrate_stream(
-    old: ManifestStore,
-    new: ManifestStore,
-    storage: Storage,
-    tap: str,
-    stream: str,
-    *,
-    clock: Clock,
-    ids: IdSource,
-    dry_run: bool = False,
-) -> Migration:
-    """Move a stream from ``old``, the store that it uses, to ``new``. Calling again after any failure goes on.
+def migrate_stream(context: StreamContext, new: ManifestStore, *, dry_run: bool = False) -> Migration:
+    """Move a stream from the store that it uses, which is the context's, to ``new``. Calling again after any
+    failure goes on.
 
     Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
     way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another state of
@@ -77,9 +69,10 @@ def migrate_stream(
     ``UnknownOutcomeError`` and what storage and stores raise.
     """
     try:
-        return _migrated(old, new, storage, tap, stream, clock, ids, dry_run)
+        return _migrated(context, new, dry_run)
     except ForeignManifestError:
-        there = published(storage, layout.manifest_key(tap, stream))
+        old = context.store
+        there = published(context.storage, layout.manifest_key(context.tap, context.stream))
         another = there is not None and there.store == new.kind != old.kind
         loaded = new.load() if another else None
         if loaded is None:
@@ -88,16 +81,9 @@ def migrate_stream(
         return _described(loaded.manifest, old.kind, new.kind, needed=True, resumed=True)
 
 
-def _migrated(
-    old: ManifestStore,
-    new: ManifestStore,
-    storage: Storage,
-    tap: str,
-    stream: str,
-    clock: Clock,
-    ids: IdSource,
-    dry_run: bool,
-) -> Migration:
+def _migrated(context: StreamContext, new: ManifestStore, dry_run: bool) -> Migration:
+    old, storage, tap, stream = context.store, context.storage, context.tap, context.stream
+    clock, ids = context.clock, context.ids
     base = old.load()
     if base is None:
         _refuse_lost(storage, tap, stream)

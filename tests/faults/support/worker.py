@@ -26,6 +26,7 @@ import msgspec
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock import LockSettings
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
@@ -189,7 +190,9 @@ def _perform(job: Job, calls: Calls) -> None:
 def _vacuum(job: Job, lake: Lake, store: Any) -> None:
     """Join small files one run after the other, so that a call has the same number in every life."""
     done = vacuum_stream(
-        lake.storage, store, "t", job.place.stream, target_bytes=THREE_FILES, clock=lake.clock, ids=lake.ids, threads=1
+        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
+        target_bytes=THREE_FILES,
+        threads=1,
     )
     print(done, flush=True)
     assert not any(finding.problem for finding in done.findings)
@@ -198,14 +201,9 @@ def _vacuum(job: Job, lake: Lake, store: Any) -> None:
 def _collect(job: Job, lake: Lake, store: Any) -> None:
     """Take the next step of all that is retired, without waiting."""
     done = collect_stream(
-        lake.storage,
-        store,
-        "t",
-        job.place.stream,
+        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
         grace=timedelta(0),
         delete=True,
-        clock=lake.clock,
-        ids=lake.ids,
         threads=1,
     )
     print(done, flush=True)

@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 def collect(place: Place, **options: Any) -> Collected:
     given = {"grace": GRACE, "delete": True, "threads": 1, **options}
-    return collect_stream(place.storage, place.store(), "t", "s", clock=place.clock, ids=place.ids, **given)
+    return collect_stream(place.context(), **given)
 
 
 def days(place: Place, number: float) -> None:
@@ -220,7 +220,7 @@ def test_what_was_written_since_a_backup_of_the_state_is_kept(place: Place, coll
     assert [finding.kind for finding in done.findings] == ["missing"] * 5 * collected + ["unlisted"]
     assert all("rebuild --discard-manifest" in finding.message for finding in done.findings)
     assert is_there(place, joined)
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions(discard=True))
     assert messages(place) == text
 
 
@@ -249,7 +249,7 @@ def test_a_listed_file_under_another_s_name_is_kept(place: Place) -> None:
     assert stored is not None
     place.storage.put(key, stored.body)
     place.storage.delete(PREFIX + joined.path)
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions())
     assert [file.path for file in place.state().files] == [before.files[0].path]
     text = messages(place)
     for _ in range(4):
@@ -272,7 +272,7 @@ def test_originals_that_were_put_back_are_kept_while_what_replaced_them_is_broke
         place.storage.put(PREFIX + path, stored.body)
     done = collect(place)
     assert (done.deleted.files, [finding.kind for finding in done.findings]) == (0, ["differs"])
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions(discard=True))
     collect(place, orphans=True)
     assert messages(place) == text
 
@@ -304,7 +304,7 @@ def test_a_file_that_a_rebuild_listed_again_is_kept(place: Place) -> None:
     collect(place)
     (joined,) = place.state().files
     place.storage.put(PREFIX + joined.path, b"broken")
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions(discard=True))
     assert {file.id for file in place.state().files} == {file.id for file in before.files}
     for _ in range(3):
         days(place, 8)

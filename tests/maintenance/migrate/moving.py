@@ -14,6 +14,7 @@ from singerlake.format.hashing import schema_hash
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
@@ -75,16 +76,8 @@ def with_history(place: Place) -> Manifest:
 
 def migrate(place: Place, kind: str, *, dry_run: bool = False) -> Migration:
     stream = place.lake.stream("t", "s")
-    return migrate_stream(
-        stream.store(),
-        stream.store(kind),
-        place.storage,
-        "t",
-        "s",
-        clock=place.clock,
-        ids=place.ids,
-        dry_run=dry_run,
-    )
+    context = StreamContext(place.storage, stream.store(), "t", "s", place.clock, place.ids)
+    return migrate_stream(context, stream.store(kind), dry_run=dry_run)
 
 
 def newest(place: Place) -> Manifest:

@@ -13,6 +13,7 @@ from singerlake.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.port import ManifestStore
 from tests.format.state.test_fold import add, new_file
@@ -94,7 +95,7 @@ def test_after_a_crash_around_any_call_of_a_store_the_next_attempt_ends_it(
         stream, calls = place.lake.stream("t", "s"), itertools.count()
         old, new = (Mortal(stream.store(kind), calls, number, after=after) for kind in (source, target))
         try:
-            migrate_stream(old, new, place.storage, "t", "s", clock=place.clock, ids=place.ids)
+            migrate_stream(StreamContext(place.storage, old, "t", "s", place.clock, place.ids), new)
         except Killed:
             if place.lake.stream("t", "s").kind() in ON_THE_LAKE:
                 assert content(place.lake.stream("t", "s").snapshot()) == content(before), number

@@ -16,6 +16,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest, NewFile
 from singerlake.format.state.transactions import AddFiles, RetireFiles, Transaction
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.manifests.lockfile import LockfileStore
@@ -47,7 +48,9 @@ def shelf() -> Shelf:
 
 def repair(shelf: Shelf, **wish: bool) -> Repair:
     store = LockfileStore(shelf.storage, TAP, STREAM)
-    return repair_stream(shelf.storage, store, TAP, STREAM, RepairOptions(**wish), clock=shelf.clock, ids=shelf.ids)
+    return repair_stream(
+        StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids), RepairOptions(**wish)
+    )
 
 
 def stored(shelf: Shelf) -> Manifest:

@@ -25,9 +25,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def repair(place: Place, **wish: bool) -> Repair:
-    return repair_stream(
-        place.storage, place.store(), "t", "s", RepairOptions(**wish), clock=place.clock, ids=place.ids
-    )
+    return repair_stream(place.context(), RepairOptions(**wish))
 
 
 def begun(place: Place, folder: Path) -> list[str]:
@@ -117,13 +115,8 @@ def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: P
 
     with pytest.raises(StreamClosedError, match="'log'") as raised:
         repair_stream(
-            place.storage,
-            place.store(),
-            "t",
-            "s",
+            place.context(),
             RepairOptions(adopt=True),
-            clock=place.clock,
-            ids=place.ids,
             planned=moved,
         )
     assert "store migrate" in str(raised.value)

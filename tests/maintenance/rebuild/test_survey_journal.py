@@ -13,6 +13,7 @@ from singerlake.clock import timestamp
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.state import fold
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey import Survey, data_files, survey
@@ -226,13 +227,8 @@ def test_a_plan_that_a_writer_came_before_is_made_again_without_reading_again(sh
     shelf.storage.hook = first
     with open_survey_journal(journal, LAKE) as noted:
         done = repair_stream(
-            shelf.storage,
-            store,
-            TAP,
-            STREAM,
+            StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids),
             RepairOptions(discard=True),
-            clock=shelf.clock,
-            ids=shelf.ids,
             engine=engine,
             journal=noted,
         )

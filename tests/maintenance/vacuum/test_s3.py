@@ -10,6 +10,7 @@ import pytest
 
 from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from tests.lakes import build_stream, record_line
@@ -35,7 +36,7 @@ def fill(lake: Lake, *sizes: int) -> list[bytes]:
 def vacuum(lake: Lake) -> Vacuumed:
     store = lake.stream("t", "s").store()
     return vacuum_stream(
-        lake.storage, store, "t", "s", target_bytes=64 * MIB, clock=lake.clock, ids=lake.ids, threads=2
+        StreamContext(lake.storage, store, "t", "s", lake.clock, lake.ids), target_bytes=64 * MIB, threads=2
     )
 
 

@@ -48,7 +48,7 @@ def add(place: Place, files: int, schema: Any = SCHEMA, **head: Any) -> Manifest
 
 def vacuum(place: Place, **options: Any) -> Vacuumed:
     given = {"target_bytes": TARGET_BYTES, "threads": 1, **options}
-    return vacuum_stream(place.storage, place.store(), "t", "s", clock=place.clock, ids=place.ids, **given)
+    return vacuum_stream(place.context(), **given)
 
 
 def messages(place: Place) -> list[bytes]:
@@ -137,7 +137,7 @@ def test_a_rebuild_from_files_alone_gives_every_message_once(place: Place, origi
     left = {"all": before.files[:0], "some": before.files[1:3], "none": before.files[:]}
     for file in left[originals]:
         place.storage.delete(PREFIX + file.path)
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions(discard=True))
     assert messages(place) == text
     assert place.state().lineage != before.lineage
     assert len(place.state().files) == 1
@@ -154,7 +154,7 @@ def test_a_rebuild_after_a_vacuum_that_died_before_its_commit_gives_every_messag
     with pytest.raises(ConnectionError):
         vacuum(place)
     assert place.state() == before
-    repair_stream(place.storage, place.store(), "t", "s", RepairOptions(discard=True), clock=place.clock, ids=place.ids)
+    repair_stream(place.context(), RepairOptions(discard=True))
     assert messages(place) == text
 
 
@@ -309,12 +309,7 @@ def test_a_stream_without_state_is_for_a_rebuild() -> None:
     place.storage.delete(layout.manifest_key("t", "s"))
     with pytest.raises(LostStateError, match="rebuild"):
         vacuum(place)
-    assert (
-        vacuum_stream(
-            place.storage, place.store("x"), "t", "x", target_bytes=1, clock=place.clock, ids=place.ids
-        ).plan.runs
-        == ()
-    )
+    assert vacuum_stream(place.context("x"), target_bytes=1).plan.runs == ()
 
 
 @pytest.mark.parametrize("kind", ["lockfile", "merge"])

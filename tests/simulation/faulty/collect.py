@@ -30,7 +30,7 @@ def _on_its_own() -> AbstractContextManager[object]:
 
 
 def _all_of_them(self, entries):  # type: ignore[no-untyped-def]
-    self.storage.delete_all([entry.key for entry in entries])
+    self.context.storage.delete_all([entry.key for entry in entries])
     return list(entries)
 
 

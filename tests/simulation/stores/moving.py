@@ -11,6 +11,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.numbered import Record
@@ -60,7 +61,7 @@ class MigratorJob(Actor):
                     self.target = self.world.choices.one_of([kind for kind in STORES if kind != there.store])
                 old, new = (store_in(self.world, process, kind) for kind in (there.store, self.target))
                 moved = migrate_stream(
-                    old, new, self.world.storage, TAP, STREAM, clock=process.clock, ids=self.world.ids
+                    StreamContext(self.world.storage, old, TAP, STREAM, process.clock, self.world.ids), new
                 )
                 self.world.note(f"moved: {moved}")
                 self.target = None

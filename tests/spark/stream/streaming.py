@@ -16,6 +16,7 @@ from singerlake.clock import timestamp
 from singerlake.format.state.model import DataFile, Manifest, NewFile
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.join import checked, join, read_head
@@ -73,7 +74,7 @@ def vacuum(lake: Lake, begin: int = 0, end: int | None = None) -> DataFile:
     for _ in range(2):
         store = lake.stream(TAP, STREAM).store()
         collect_stream(
-            lake.storage, store, TAP, STREAM, grace=timedelta(0), delete=True, clock=lake.clock, ids=lake.ids
+            StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), grace=timedelta(0), delete=True
         )
     assert not any(lake.storage.head(stream.prefix + file.path) for file in old)
     return snapshot(lake).by_id[new.id]
@@ -94,7 +95,7 @@ def commit(lake: Lake, change: Change) -> None:
 def rebuild(lake: Lake) -> Manifest:
     """Make the state anew from the files alone: another lineage."""
     store = lake.stream(TAP, STREAM).store()
-    repair_stream(lake.storage, store, TAP, STREAM, RepairOptions(discard=True), clock=lake.clock, ids=lake.ids)
+    repair_stream(StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), RepairOptions(discard=True))
     return snapshot(lake)
 
 

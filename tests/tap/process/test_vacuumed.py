@@ -10,6 +10,7 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
 from tap_singerlake.reader import MessageBlock, Reader
@@ -30,7 +31,7 @@ def vacuum(lake: Lake, messages=(50, 20, 20)) -> Manifest:
     """Join what can be, and remove what was replaced, as a collection does in the end."""
     stream = lake.stream("tap-a", "s")
     done = vacuum_stream(
-        lake.storage, stream.store(), "tap-a", "s", target_bytes=1 << 20, clock=lake.clock, ids=lake.ids
+        StreamContext(lake.storage, stream.store(), "tap-a", "s", lake.clock, lake.ids), target_bytes=1 << 20
     )
     assert done.findings == ()
     after = stream.snapshot()

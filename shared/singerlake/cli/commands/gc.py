@@ -12,7 +12,15 @@ import click
 
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.exits import exit_code
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import (
+    chosen_streams,
+    context_of,
+    json_option,
+    quiet_option,
+    stream_option,
+    tap_option,
+    with_lake,
+)
 from singerlake.cli.output import (
     counted,
     error_json,
@@ -119,13 +127,9 @@ def gc(
             bar = start(f"{name}/{each}")
             try:
                 store = there.store()
+                context = context_of(there, store)
                 collected = collect_stream(
-                    lake.storage,
-                    store,
-                    name,
-                    each,
-                    clock=lake.clock,
-                    ids=lake.ids,
+                    context,
                     grace=grace,
                     orphans=orphans,
                     delete=delete,
@@ -135,7 +139,7 @@ def gc(
                 )
                 changed = collected.retired + collected.deleted
                 if delete and changed.files:
-                    record_run(lake.storage, store, "gc", changed, started=started, clock=lake.clock, ids=lake.ids)
+                    record_run(context, "gc", changed, started=started)
                 trimmed = store.trim(keep=keep, dry_run=not delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:

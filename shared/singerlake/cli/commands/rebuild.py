@@ -13,7 +13,15 @@ import msgspec
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import (
+    chosen_streams,
+    context_of,
+    json_option,
+    quiet_option,
+    stream_option,
+    tap_option,
+    with_lake,
+)
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeError, SettingError
 from singerlake.format.state.model import Manifest
@@ -117,16 +125,11 @@ def _streams(
             there, started = lake.stream(tap, stream), lake.clock.now()
             bar = start(f"{tap}/{stream}")
             try:
-                store = there.store()
+                context = context_of(there, there.store())
                 repair = repair_stream(
-                    lake.storage,
-                    store,
-                    tap,
-                    stream,
+                    context,
                     asked,
                     lake_id=None if asked.dry_run else lake.lake_id(),
-                    clock=lake.clock,
-                    ids=lake.ids,
                     engine=engine,
                     journal=journal,
                     sized=bar.sized if bar.seen else None,
@@ -137,7 +140,7 @@ def _streams(
                 needed, changed = repair.needed and not asked.dry_run, _changed(repair)
                 del repair
                 if needed:
-                    record_run(lake.storage, store, "rebuild", changed, started=started, clock=lake.clock, ids=lake.ids)
+                    record_run(context, "rebuild", changed, started=started)
             except (LakeError, SettingError) as error:
                 discardable = isinstance(error, CorruptObjectError | ForeignManifestError)
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint

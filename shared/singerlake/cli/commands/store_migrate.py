@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from singerlake.adapters import MANIFEST_STORES
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import (
+    chosen_streams,
+    context_of,
+    json_option,
+    quiet_option,
+    stream_option,
+    tap_option,
+    with_lake,
+)
 from singerlake.cli.output import counted, error_json, say, say_json, shown
 from singerlake.errors import ConfigurationError, SingerlakeError
 from singerlake.lake import Lake
@@ -75,11 +83,10 @@ def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
     there, started = lake.stream(*pair), lake.clock.now()
     try:
         old, new = there.store(), there.store(kind)
-        moved = migrate_stream(old, new, lake.storage, *pair, clock=lake.clock, ids=lake.ids, dry_run=dry_run)
+        moved = migrate_stream(context_of(there, old), new, dry_run=dry_run)
         if moved.needed and not dry_run:
             files = Tally(moved.files, 0)
-            clock, ids = lake.clock, lake.ids
-            record_run(lake.storage, new, "migrate", files, started=started, clock=clock, ids=ids, wait=False)
+            record_run(context_of(there, new), "migrate", files, started=started, wait=False)
         return moved
     except ConfigurationError:
         raise

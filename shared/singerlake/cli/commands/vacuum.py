@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import (
+    chosen_streams,
+    context_of,
+    json_option,
+    quiet_option,
+    stream_option,
+    tap_option,
+    with_lake,
+)
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
@@ -62,22 +70,17 @@ def vacuum(
             there, started = lake.stream(name, each), lake.clock.now()
             bar = start(f"{name}/{each}")
             try:
-                store = there.store()
+                context = context_of(there, there.store())
                 done[name, each] = vacuum_stream(
-                    lake.storage,
-                    store,
-                    name,
-                    each,
+                    context,
                     target_bytes=target_bytes,
-                    clock=lake.clock,
-                    ids=lake.ids,
                     dry_run=dry_run,
                     threads=threads,
                     sized=bar.sized,
                     progress=bar.advance,
                 )
                 if (joined := done[name, each].joined).files:
-                    record_run(lake.storage, store, "vacuum", joined, started=started, clock=lake.clock, ids=lake.ids)
+                    record_run(context, "vacuum", joined, started=started)
             except (LakeError, SettingError) as error:
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {error.hint}"))
     findings += [finding for vacuumed in done.values() for finding in vacuumed.findings]

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource
 from singerlake.errors import BrokenFileError, LostStateError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
@@ -21,15 +20,16 @@ from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
 from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding, Kind
-from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published
 from singerlake.singer_file import inflate, member_extra
-from singerlake.storage.port import Entry, Storage
+from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 
 GRACE = timedelta(days=7)
@@ -65,13 +65,8 @@ class Collected:
 
 
 def collect_stream(
-    storage: Storage,
-    store: ManifestStore,
-    tap: str,
-    stream: str,
+    context: StreamContext,
     *,
-    clock: Clock,
-    ids: IdSource,
     grace: timedelta = GRACE,
     orphans: bool = False,
     delete: bool = False,
@@ -87,17 +82,20 @@ def collect_stream(
     state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
     storage and store raise; what was agreed on by then stays.
     """
-    loaded = store.load()
+    loaded = context.store.load()
     if loaded is None:
-        if has_data_files(storage, tap, stream) and (loaded := store.load()) is None:
+        if has_data_files(context.storage, context.tap, context.stream) and (loaded := context.store.load()) is None:
             raise LostStateError(
-                "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
+                "the stream has data files and no state",
+                hint="run 'singerlake rebuild' first",
+                tap=context.tap,
+                stream=context.stream,
             )
         if loaded is None:
             return Collected(CollectionPlan())
     if loaded.manifest.closed is not None:
-        raise stream_closed(tap, stream, loaded.manifest.closed)
-    collection = _Collection(storage, store, tap, stream, clock, ids, threads, progress, loaded)
+        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
+    collection = _Collection(context, threads, progress, loaded)
     plan = collection.planned(grace, delete=delete)
     sized(sum(file.bytes for file in collection.holders(plan)))
     collection.note(plan)
@@ -114,12 +112,7 @@ def collect_stream(
 
 @dataclass
 class _Collection:
-    storage: Storage
-    store: ManifestStore
-    tap: str
-    stream: str
-    clock: Clock
-    ids: IdSource
+    context: StreamContext
     threads: int
     progress: Progress | None
     loaded: Loaded
@@ -128,21 +121,21 @@ class _Collection:
 
     @property
     def prefix(self) -> str:
-        return layout.stream_prefix(self.tap, self.stream)
+        return self.context.prefix
 
     def planned(self, grace: timedelta, *, delete: bool) -> CollectionPlan:
         if delete:
             self._publish()
         # Asked after what is published was seen there, so that this says no later time than it was.
-        self.now = storage_time(self.storage, ids=self.ids) if delete else self.clock.now()
-        entries = self.storage.list(self.prefix)
+        self.now = storage_time(self.context.storage, ids=self.context.ids) if delete else self.context.clock.now()
+        entries = self.context.storage.list(self.prefix)
         return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace)
 
     def _publish(self) -> None:
         """See to it that ``manifest.json`` shows the state, or a later one: what is retired in one stays so."""
-        key = layout.manifest_key(self.tap, self.stream)
-        publish_manifest(self.storage, key, self.loaded.manifest)
-        there = published(self.storage, key)
+        key = layout.manifest_key(self.context.tap, self.context.stream)
+        publish_manifest(self.context.storage, key, self.loaded.manifest)
+        there = published(self.context.storage, key)
         if there is None or there.number < self.loaded.manifest.transaction.number:
             raise StorageUnavailableError(
                 "manifest.json does not show what was just published", hint="check the storage, then run again", key=key
@@ -150,7 +143,7 @@ class _Collection:
 
     def note(self, plan: CollectionPlan) -> None:
         """What a person should look at, or may."""
-        fresh = self.store.catch_up(self.loaded) if plan.missing else None
+        fresh = self.context.store.catch_up(self.loaded) if plan.missing else None
         for file in plan.missing:
             # Others may have replaced and collected it since.
             if fresh is None or file.id in fresh.manifest.by_id:
@@ -177,9 +170,9 @@ class _Collection:
     def _foreign(self, entry: Entry) -> str | None:
         """Why an unlisted file may be something else than what a writer of this stream left; None where it is not."""
         try:
-            with self.storage.open(entry.key) as body:
+            with self.context.storage.open(entry.key) as body:
                 extra = member_extra(body.read(_HEAD))
-            with self.storage.open(entry.key) as body:
+            with self.context.storage.open(entry.key) as body:
                 first = next(inflate(body, where={"file": entry.key}, size=_HEAD), b"")
         except (BrokenFileError, MissingFileError) as error:
             return f"it cannot be read ({error.message})"
@@ -190,7 +183,7 @@ class _Collection:
             return "it does not begin as a data file does"
         if told.id != layout.file_id_in(entry.key):
             return "it says that it is another file than its name does"
-        return None if message.stream == self.stream else "it holds messages of another stream"
+        return None if message.stream == self.context.stream else "it holds messages of another stream"
 
     def _find(self, kind: Kind, path: str, what: str, *, problem: bool = True) -> None:
         key = self.prefix + path
@@ -241,14 +234,14 @@ class _Collection:
         gone: list[Entry] = []
         for start in range(0, len(entries), _DELETED_AT_ONCE):
             # Looked at anew each time: a rebuild may have listed what was restored meanwhile.
-            self.loaded = self.store.catch_up(self.loaded) or self.loaded
+            self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
             state = self.loaded.manifest
             agreed = {file.path for file in state.retired if file.deleted is not None and file.id not in state.by_id}
             agreed -= {file.path for file in state.files}
             page = [
                 each for each in entries[start : start + _DELETED_AT_ONCE] if each.key[len(self.prefix) :] in agreed
             ]
-            self.storage.delete_all([entry.key for entry in page])
+            self.context.storage.delete_all([entry.key for entry in page])
             gone += page
         return gone
 
@@ -264,7 +257,7 @@ class _Collection:
     def _sha256(self, file: DataFile) -> str | None:
         digest = hashlib.sha256()
         try:
-            with self.storage.open(self.prefix + file.path) as body:
+            with self.context.storage.open(self.prefix + file.path) as body:
                 while piece := body.read(_PIECE):
                     digest.update(piece)
                     if self.progress is not None:
@@ -275,22 +268,19 @@ class _Collection:
 
     def _committed(self, change: Change) -> bool:
         outcome = commit_change(
-            self.storage,
-            self.store,
+            self.context,
             self.loaded,
             change,
             who="singerlake gc",
-            clock=self.clock,
-            ids=self.ids,
             at=self.now,
         )
         if not isinstance(outcome, Conflict):
             self.loaded = outcome
             return True
         if outcome.successor is not None:
-            raise stream_closed(self.tap, self.stream, outcome.successor)
+            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
         before = self.loaded.manifest.transaction
-        self.loaded = self.store.catch_up(self.loaded) or self.loaded
+        self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
         changed = self.loaded.manifest.transaction != before
         what = "the stream changed; run again" if changed else "its state does not allow it; run 'singerlake verify'"
         self._find("manifest", "", f"nothing was agreed on: {outcome.reason}: {what}", problem=not changed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Clock, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     CorruptObjectError,
@@ -28,6 +28,7 @@ from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.commit_change import stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.engines.parallel import Progress
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
@@ -53,15 +54,10 @@ class RepairOptions:
 
 
 def repair_stream(
-    storage: Storage,
-    store: ManifestStore,
-    tap: str,
-    stream: str,
+    context: StreamContext,
     options: RepairOptions,
     *,
     lake_id: str | None = None,
-    clock: Clock,
-    ids: IdSource,
     engine: Engine | None = None,
     journal: SurveyJournal | None = None,
     sized: Callable[[int], None] | None = None,
@@ -79,8 +75,10 @@ def repair_stream(
     another manifest store; ``TooManyConflictsError`` where writers kept coming first; ``CommitRefusedError``; what
     storage raises.
     """
+    storage, store, tap, stream = context.storage, context.store, context.tap, context.stream
+    clock, ids = context.clock, context.ids
     for _ in range(_ATTEMPTS):
-        base, unreadable = _load(storage, store, tap, stream, options)
+        base, unreadable = _load(context, options)
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
@@ -127,16 +125,14 @@ def repair_stream(
     )
 
 
-def _load(
-    storage: Storage, store: ManifestStore, tap: str, stream: str, options: RepairOptions
-) -> tuple[Loaded | None, str | None]:
+def _load(context: StreamContext, options: RepairOptions) -> tuple[Loaded | None, str | None]:
     """The state; else the ETag of one that cannot be read and is to be discarded. One that another kind of store keeps
     is never discarded: what is in ``manifest.json`` is not all there is of it."""
-    key = layout.manifest_key(tap, stream)
+    key = layout.manifest_key(context.tap, context.stream)
     try:
-        return store.load(), None
+        return context.store.load(), None
     except (CorruptObjectError, ForeignManifestError) as error:
-        stored = storage.get(key)
+        stored = context.storage.get(key)
         if not options.discard:
             raise
         if stored is None:
@@ -144,7 +140,7 @@ def _load(
                 raise
             # What cannot be read is the log, whose numbers the new state begins above.
             return None, None
-        if isinstance(error, ForeignManifestError) and from_json(stored.body, key=key).store != store.kind:
+        if isinstance(error, ForeignManifestError) and from_json(stored.body, key=key).store != context.store.kind:
             raise
         return None, stored.etag
 

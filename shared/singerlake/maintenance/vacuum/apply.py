@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
     BrokenFileError,
     LostStateError,
@@ -23,11 +22,11 @@ from singerlake.errors import (
     SingerlakeError,
     StorageUnavailableError,
 )
-from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally
@@ -35,8 +34,7 @@ from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, c
 from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.storage.port import Storage
+from singerlake.manifests.port import Loaded, Pending
 
 _BEGINNING = 1 << 16
 """Stored bytes among which a SCHEMA message is looked for first."""
@@ -59,14 +57,9 @@ class Vacuumed:
 
 
 def vacuum_stream(
-    storage: Storage,
-    store: ManifestStore,
-    tap: str,
-    stream: str,
+    context: StreamContext,
     *,
     target_bytes: int,
-    clock: Clock,
-    ids: IdSource,
     dry_run: bool = False,
     threads: int = THREADS,
     sized: Callable[[int], None] = lambda _: None,
@@ -79,16 +72,16 @@ def vacuum_stream(
     another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
     was committed by then stays.
     """
-    loaded = store.load() or _born(storage, store, tap, stream)
+    loaded = context.store.load() or _born(context)
     if loaded is None:
         return Vacuumed(VacuumPlan())
     if loaded.manifest.closed is not None:
-        raise stream_closed(tap, stream, loaded.manifest.closed)
+        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     plan = make_plan(loaded.manifest.files, target_bytes)
     sized(plan.joined.bytes)
     if dry_run or not plan.runs:
         return Vacuumed(plan)
-    vacuum = _Vacuum(storage, store, tap, stream, clock, ids, threads, loaded)
+    vacuum = _Vacuum(context, threads, loaded)
     # Of a million files each state takes room, and only the newest is needed.
     del loaded
     for made in vacuum.made(plan):
@@ -96,7 +89,7 @@ def vacuum_stream(
         if progress is not None:
             progress(made.bytes)
     vacuum.settle(wait=True)
-    store.publish(vacuum.loaded, run_ended=True)
+    context.store.publish(vacuum.loaded, run_ended=True)
     return Vacuumed(plan, vacuum.joined, vacuum.into, vacuum.apart, vacuum.overtaken, tuple(vacuum.found()))
 
 
@@ -112,12 +105,7 @@ class _Made:
 
 @dataclass
 class _Vacuum:
-    storage: Storage
-    store: ManifestStore
-    tap: str
-    stream: str
-    clock: Clock
-    ids: IdSource
+    context: StreamContext
     threads: int
     loaded: Loaded
     joined: Tally = NONE
@@ -129,7 +117,7 @@ class _Vacuum:
 
     @property
     def prefix(self) -> str:
-        return layout.stream_prefix(self.tap, self.stream)
+        return self.context.prefix
 
     def made(self, plan: VacuumPlan) -> Iterator[_Made]:
         """The files of a plan as they become ready, in its order, few of them ahead of the caller."""
@@ -161,7 +149,7 @@ class _Vacuum:
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
         try:
             while True:
-                found = self.storage.beginning(key, length)
+                found = self.context.storage.beginning(key, length)
                 if found.size != file.bytes:
                     raise BrokenFileError(f"has {found.size} bytes, listed are {file.bytes}")
                 head = read_head(file, found.data)
@@ -178,10 +166,10 @@ class _Vacuum:
         assert self.loaded.manifest.lineage is not None
         return join(
             group,
-            id=self.ids(),
+            id=self.context.ids(),
             lineage=self.loaded.manifest.lineage,
-            stream=self.stream,
-            now=self.clock.now(),
+            stream=self.context.stream,
+            now=self.context.clock.now(),
             lake_id=self.loaded.manifest.lake_id,
         )
 
@@ -192,7 +180,7 @@ class _Vacuum:
             return made
         key = self.prefix + wanted.file.path
         try:
-            self.storage.compose(key, wanted.pieces(self.prefix))
+            self.context.storage.compose(key, wanted.pieces(self.prefix))
         except MissingFileError as error:
             there = str(error.context.get("key", ""))
             ends = "end" in error.context
@@ -202,12 +190,12 @@ class _Vacuum:
             return _Made(made.bytes, wanted, found)
         # Its id was in no transaction, so nothing can ever list it.
         with suppress(SingerlakeError):
-            self.storage.delete(key)
+            self.context.storage.delete(key)
         return _Made(made.bytes, finding=self._blamed(found.head, key))
 
     def _read_back(self, key: str, wanted: Join, start: int = 0) -> NewFile | Differs:
         try:
-            with self.storage.open(key, start) as body:
+            with self.context.storage.open(key, start) as body:
                 return checked(body, wanted)
         except MissingFileError:
             return Differs(None)
@@ -251,9 +239,11 @@ class _Vacuum:
         while self.waiting:
             wanted, file, pending = self.waiting[0]
             if wait:
-                outcome: Loaded | Conflict | None = await_settled(self.store, self.loaded, pending, clock=self.clock)
+                outcome: Loaded | Conflict | None = await_settled(
+                    self.context.store, self.loaded, pending, clock=self.context.clock
+                )
             else:
-                outcome = self.store.settle(self.loaded, pending)
+                outcome = self.context.store.settle(self.loaded, pending)
             if outcome is None:
                 return
             self.waiting.popleft()
@@ -266,22 +256,25 @@ class _Vacuum:
             self.into += Tally(1, file.bytes)
             return
         if outcome.successor is not None:
-            raise stream_closed(self.tap, self.stream, outcome.successor)
+            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
         self.overtaken += wanted.replaced
         message = f"stays unlisted, since the stream changed meanwhile: {outcome.reason}"
         self.findings.append(Finding("unlisted", self.prefix + file.path, message, problem=False))
-        self.loaded = self.store.catch_up(self.loaded) or self.loaded
+        self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
 
     def _committed(self, wanted: Join, file: NewFile) -> Loaded | Conflict | Pending:
         change = ReplaceFiles(old=tuple(head.file.id for head in wanted.heads), new=(file,))
         return submit_change(
-            self.storage, self.store, self.loaded, change, who="singerlake vacuum", clock=self.clock, ids=self.ids
+            self.context,
+            self.loaded,
+            change,
+            who="singerlake vacuum",
         )
 
     def found(self) -> Iterator[Finding]:
         """What was found, but for files that are missing because others replaced and collected them meanwhile."""
         lost = any(finding.kind == "missing" for finding in self.findings)
-        fresh = self.store.catch_up(self.loaded) if lost else None
+        fresh = self.context.store.catch_up(self.loaded) if lost else None
         listed = {self.prefix + file.path for file in (fresh or self.loaded).manifest.files} if lost else set()
         for finding in self.findings:
             if finding.kind == "missing" and finding.key not in listed:
@@ -296,11 +289,12 @@ class _Vacuum:
         return Finding("missing", key, "is listed and not there; those to be joined with it stay as they are")
 
 
-def _born(storage: Storage, store: ManifestStore, tap: str, stream: str) -> Loaded | None:
+def _born(context: StreamContext) -> Loaded | None:
     """The state of a stream that had none a moment ago; None where it has no data either."""
-    if not has_data_files(storage, tap, stream):
+    tap, stream = context.tap, context.stream
+    if not has_data_files(context.storage, tap, stream):
         return None
-    loaded = store.load()
+    loaded = context.store.load()
     if loaded is None:
         raise LostStateError(
             "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
