@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from singerlake.format.lines.messages import is_record_line
 from singerlake.format.state.selection import Bookmark
-from tap_singerlake.lines import end_of, take
 from tap_singerlake.passthrough import Conversion
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 
@@ -85,3 +85,23 @@ class Replay:
             self._checkpoint(self._reached)
             self._told = self._reached
         self._since = 0
+
+
+def end_of(data: bytes, lines: int, start: int = 0) -> int:
+    """The position behind the ``lines``-th newline from ``start`` on. Raises ``ValueError`` where there are fewer."""
+    for _ in range(lines):
+        start = data.index(b"\n", start) + 1
+    return start
+
+
+def take(data: bytes, start: int, messages: int, limit: int | None) -> tuple[int, int]:
+    """How many of the ``messages`` lines from ``start`` on hold no more than ``limit`` records, and how many records
+    those are: ``(messages, records)``. Stops right behind the last record that the limit allows."""
+    records = 0
+    for count in range(messages):
+        end = data.index(b"\n", start) + 1
+        records += is_record_line(data[start:end])
+        if records == limit:
+            return count + 1, records
+        start = end
+    return messages, records

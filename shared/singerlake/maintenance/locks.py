@@ -1,19 +1,22 @@
-"""The locks of a lake: which there are, and taking one away from its holder."""
+"""The locks of a lake: which there are, taking one away from its holder, and removing those that nobody needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.lock import LockBody, parse_lock
+from singerlake.lock import LockBody, LockSettings, parse_lock
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
+
+STALE = timedelta(seconds=LockSettings().stale_after)
+"""How long a lock may stay unchanged and still be a living writer's, unless writers are set otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +66,18 @@ def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource)
     before = held.body or LockBody(writer_id="unknown", acquired=now, refreshed=now, nonce=ids())
     gone = msgspec.structs.replace(before, released=now, nonce=ids())
     return not isinstance(put_on_condition(storage, held.key, msgspec.json.encode(gone), etag=held.etag), Refused)
+
+
+def stale_locks(storage: Storage, tap: str, stream: str, *, now: datetime, grace: timedelta) -> list[LockFile]:
+    """The locks of a stream that did not change for the grace time, or for as long as makes a lock stale where that is
+    longer, on the storage's clock: a living writer renews its own."""
+    before = now - max(grace, STALE)
+    return [held for held in locks_of(storage, tap, stream) if held.body is not None and held.changed <= before]
+
+
+def remove_locks(storage: Storage, locks: Sequence[LockFile]) -> list[LockFile]:
+    """Remove those that are still as they were seen, and give them. None where storage does not honour the condition
+    of a DELETE, since a lock might be taken meanwhile."""
+    if not locks or not storage.capabilities().conditional_delete:
+        return []
+    return [held for held in locks if storage.delete(held.key, if_match=held.etag)]

@@ -37,7 +37,7 @@ from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
-from singerlake.maintenance.gc.locks import remove_locks, stale_locks
+from singerlake.maintenance.locks import remove_locks, stale_locks
 from singerlake.maintenance.record import record_run
 from singerlake.maintenance.tally import Tally, tally
 from singerlake.maintenance.verify.findings import Finding

@@ -14,14 +14,11 @@ from typing import Literal
 
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE, Manifest, Run
-from singerlake.lock import LockSettings
-from singerlake.maintenance.locks import LockFile
+from singerlake.maintenance.locks import STALE, LockFile
 
 SILENT = timedelta(hours=1)
 """How long a run may commit nothing to any stream before it counts as lost. Targets commit what they have read at least
 every 5 minutes unless told otherwise; a tap may well be silent for longer."""
-STALE = timedelta(seconds=LockSettings().stale_after)
-"""How long a lock may stay unchanged and still be a living writer's, unless writers are set otherwise."""
 
 Outcome = Literal["running", "lost", "completed", "failed", "interrupted"]
 _OUTCOMES: dict[str, Outcome] = {"finished": "completed", "failed": "failed", "stopped": "interrupted"}
