@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from tests.tap.process.test_raw_road import ODD_LINES
+from tests.tap.process.test_passthrough import ODD_LINES
 from tests.tap.runs import environment, run_process
 
 TARGET = (sys.executable, "-c", "from target_singerlake.target import main; main()")
