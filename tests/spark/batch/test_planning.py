@@ -46,6 +46,8 @@ class Counted(LocalStorage):
 
 def born(lake: Lake, kind: str) -> LakeStream:
     """A new stream of a manifest store, with two files of ten records."""
+    # The lake has its id before it has a stream, as where a run begins one.
+    lake.lake_id(kind)
     stream = lake.stream("t", "s")
     stream.store(kind).create(empty(kind))
     build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(20)], file_size=10)
