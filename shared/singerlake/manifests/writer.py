@@ -12,7 +12,6 @@ from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    LostStateError,
     MissingFileError,
     StreamClosedError,
     UnknownOutcomeError,
@@ -25,6 +24,7 @@ from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.known_schema import add_schema, put_schema
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
@@ -308,63 +308,26 @@ class StreamWriter:
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
-            raise self._lost()
+            seen = published(self.storage, self._manifest_key)
+            raise no_history(self.store, seen, tap=self.tap, stream=self.stream, lake_id=self.lake_id)
         if there:
             raise self._closed(self.store.kind)
         if data or kept:
             return self.store.create(self.rebuild(self.store.kind))
         return self.store.create(self._first_state())
 
-    def _lost(self) -> LostStateError:
-        """Why a database has no history of a stream that the lake has data of: perhaps it knows it by another id."""
-        kind, own = self.store.kind, self.lake_id
-        hint = f"point the {kind} settings at the right database, or restore it, or run 'singerlake rebuild'"
-        there = published(self.storage, self._manifest_key)
-        said = there.lake_id if there else None
-        lakes: tuple[str, ...] = ()
-        if said is None:
-            lakes = self.store.other_lakes()
-        elif said != own:
-            lakes = (said,)
-        if not lakes:
-            return LostStateError(
-                f"the lake has data of this stream, the manifest store {kind} has no history of it",
-                hint=hint,
-                tap=self.tap,
-                stream=self.stream,
-            )
-        ids = " or ".join(lakes)
-        whose = "manifest.json says that it is of" if said else f"the manifest store {kind} knows one of this name of"
-        return LostStateError(
-            f"singerlake.json says that this lake is {own!r}, and the manifest store {kind} has no history of it here; "
-            f"{whose} {', '.join(map(repr, lakes))}",
-            hint=f"if that is this lake, run 'singerlake store identify LAKE --lake-id {ids}'; else {hint}",
-            tap=self.tap,
-            stream=self.stream,
-        )
-
     def _not_older(self, loaded: Loaded) -> Loaded:
         """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
         would give offsets out a second time."""
         there = None if self.store.abilities.followable else published(self.storage, self._manifest_key)
-        if there is not None and there.lake_id is not None and there.lake_id != self.lake_id:
-            raise ForeignManifestError(
-                f"manifest.json belongs to lake {there.lake_id!r}, singerlake.json calls this one {self.lake_id!r}",
-                hint=f"if it is that lake, run 'singerlake store identify LAKE --lake-id {there.lake_id}'; else delete "
-                f"manifest.json, which the manifest store {self.store.kind} then writes again",
-                key=self._manifest_key,
-            )
+        if there is not None:
+            refuse_other_lake(self.store, there, key=self._manifest_key, lake_id=self.lake_id)
         if there is None or there.number <= loaded.manifest.transaction.number:
             return loaded
         loaded = self.store.catch_up(loaded) or loaded
         if there.number > loaded.manifest.transaction.number:
-            raise LostStateError(
-                f"the manifest store {self.store.kind} is at transaction {loaded.manifest.transaction.number}, readers "
-                f"have seen transaction {there.number}",
-                hint="restore the database to a newer state, or run 'singerlake rebuild'",
-                tap=self.tap,
-                stream=self.stream,
-            )
+            number = loaded.manifest.transaction.number
+            raise too_old(self.store, number, there, tap=self.tap, stream=self.stream)
         return self._checked(loaded)
 
     @property
