@@ -5,7 +5,7 @@ So neither process ids, which come again and which containers all begin with 1, 
 taken before the file gets its name: if the file is not locked, its process is gone.
 
 A ``flock`` of another host may not be seen on a shared file system. The file says in which boot of which kernel its
-process ran. Of another boot nobody can be alive on a file system of local disks; on any other the folder stays.
+process ran. On a file system of local disks, no process of another boot is alive; on any other, the folder stays.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class StoredSchema:
 
 def discovered(entry: Mapping[str, Any], versions: Sequence[SchemaVersion]) -> dict[str, Any]:
     """The lake's catalog entry as discovery prints it: everything selected, the schema as it was captured, and with it
-    the columns that only older ones of ``versions`` have, the newest of which comes first. What is a key property in
+    the columns that only older ones of ``versions`` have, newest first. What is a key property in
     any of them is automatic."""
     keys = [key for key in entry.get("key_properties") or () if isinstance(key, str)]
     schema = entry.get("schema")
@@ -111,7 +111,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a catalog says otherwise than the lake ever did; laid over each SCHEMA message.
+    """What a catalog says and the lake never did; laid over each SCHEMA message.
 
     A catalog may be older than the lake, so what equals any of the lake's versions, or is united of them, is no one's
     wish, and what the catalog does not know stays as the file has it.

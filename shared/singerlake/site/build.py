@@ -54,7 +54,7 @@ def build(
     sized: Progress | None = None,
     progress: Progress | None = None,
 ) -> Built:
-    """Write the site of ``lake`` into a folder. ``samples``: so many of the newest records of each stream are shown.
+    """Write the site of ``lake`` into a folder. ``samples``: how many of each stream's newest records are shown.
 
     The same lake at the same time gives the same bytes. Raises ``SettingError`` before anything is read where the
     folder may not be written to or jinja2 is missing; what ``gather`` and ``SiteFolder`` raise.

@@ -161,7 +161,7 @@ def _bars(values: Sequence[tuple[int, str]], written: Callable[[int], str]) -> t
 
 
 def _step(most: int) -> int:
-    """The round number (1, 2 or 5 and zeros) of which at most ``_TICKS`` reach ``most``."""
+    """The smallest round number (1, 2 or 5 and zeros) that fits into ``most`` at most ``_TICKS`` times."""
     power = 1
     while True:
         for digit in (1, 2, 5):

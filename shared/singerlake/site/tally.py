@@ -149,8 +149,8 @@ _UNITS: Sequence[_Unit] = (
 
 
 def periods(found: Histograms, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
-    """The name of the shortest unit of time of which ``most`` stretches hold everything, and each stretch from the
-    first to the last, empty ones between them too; nothing where no file has a time."""
+    """The name of the shortest unit of time that needs at most ``most`` stretches for everything, and each stretch from
+    the first to the last, empty ones too; nothing where no file has a time."""
     if not found.hours:
         return "", ()
     first, last = min(found.hours), max(found.hours)

@@ -146,8 +146,8 @@ class Storage(Protocol):
         ...
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        """The whole of each object of at most so many bytes, where having many at once takes less than opening each.
-        None for one that has to be opened: then it is longer, not there, there is nothing to be gained, or to open it
+        """The whole of each object of at most ``most`` bytes, where reading many at once is cheaper than opening each.
+        None for one that the caller has to open: it is longer, or not there, or nothing is gained, or opening it
         raises what is wrong with it or its key."""
         ...
 

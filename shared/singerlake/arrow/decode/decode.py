@@ -101,7 +101,7 @@ class BatchDecoder:
         return self._assemble(rows, data, origin), messages
 
     def _of_arrays(self, taken: Taken, offsets: range, begin: int, origin: Origin) -> pa.RecordBatch | None:
-        """The batch of the rows with these ``offsets``, the first of which is row ``begin`` of the arrays; None where a
+        """The batch of the rows with these ``offsets``; the first is row ``begin`` of the arrays. None where a
         column of the lake's is declared too small, and where something undeclared is an error."""
         import pyarrow as pa
 

@@ -51,8 +51,8 @@ COMPILED = compiled is not None
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A chunk of ``rows`` lines, each of which is a RECORD: the ``arrays`` of the columns, and of the texts of what no
-    schema declares; None where all is declared."""
+    """A chunk of ``rows`` lines, each a RECORD: the ``arrays`` of the columns, and of the texts of what no schema
+    declares; None where all is declared."""
 
     rows: int
     arrays: list[pa.Array]
@@ -125,9 +125,9 @@ class PlainLines:
 class _PlainColumn:
     """One column, and how ``_plain.c`` is to read it: ``able`` says whether it can.
 
-    ``kind`` is a digit for an integer of so many bytes, ``d`` for a double, ``b`` for a boolean, ``t`` for text, ``j``
-    for any value as it is written, and ``n`` for the same on a line of its own, which msgspec reads. ``inside`` is what
-    is declared in its values, as ``_plain.c`` takes it.
+    ``kind`` is a digit, the number of bytes, for an integer, ``d`` for a double, ``b`` for a boolean, ``t`` for text,
+    ``j`` for any value as it is written, and ``n`` for the same on a line of its own, which msgspec reads. ``inside``
+    is what is declared in its values, as ``_plain.c`` takes it.
     """
 
     def __init__(self, field: Field, arrow: pa.DataType, known: Known = None) -> None:

@@ -23,8 +23,8 @@ def rescued_text(lost: Mapping[int, Iterable[Lost]], rows: int, arrow: pa.DataTy
 
 
 def as_json(lost: Iterable[Lost]) -> str:
-    """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``. Of an array
-    the elements stand in their places, up to the last of which anything is kept: ``{"items":[null,{"more":1}]}``."""
+    """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``. In an
+    array the elements keep their places, up to the last one that is kept: ``{"items":[null,{"more":1}]}``."""
     tree: dict[str | int, Any] = {}
     for each in lost:
         inner = tree

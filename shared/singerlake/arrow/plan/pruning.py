@@ -58,8 +58,8 @@ _HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A filter on one column: ``test`` of ``values``, of which there are many for ``AMONG``, none for ``NULL`` and
-    otherwise one. As in SQL, a null value in the row, or to compare with, matches nothing, negated or not."""
+    """A filter on one column: ``test`` of ``values``, several for ``AMONG``, none for ``NULL``, otherwise one.
+    As in SQL, a null value in the row, or to compare with, matches nothing, negated or not."""
 
     column: str
     test: Comparison

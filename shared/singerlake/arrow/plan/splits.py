@@ -62,8 +62,8 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: Request) -> int:
-    """Raw bytes that a partition should have where the messages of ``files`` with offsets [first, stop) are read: as
-    many as ``request`` says, or so many that no core is left without work where there is enough of it."""
+    """Raw bytes that a partition should have where the messages of ``files`` with offsets [first, stop) are read. Where
+    ``request`` does not say, each core gets work as long as there is enough of it."""
     if request.partition_bytes is not None:
         return request.partition_bytes
     cores = request.cores or _cores_here()

@@ -240,7 +240,7 @@ def _packed(values: Sequence[Any], form: str) -> bytes | None:
 
 
 def _doubles(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    """Taps declare ``number`` where they write integers, of which Arrow makes doubles one by one."""
+    """Taps declare ``number`` and write integers; Arrow would convert those one by one."""
     import numpy as np
     import pyarrow as pa
 

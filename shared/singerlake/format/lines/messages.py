@@ -91,8 +91,8 @@ def _records_decoder(stream: str, times: bool) -> msgspec.json.Decoder[Any] | No
 
 
 def one_a_line(values: int, block: bytes) -> bool:
-    """Whether so many objects that msgspec read from a block of whole lines stand one on each line: it takes several on
-    one line, one on several lines, and an empty line as none. False also where white space stands around them.
+    """Whether the ``values`` objects that msgspec read from a block of whole lines stand one on each line. msgspec also
+    takes several on one line, one on several lines, and an empty line. False where white space stands around them.
 
     No JSON value holds a closing brace, a newline and an opening one in turn, so where every newline stands between
     two such braces it also stands between two values.

@@ -80,7 +80,7 @@ def _cut(body: bytes, start: int, end: int, piece: int) -> Iterator[bytes]:
 
 
 def _as_known(files: list[DataFile], known: AppendOnlyList[DataFile], versions: dict[str, str]) -> Sequence[DataFile]:
-    """``files``, of which those that are known are the known objects."""
+    """``files``, with the known object in place of each file that is known."""
     place = bisect_left(known, files[0].offset, key=attrgetter("offset"))
     there = known[place : place + len(files)]
     if there == tuple(files):

@@ -27,7 +27,7 @@ msgspec's ``DecodeError`` where the journal cannot have it."""
 
 
 class _JournalHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose journal it is: which command's, and of which lake."""
+    """The command and the lake that a journal belongs to."""
 
     lake: str
     journal: str

@@ -83,8 +83,8 @@ def choose(files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = 
 
 
 def _in_order(files: Sequence[ScannedFile]) -> list[ScannedFile]:
-    """In the order of a rebuild, by so many of their keys at a time: those of a million take as much as half of what is
-    sorted."""
+    """In the order of a rebuild. ``_SORTED`` files are sorted at a time: the keys of a million take half as much memory
+    as the files."""
     runs = [sorted(files[at : at + _SORTED], key=attrgetter("order")) for at in range(0, len(files), _SORTED)]
     return runs[0] if len(runs) == 1 else list(merge(*runs, key=attrgetter("order")))
 

@@ -44,8 +44,8 @@ class VacuumPlan:
 
 
 def make_plan(files: Iterable[DataFile], target_bytes: int) -> VacuumPlan:
-    """The plan for files in offset order, of which none that is made is larger than ``target_bytes``, but for what it
-    says of where it came from. Every file is in one run or one tally."""
+    """The plan for files in offset order. No file that it makes is larger than ``target_bytes``, its provenance not
+    counted. Every file is in one run or one tally."""
     runs: list[Run] = []
     large = between = others = NONE
     for before, stretch, after in _stretches(files, target_bytes):

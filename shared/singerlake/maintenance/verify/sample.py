@@ -19,7 +19,7 @@ _SHARE = re.compile(r"(\d{1,18})(?:(\.\d{1,18})?\s*%)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A share of each stream's files (``share``, above 0 and at most 1), or so many of them (``files``). The same
+    """A share of each stream's files (``share``, above 0 and at most 1), or a number of them (``files``). The same
     ``seed`` draws the same files of the same state; what else is in the lake makes no difference."""
 
     seed: str

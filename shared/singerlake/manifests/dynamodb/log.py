@@ -28,7 +28,7 @@ from singerlake.storage.port import Storage
 
 LARGEST_ITEM = 200 << 10
 """Bytes of an item, names and keys among them, above which a transaction's body becomes an object. DynamoDB takes 400
-KB, but a partition only 1,000 write units a second, of which a transaction uses two a KB."""
+KB, but a partition only 1,000 write units a second, and a transaction uses two a KB."""
 _LONGEST_NUMBER = 21
 _BODY, _SNAPSHOT, _FLOOR = "body", "snapshot", "floor"
 
@@ -164,7 +164,7 @@ class DynamoLog:
         if not dry_run:
             self._table.delete(keys)
         pointer = self._pointer()
-        # A trim that raises the floor writes a snapshot first, in favour of which the one there now is removed.
+        # A trim that raises the floor writes a snapshot first, which replaces the one there now.
         kept = pointer.name if pointer and covered <= floor else None
         objects = []
         for entry in self._storage.list(self._folder):

@@ -58,9 +58,9 @@ class _Link(msgspec.Struct):
 
 class SettleLog:
     """A ``TransactionLog`` that also does without create-if-absent, as well as time can (Fischer's exclusion): who
-    finds a number free writes at once or not at all, and nobody believes a record before whoever may have found its
-    number free has written or given up. Such a record bears a mark, so that readers need not find out what the storage
-    honours: they may not be allowed to write."""
+    finds a number free writes at once or not at all. Nobody believes a record before every writer that may have found
+    its number free has written or given up. Such a record bears a mark, so that readers need not find out what the
+    storage honours: they may not be allowed to write."""
 
     abilities = Abilities(settles=True)
 

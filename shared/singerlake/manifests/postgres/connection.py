@@ -144,8 +144,8 @@ def driver() -> Any:
 
 
 def connect(url: str) -> Connection:
-    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``, none of which
-    holds anything of ``url``, nor is chained to what does."""
+    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``; none of
+    them holds anything of ``url``, nor is chained to what does."""
     psycopg = driver()
     try:
         parameters = psycopg.conninfo.conninfo_to_dict(url)
