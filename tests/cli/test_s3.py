@@ -50,6 +50,7 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
 
 
+@pytest.mark.sampled(command=3)
 @pytest.mark.parametrize(
     "command", [("ls",), ("verify",), ("rebuild", "--dry-run"), ("vacuum", "--dry-run"), ("gc",), ("lock", "ls")]
 )
@@ -102,6 +103,7 @@ def test_a_site_is_made_without_permission_to_write(
     assert not any(secret in page for secret in (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
 
 
+@pytest.mark.sampled(engine=1)
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_every_engine_reaches_the_bucket(
     run: Run, s3_lake: Lake, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str

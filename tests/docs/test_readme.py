@@ -45,6 +45,7 @@ def follow(page: Path, folder: Path) -> int:
     return ran
 
 
+@pytest.mark.thorough
 def test_the_commands_print_what_the_readme_shows(tmp_path: Path, java: Java) -> None:
     assert follow(readme.README, tmp_path) == 7
 

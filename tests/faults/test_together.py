@@ -115,6 +115,7 @@ def test_clocks_that_are_wrong_lose_nothing(crew: Crew, skew: str) -> None:
         assert [file.id for file in state.files if file.id in worker.files] == worker.files
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.settles)
 def test_20_a_writer_of_more_commits_than_one_session_can_name_loses_none(crew: Crew) -> None:
     written = crew.publish("ada", files=1030).files

@@ -20,6 +20,7 @@ def lines() -> list[str]:
     ]
 
 
+@pytest.mark.sampled(case=9)
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
 def test_every_promise_is_kept_in_every_state(case: Case) -> None:
     result = explored(case)

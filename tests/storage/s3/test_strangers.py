@@ -86,6 +86,7 @@ def test_an_answer_without_a_code_is_told_by_its_status() -> None:
 ROLE = "arn:aws:iam::123456789012:role/lake"
 
 
+@pytest.mark.in_turn("call")
 @pytest.mark.parametrize(
     ("status", "body", "expected", "said"),
     [

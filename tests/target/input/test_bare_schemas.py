@@ -24,6 +24,7 @@ from tests.target.support import TAP, USERS, WIDER, ingest, kept_ids, manifest, 
 Config = Callable[[str], dict[str, str]]
 
 
+@pytest.mark.in_turn("end")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", [[], [state({"at": 1})]])
 def test_a_stream_without_records_is_replayed_as_its_schema(

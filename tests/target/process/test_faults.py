@@ -91,7 +91,7 @@ TargetSingerlake(config=config).listen()
 """
 
 
-@pytest.mark.crossed("moment", "calls")
+@pytest.mark.sampled(moment=2, calls=1)
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("moment", KILL)
 def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(tmp_path: Path, moment: str, calls: int) -> None:

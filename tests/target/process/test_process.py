@@ -284,6 +284,7 @@ def test_a_misspelt_setting_is_told_beside_the_one_that_is_missing(tmp_path: Pat
     assert "setting 'lake_rot' is not known and does nothing; did you mean 'lake_root'?" in log
 
 
+@pytest.mark.sampled(content=1)
 @pytest.mark.parametrize(
     ("content", "says"), [(None, "was not found"), ("{", "config is not JSON"), ("", "config is not JSON")]
 )
