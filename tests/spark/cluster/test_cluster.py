@@ -92,5 +92,5 @@ def s3_lake(s3: S3Server) -> Lake:
 def test_a_worker_without_credentials_says_which_settings_to_set(driver: Driver, s3: S3Server, s3_lake: Lake) -> None:
     with pytest.raises(Failed) as raised:
         driver.totals(options(s3_lake, s3_endpoint_url=s3.endpoint_url))
-    assert "AccessDenied: there are no complete credentials; set aws_access_key_id" in str(raised.value)
+    assert "AccessDeniedError: there are no complete credentials; set aws_access_key_id" in str(raised.value)
     assert SECRET_ACCESS_KEY not in str(raised.value)
