@@ -20,7 +20,7 @@ from singerlake.maintenance.verify.findings import KINDS
 from singerlake.manifests.port import Loaded
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from tests.cli.conftest import Run
-from tests.docs.readme import commands, stable
+from tests.docs.readme import assert_same, commands
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 
@@ -116,4 +116,4 @@ def test_what_is_shown_of_commands_is_what_they_print(
     for command in shown:
         program, *arguments = shlex.split(command.line)
         assert program == "singerlake"
-        assert stable(run(*arguments).output) == stable(command.prints)
+        assert_same(run(*arguments).output, command.prints, command.line)

@@ -40,7 +40,7 @@ def follow(page: Path, folder: Path) -> int:
                 command.line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
             )
             assert done.returncode == 0, done.stderr
-            assert readme.stable(done.stdout) == readme.stable(command.prints), command.line
+            readme.assert_same(done.stdout, command.prints, command.line)
             ran += 1
     return ran
 

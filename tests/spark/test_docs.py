@@ -60,6 +60,7 @@ def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) ->
         spark.catalog.dropTempView("stock")
 
 
+@pytest.mark.thorough
 @needs_limits
 def test_the_page_on_streams(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     run(spark, "spark-streaming.md", tmp_path)

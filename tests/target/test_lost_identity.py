@@ -36,6 +36,7 @@ def old(root: Path, stream: str = "users") -> None:
     path.write_text(json.dumps(body, separators=(",", ":")))
 
 
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_id_is_in_manifest_and_files_and_comes_back_from_there(
     tmp_path: Path, kind: str, store_config: Config
