@@ -23,6 +23,7 @@
     │   ├── LostBookmarkError
     │   ├── LineageChangedError
     │   ├── LostStateError
+    │   ├── CheckFailedError
     │   └── StreamClosedError
     ├── RetryableError      the same call may succeed as it stands
     │   ├── LockTimeoutError
@@ -208,6 +209,12 @@ class LostStateError(LakeError):
     """What keeps a stream's state, a database or ``manifest.json``, has none, though the lake has data of it."""
 
     kind: ClassVar[str] = "lost_state"
+
+
+class CheckFailedError(LakeError):
+    """Rows of a table do not hold what its declaration checks; the table is as it was. Names checks and offsets."""
+
+    kind: ClassVar[str] = "check_failed"
 
 
 class StreamClosedError(LakeError):

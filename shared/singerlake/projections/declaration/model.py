@@ -1,0 +1,119 @@
+"""A table as it is declared. Pure; every name of a column is the stream's property, before it is renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from singerlake.projections.declaration.conditions import Condition
+from singerlake.projections.declaration.transforms import Partition
+
+
+class Keep(StrEnum):
+    """Which records become rows."""
+
+    APPEND = "append"
+    """All of them."""
+    LATEST = "latest"
+    """Of each key the last one."""
+    HISTORY = "history"
+    """All of each key that change it, with the time in which each was valid."""
+
+
+class Format(StrEnum):
+    """What a table's files are."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+class Action(StrEnum):
+    """What becomes of a row that a check does not hold for."""
+
+    FAIL = "fail"
+    """Nothing is published."""
+    DROP = "drop"
+    """The row is left out."""
+    WARN = "warn"
+    """It is counted."""
+
+
+class NullKeys(StrEnum):
+    """What becomes of a record whose key has a null in it."""
+
+    FAIL = "fail"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRule:
+    """What becomes of one column. ``cast`` is a type's words (``double``, ``decimal(10,2)``)."""
+
+    rename: str | None = None
+    drop: bool = False
+    cast: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that each row of the table is to hold. ``unique`` is one of all rows together: ``condition`` is None
+    then."""
+
+    column: str
+    text: str
+    condition: Condition | None
+    action: Action = Action.FAIL
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return f"{self.column} {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDeclaration:
+    """One table of one stream. ``key`` None: the stream's ``key_properties``. ``sort_by`` empty: the key, or capture
+    order. ``deleted_when`` None: where ``_sdc_deleted_at`` is not null, if the stream has it."""
+
+    name: str
+    tap: str
+    stream: str
+    keep: Keep = Keep.LATEST
+    key: tuple[str, ...] | None = None
+    order_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    partition_by: tuple[Partition, ...] = ()
+    columns: Mapping[str, ColumnRule] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    format: Format = Format.PARQUET
+    metadata: bool = False
+    deleted_when: Condition | None = None
+    null_keys: NullKeys = NullKeys.FAIL
+
+    def rule(self, name: str) -> ColumnRule:
+        """What is declared of a column."""
+        return self.columns.get(name) or ColumnRule()
+
+    def to_json(self) -> dict[str, Any]:
+        """As the table's state keeps it, to be compared with the next run's."""
+        return {
+            "tap": self.tap,
+            "stream": self.stream,
+            "keep": self.keep.value,
+            "key": None if self.key is None else list(self.key),
+            "order_by": list(self.order_by),
+            "sort_by": list(self.sort_by),
+            "partition_by": [str(each) for each in self.partition_by],
+            "columns": {
+                name: {"rename": rule.rename, "drop": rule.drop, "cast": rule.cast}
+                for name, rule in sorted(self.columns.items())
+            },
+            "checks": [[check.column, check.text, check.action.value] for check in self.checks],
+            "format": self.format.value,
+            "metadata": self.metadata,
+            "deleted_when": None if self.deleted_when is None else str(self.deleted_when),
+            "null_keys": self.null_keys.value,
+        }

@@ -1,0 +1,1 @@
+"""What a table's files are: one port, one module a format."""

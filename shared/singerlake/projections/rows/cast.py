@@ -1,0 +1,98 @@
+"""Casting a decoded column to the table's type: exactly, or null with the value kept in ``_rescued_data``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def to_type(column: pa.Array, target: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """``column`` as ``target``, and the rows whose value it cannot hold, which are null there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.type == target:
+        return column, []
+    if not (pa.types.is_string(column.type) and not pa.types.is_string(target)):
+        try:
+            return pc.cast(column, target), []
+        except pa.ArrowInvalid:
+            return _each(column, lambda value: _one(value, target), target)
+    return _each(column, _parser(target), target)
+
+
+def _one(value: Any, target: pa.DataType) -> Any:
+    import pyarrow as pa
+
+    return pa.scalar(value).cast(target).as_py()
+
+
+def _each(column: pa.Array, parse: Callable[[Any], Any], target: pa.DataType) -> tuple[pa.Array, list[int]]:
+    import pyarrow as pa
+
+    values: list[Any] = []
+    lost = []
+    for row, value in enumerate(column.to_pylist()):
+        if value is None:
+            values.append(None)
+            continue
+        try:
+            values.append(parse(value))
+        except (ValueError, OverflowError, pa.ArrowException):
+            values.append(None)
+            lost.append(row)
+    return pa.array(values, target), lost
+
+
+def _parser(target: pa.DataType) -> Callable[[str], Any]:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(target):
+        return _boolean
+    return _integer if pa.types.is_integer(target) else _double
+
+
+def _boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE + _FALSE:
+        raise ValueError("no boolean")
+    return word in _TRUE
+
+
+def _integer(text: str) -> int:
+    number = int(text.strip()) if "_" not in text else None
+    if number is None or not -(2**63) <= number < 2**63:
+        raise ValueError("no integer of 64 bits")
+    return number
+
+
+def _double(text: str) -> float:
+    if "_" in text:
+        raise ValueError("no number")
+    number = float(text.strip())
+    if math.isinf(number) and "inf" not in text.lower():
+        raise ValueError("too large")
+    return number
+
+
+def with_rescued(rescued: pa.Array, row_values: dict[int, dict[str, Any]]) -> pa.Array:
+    """``_rescued_data`` with these values, by row and property, beside what it holds."""
+    import pyarrow as pa
+
+    if not row_values:
+        return rescued
+    texts = rescued.to_pylist()
+    for row, values in row_values.items():
+        kept = _OBJECT.decode(texts[row]) if texts[row] else {}
+        added = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in values.items()}
+        texts[row] = msgspec.json.encode({**kept, **added}).decode()
+    return pa.array(texts, rescued.type)

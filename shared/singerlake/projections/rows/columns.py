@@ -1,0 +1,233 @@
+"""The columns of a table: which properties are read, as which types, and what the table calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.plan.request import MessageKinds, Request
+from singerlake.arrow.plan.snapshot import declared, looked_for
+from singerlake.arrow.schema.columns import (
+    MAX_PRECISION,
+    Array,
+    Boolean,
+    Column,
+    Date,
+    Decimal,
+    Double,
+    Field,
+    Integer,
+    JsonText,
+    Struct,
+    Text,
+    Timestamp,
+)
+from singerlake.arrow.schema.known import KnownObject
+from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
+from singerlake.arrow.schema.types import arrow_schema
+from singerlake.errors import SettingError, UnknownNameError
+from singerlake.format.state.model import Manifest
+from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.rows.types import SIMPLE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SDC_DELETED = "_sdc_deleted_at"
+VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"
+_DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """``source`` is the property, ``read`` the type it is decoded as, ``type`` the table's. ``kept`` is False for a
+    property that is read only to see whether a record is a deletion."""
+
+    name: str
+    source: str
+    read: Column
+    type: Column
+    kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """``records`` are those of the records; ``own`` the lake's, as the table has them; ``known`` is what of a record is
+    declared, for what is rescued."""
+
+    records: tuple[TableColumn, ...]
+    own: tuple[Field, ...]
+    known: KnownObject | None
+
+    @property
+    def table(self) -> Struct:
+        """All columns of the table's files, in order."""
+        kept = tuple(Field(column.name, column.type) for column in self.records if column.kept)
+        return Struct(kept + self.own)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their Arrow schema."""
+        return arrow_schema(self.table)
+
+    def name_of(self, source: str) -> str:
+        """What the table calls a property."""
+        return self.record(source).name
+
+    def record(self, source: str) -> TableColumn:
+        """The column that is read from a property."""
+        return next(column for column in self.records if column.source == source)
+
+    def reads(self, messages: MessageKinds) -> Struct:
+        """What a task decodes."""
+        own = [field for field in ALL.fields if field.name in (OFFSET, TABLE_VERSION, RESCUED.name)]
+        own += [field for field in ALL.fields if field.name in (VERSION, TIME)]
+        if messages is MessageKinds.ALL:
+            own.append(MESSAGE_TYPE)
+        return Struct(tuple(Field(column.source, column.read) for column in self.records) + tuple(own))
+
+
+def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumns:
+    """The columns of that table over all versions of its stream. Raises ``UnknownNameError`` for a property that no
+    version has, ``SettingError`` for a cast that is not possible and for names that clash."""
+    request = Request(metadata=True)
+    there = declared(manifest, [], request)
+    fields = () if there is None else tuple(field for field in there.fields if ALL.get(field.name) is None)
+    names = [field.name for field in fields]
+    for what, wanted in _named(declaration):
+        if wanted not in names:
+            raise unknown(declaration, what, wanted, names)
+    deletes = SDC_DELETED if declaration.deleted_when is None else declaration.deleted_when.column
+    records = []
+    for field in fields:
+        rule = declaration.rule(field.name)
+        if rule.drop and field.name != deletes:
+            continue
+        read, target = _cast(declaration, field, rule.cast)
+        records.append(TableColumn(rule.rename or field.name, field.name, read, target, kept=not rule.drop))
+    own = _own_columns(declaration, records)
+    made = TableColumns(_distinct(declaration, records, own), own, None)
+    known = looked_for(made.reads(MessageKinds.RECORDS), there, request, chosen=False) if there is not None else None
+    return TableColumns(made.records, own, known)
+
+
+def _named(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
+    for name in declaration.columns:
+        yield "columns", name
+    for what in ("key", "order_by", "sort_by"):
+        for name in getattr(declaration, what) or ():
+            yield what, name
+    for partition in declaration.partition_by:
+        yield "partition_by", partition.column
+    for check in declaration.checks:
+        yield "checks", check.column
+    if declaration.deleted_when is not None:
+        yield "deleted_when", declaration.deleted_when.column
+
+
+def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[str]) -> UnknownNameError:
+    """The error for a property that the stream does not have."""
+    close = get_close_matches(wanted, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none yet'}"
+    return UnknownNameError(
+        f"{what} of table {declaration.name!r} names {wanted!r}, which is no property of its stream",
+        hint=hint,
+        tap=declaration.tap,
+        stream=declaration.stream,
+    )
+
+
+def _own_columns(declaration: TableDeclaration, records: list[TableColumn]) -> tuple[Field, ...]:
+    names = [OFFSET, TABLE_VERSION, RESCUED.name]
+    if declaration.metadata:
+        names = [OFFSET, TABLE_VERSION, VERSION, TIME, RESCUED.name]
+    own = [next(field for field in ALL.fields if field.name == name) for name in names]
+    if declaration.keep is Keep.HISTORY:
+        moment: Column = Timestamp()
+        if declaration.order_by:
+            moment = next(column.type for column in records if column.source == declaration.order_by[0])
+        own += [Field(VALID_FROM, moment), Field(VALID_TO, moment), Field(CURRENT, Boolean())]
+    return tuple(own)
+
+
+def _distinct(
+    declaration: TableDeclaration, records: list[TableColumn], own: tuple[Field, ...]
+) -> tuple[TableColumn, ...]:
+    """The same with names that differ in more than case, which engines do not tell apart. Raises ``SettingError`` where
+    two are the same by declaration."""
+    taken = {field.name.lower() for field in own}
+    given = {rule.rename for rule in declaration.columns.values() if rule.rename}
+    made = []
+    for column in sorted(records, key=lambda column: column.name not in given):
+        name = column.name
+        if name.lower() in taken and column.kept:
+            if name in given or name.lower() in {field.name.lower() for field in own}:
+                raise SettingError(
+                    f"table {declaration.name!r} would have two columns {name!r}",
+                    hint="rename one of them under 'columns'",
+                    tap=declaration.tap,
+                    stream=declaration.stream,
+                )
+            number = next(n for n in range(2, 10_000) if f"{name}_{n}".lower() not in taken)
+            name = f"{name}_{number}"
+        if column.kept:
+            taken.add(name.lower())
+        made.append(TableColumn(name, column.source, column.read, column.type, column.kept))
+    by_source = {column.source: column for column in made}
+    return tuple(by_source[column.source] for column in records)
+
+
+def type_named(words: str) -> Column | None:
+    """The type that a cast names; None where it names none."""
+    found = _DECIMAL.match(words.strip())
+    if found:
+        precision, scale = int(found[1]), int(found[2] or 0)
+        fits = 0 < precision <= MAX_PRECISION and scale <= precision
+        return Decimal(precision, scale, number=True, text=True) if fits else None
+    return SIMPLE.get(words.strip())
+
+
+def _cast(declaration: TableDeclaration, field: Field, words: str | None) -> tuple[Column, Column]:
+    """As what a property is decoded, and what its column is."""
+    if words is None:
+        return field.type, field.type
+    target = type_named(words)
+    if target is None:
+        raise SettingError(
+            f"column {field.name!r} of table {declaration.name!r} is cast to {words!r}, which is no type",
+            hint=f"types are {', '.join(SIMPLE)}, decimal(precision, scale)",
+        )
+    read = _read_as(field.type, target)
+    if read is None:
+        raise SettingError(
+            f"column {field.name!r} of table {declaration.name!r} cannot be cast to {words!r}",
+            hint="cast it to text or json, and convert it where the table is read",
+        )
+    return read, target
+
+
+def _read_as(own: Column, target: Column) -> Column | None:
+    """The type that a property of type ``own`` is decoded as, so that ``cast.to_type`` makes ``target`` of it."""
+    if own == target or isinstance(target, JsonText):
+        return target
+    number, text = isinstance(own, Integer | Double | Decimal), isinstance(own, Text)
+    if isinstance(own, JsonText) or (number and isinstance(target, Integer | Double | Decimal)):
+        return target
+    if isinstance(target, Text):
+        return own if isinstance(own, Text | Timestamp | Date | Boolean) else JsonText()
+    if text and isinstance(target, Timestamp | Date | Decimal):
+        return target
+    if text and isinstance(target, Integer | Double | Boolean):
+        return own
+    if isinstance(own, Timestamp) and isinstance(target, Date | Timestamp):
+        return own
+    if isinstance(own, Date) and isinstance(target, Timestamp):
+        return own
+    if isinstance(own, Boolean) and isinstance(target, Integer):
+        return own
+    if isinstance(own, Array | Struct):
+        return None
+    return None

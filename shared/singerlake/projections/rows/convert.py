@@ -1,0 +1,201 @@
+"""From the batches of a stream to the rows of a table: renamed, cast, checked, deletions marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
+from singerlake.clock import timestamp
+from singerlake.projections.declaration.model import Action, NullKeys, TableDeclaration
+from singerlake.projections.rows.cast import to_type, with_rescued
+from singerlake.projections.rows.columns import CURRENT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
+from singerlake.projections.rows.conditions import holds
+from singerlake.projections.state.model import Activation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DELETED = "__deleted"
+"""Whether a row's record is a deletion; only while rows are worked on."""
+MOMENT = "__moment"
+"""When a row's record was captured; only while rows of a history are worked on."""
+SHOWN = 5
+"""Offsets of rows that a report names for each check."""
+
+
+@dataclass
+class Seen:
+    """What was seen of records while they became rows. ``failed`` and ``dropped`` count by check, ``examples`` are the
+    first offsets of each; ``versions`` has the least offset of each table version. ``moment`` is the last time that a
+    record was captured, where that is asked for."""
+
+    records: int = 0
+    rescued: int = 0
+    null_keys: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    warned: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[int]] = field(default_factory=dict)
+    activations: list[Activation] = field(default_factory=list)
+    versions: dict[int, int] = field(default_factory=dict)
+    unversioned: bool = False
+    moment: datetime | None = None
+
+    def add(self, other: Seen) -> None:
+        """Take in what was seen of later records."""
+        self.records += other.records
+        self.rescued += other.rescued
+        self.null_keys += other.null_keys
+        self.failed += other.failed
+        self.dropped += other.dropped
+        self.warned += other.warned
+        for name, offsets in other.examples.items():
+            self.examples[name] = (self.examples.get(name, []) + offsets)[:SHOWN]
+        at = None if self.moment is None else timestamp(self.moment)
+        for each in other.activations:
+            self.activations.append(each if each.at else msgspec.structs.replace(each, at=at))
+        self.moment = other.moment or self.moment
+        for version, offset in other.versions.items():
+            self.versions[version] = min(offset, self.versions.get(version, offset))
+        self.unversioned = self.unversioned or other.unversioned
+
+
+NULL_KEY = "key not_null"
+"""The check that every table with a key has."""
+
+
+@dataclass
+class RowMaker:
+    """Makes rows. ``key`` are properties; empty in a table that keeps all records."""
+
+    declaration: TableDeclaration
+    columns: TableColumns
+    key: tuple[str, ...]
+    moments: bool = False
+
+    def rows(self, batch: pa.RecordBatch, seen: Seen) -> pa.Table:
+        """The rows of one batch, in order: the table's columns, and ``DELETED`` behind them. Raises ``SettingError``
+        where a condition does not suit its column."""
+        import pyarrow as pa
+
+        read = pa.table(batch)
+        if TYPE in read.column_names:
+            read = self._without_activations(read, seen)
+        rows = self._typed(read).append_column(DELETED, self._deletions(read))
+        if self.moments:
+            rows = rows.append_column(MOMENT, read.column(TIME))
+        rows = self._checked(rows, read, seen)
+        seen.records += read.num_rows
+        seen.rescued += rows.num_rows - rows.column(RESCUED.name).null_count
+        _note_versions(rows, seen)
+        return rows
+
+    def _without_activations(self, read: pa.Table, seen: Seen) -> pa.Table:
+        import pyarrow.compute as pc
+
+        is_record = pc.equal(read.column(TYPE), "RECORD")
+        others = read.filter(pc.invert(is_record)).select([OFFSET, TABLE_VERSION])
+        if others.num_rows:
+            places = read.column(OFFSET)
+            for each in others.to_pylist():
+                if each[TABLE_VERSION] is not None:
+                    before = read.column(TIME).slice(0, pc.index(places, each[OFFSET]).as_py())
+                    moment = _last(before) or seen.moment
+                    at = None if moment is None else timestamp(moment)
+                    seen.activations.append(Activation(offset=each[OFFSET], version=each[TABLE_VERSION], at=at))
+        seen.moment = _last(read.column(TIME)) or seen.moment
+        return read.filter(is_record).drop_columns([TYPE])
+
+    def _deletions(self, read: pa.Table) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        condition = self.declaration.deleted_when
+        if condition is not None:
+            return holds(condition, read.column(condition.column), unknown=False)
+        if any(column.source == SDC_DELETED for column in self.columns.records):
+            return pc.is_valid(read.column(SDC_DELETED))
+        return pa.chunked_array([pa.repeat(False, read.num_rows)])
+
+    def _checked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
+        """Without the rows that a check or a null in the key leaves out."""
+        import pyarrow.compute as pc
+
+        keep, whole = None, None
+        for name in self.key:
+            one = pc.is_valid(rows.column(self.columns.name_of(name)))
+            whole = one if whole is None else pc.and_(whole, one)
+        if whole is not None:
+            action = Action.FAIL if self.declaration.null_keys is NullKeys.FAIL else Action.DROP
+            keep = self._note(NULL_KEY, action, whole, rows, seen, keep)
+        for check in self.declaration.checks:
+            if check.condition is None:
+                continue
+            column = self.columns.record(check.column)
+            values = rows.column(column.name) if column.kept else read.column(column.source)
+            fine = pc.or_(holds(check.condition, values, unknown=True), rows.column(DELETED))
+            keep = self._note(check.name, check.action, fine, rows, seen, keep)
+        return rows if keep is None else rows.filter(keep)
+
+    def _note(self, name: str, action: Action, fine: Any, rows: pa.Table, seen: Seen, keep: Any) -> Any:
+        import pyarrow.compute as pc
+
+        bad = rows.num_rows - (pc.sum(fine).as_py() or 0)
+        if not bad:
+            return keep
+        counts = {Action.FAIL: seen.failed, Action.DROP: seen.dropped, Action.WARN: seen.warned}[action]
+        counts[name] += bad
+        examples = rows.column(OFFSET).filter(pc.invert(fine)).slice(0, SHOWN).to_pylist()
+        seen.examples[name] = (seen.examples.get(name, []) + examples)[:SHOWN]
+        if action is not Action.DROP:
+            return keep
+        return fine if keep is None else pc.and_(keep, fine)
+
+    def _typed(self, read: pa.Table) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        schema = self.columns.schema
+        arrays: list[Any] = []
+        lost: dict[int, dict[str, Any]] = {}
+        for column in self.columns.records:
+            if not column.kept:
+                continue
+            source = read.column(column.source).combine_chunks()
+            made, rows = to_type(source, schema.field(len(arrays)).type)
+            for row in rows:
+                lost.setdefault(row, {})[column.source] = source[row].as_py()
+            if column.source in self.key and pa.types.is_floating(made.type):
+                # -0.0 and 0.0 are one key.
+                made = pc.add(made, 0.0)
+            arrays.append(made)
+        for own in self.columns.own:
+            if own.name == RESCUED.name:
+                arrays.append(with_rescued(read.column(own.name).combine_chunks(), lost))
+            elif own.name in (VALID_FROM, VALID_TO, CURRENT):
+                arrays.append(pa.nulls(read.num_rows, schema.field(len(arrays)).type))
+            else:
+                arrays.append(read.column(own.name))
+        return pa.table(arrays, schema=schema)
+
+
+def _last(times: Any) -> datetime | None:
+    known = times.drop_null()
+    return known[-1].as_py() if len(known) else None
+
+
+def _note_versions(rows: pa.Table, seen: Seen) -> None:
+    versions = rows.column(TABLE_VERSION)
+    seen.unversioned = seen.unversioned or versions.null_count > 0
+    if versions.null_count == len(versions):
+        return
+    least = rows.select([TABLE_VERSION, OFFSET]).group_by(TABLE_VERSION).aggregate([(OFFSET, "min")]).to_pylist()
+    for each in least:
+        version, offset = each[TABLE_VERSION], each[f"{OFFSET}_min"]
+        if version is not None:
+            seen.versions[version] = min(offset, seen.versions.get(version, offset))

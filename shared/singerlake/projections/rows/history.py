@@ -1,0 +1,151 @@
+"""All versions of each key with the time in which each was valid (section 14.2 of the format).
+
+The records of a key in their order are its events: a change begins an interval, a deletion ends one, and so does an
+ACTIVATE_VERSION whose version lacks the key. Where records may come late, what has no row stays as a hidden record, so
+that the intervals of a key can be told anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from singerlake.arrow.schema.own import ALL, OFFSET, TABLE_VERSION
+from singerlake.clock import parse_timestamp
+from singerlake.projections.rows.columns import CURRENT, VALID_FROM, VALID_TO
+from singerlake.projections.rows.convert import DELETED, MOMENT
+from singerlake.projections.rows.latest import Settled
+from singerlake.projections.rows.order import differing, is_last_of, sort_indices
+from singerlake.projections.state.model import Activation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_INTERVAL = (VALID_FROM, VALID_TO, CURRENT)
+
+
+def history(
+    rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, activations: Sequence[Activation], start: int
+) -> Settled:
+    """The intervals of these keys, of earlier ``rows`` and hidden records, offsets below ``start``, and of new records.
+    Versions are those in force; ``activations`` are in order, and none goes back."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    late = bool(order_by)
+    earlier = pc.less(rows.column(OFFSET), start)
+    was_current = pc.sum(pc.and_(earlier, pc.fill_null(rows.column(CURRENT), False))).as_py() or 0
+    began = rows.column(order_by[0]) if late else pc.coalesce(rows.column(VALID_FROM), rows.column(MOMENT))
+    rows = rows.set_column(rows.schema.get_field_index(VALID_FROM), VALID_FROM, began)
+    rows = rows.drop_columns([MOMENT])
+    for activation in activations:
+        if activation.offset >= start:
+            rows = _with_endings(rows, key, order_by, activation)
+    rows = _in_order(rows, key, order_by)
+    events = _events(rows, key)
+    hidden = rows.filter(pc.or_(pc.invert(events), rows.column(DELETED)))
+    found = rows.filter(events)
+    last = is_last_of(found, key)
+    moments = _array(found.column(VALID_FROM))
+    following = pa.concat_arrays([moments.slice(1), pa.nulls(min(1, found.num_rows), moments.type)])
+    ends = pc.if_else(last, pa.scalar(None, following.type), following)
+    current: Any = last
+    if not late:
+        # Deletions are not kept where no record comes late, so an interval that has ended keeps its end.
+        ended = pc.and_(pc.less(found.column(OFFSET), start), pc.invert(pc.fill_null(found.column(CURRENT), True)))
+        ends = pc.if_else(ended, found.column(VALID_TO), ends)
+        current = pc.and_not(last, ended)
+    found = found.set_column(found.schema.get_field_index(VALID_TO), VALID_TO, ends)
+    found = found.set_column(found.schema.get_field_index(CURRENT), CURRENT, current)
+    found = found.filter(pc.invert(found.column(DELETED)))
+    new = pc.sum(pc.greater_equal(found.column(OFFSET), start)).as_py() or 0
+    is_earlier = pc.less(found.column(OFFSET), start)
+    still = pc.sum(pc.and_(is_earlier, found.column(CURRENT))).as_py() or 0
+    hidden = hidden.drop_columns([]) if late else hidden.slice(0, 0)
+    return Settled(found.drop_columns([DELETED]), hidden, inserted=new, updated=was_current - still, deleted=0)
+
+
+def _array(column: Any) -> Any:
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+
+
+def _in_order(rows: pa.Table, key: Sequence[str], order_by: Sequence[str]) -> pa.Table:
+    order = [*key, TABLE_VERSION, *order_by, OFFSET]
+    return rows.take(sort_indices(rows, order, nulls_first=True)).combine_chunks()
+
+
+def _events(rows: pa.Table, key: Sequence[str]) -> Any:
+    """Of each row in order whether it differs from the one before it, as another key, another value, a deletion."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    count = rows.num_rows
+    if not count:
+        return pa.array([], pa.bool_())
+    first_of_key = pa.concat_arrays([pa.array([True]), is_last_of(rows, key).slice(0, count - 1)])
+    own = {field.name for field in ALL.fields} | set(_INTERVAL) | {DELETED}
+    deleted = _array(rows.column(DELETED))
+    values: Any = pa.array([False] * (count - 1), pa.bool_())
+    for name in rows.column_names:
+        if name not in own and name not in key:
+            column = _array(rows.column(name))
+            values = pc.or_(values, differing(column.slice(0, count - 1), column.slice(1)))
+    # Two deletions are one, whatever else they say.
+    both = pc.and_(deleted.slice(0, count - 1), deleted.slice(1))
+    one = pc.xor(deleted.slice(0, count - 1), deleted.slice(1))
+    changed = pc.or_(pc.and_not(values, both), one)
+    changed = pa.concat_arrays([pa.array([True]), changed])
+    # A deletion of what was never there is no event.
+    return pc.and_not(pc.or_(first_of_key, changed), pc.and_(first_of_key, deleted))
+
+
+def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], activation: Activation) -> pa.Table:
+    """``rows`` with a deletion of each key that has records before ``activation`` and none of its version."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    before = rows.filter(pc.less(rows.column(OFFSET), activation.offset))
+    of_it = pc.fill_null(pc.greater_equal(before.column(TABLE_VERSION), activation.version), False)
+    ordered = _in_order(before.filter(pc.invert(of_it)), key, order_by)
+    newest = ordered.filter(is_last_of(ordered, key))
+    newest = newest.filter(pc.invert(newest.column(DELETED)))
+    current = before.filter(of_it).select(list(key)).group_by(list(key)).aggregate([])
+    newest = newest.append_column("__row", pa.array(range(newest.num_rows), pa.int64()))
+    if current.num_rows:
+        newest = _without(newest, current, key)
+    if not newest.num_rows:
+        return rows
+    count = newest.num_rows
+    at = parse_timestamp(activation.at) if activation.at else None
+    made = {}
+    for field in rows.schema:
+        values = pa.nulls(count, field.type)
+        if field.name in key:
+            values = _array(newest.column(field.name))
+        elif field.name == OFFSET:
+            values = pa.repeat(pa.scalar(activation.offset, field.type), count)
+        elif field.name == TABLE_VERSION:
+            values = pa.repeat(pa.scalar(activation.version, field.type), count)
+        elif field.name == DELETED:
+            values = pa.repeat(True, count)
+        elif field.name == VALID_FROM and pa.types.is_timestamp(field.type) and at is not None:
+            moment = at if field.type.tz else at.replace(tzinfo=None)
+            values = pa.repeat(pa.scalar(moment, field.type), count)
+        made[field.name] = values
+    return pa.concat_tables([rows, pa.table(made, schema=rows.schema)])
+
+
+def _without(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Those of ``rows`` whose key is not among ``others``."""
+    import pyarrow as pa
+
+    # A key that is in both has two rows here, in whichever order; NaN equals NaN in a grouping.
+    marked = pa.concat_tables(
+        [
+            rows.select([*key, "__row"]),
+            others.select(list(key)).append_column("__row", pa.nulls(others.num_rows, pa.int64())),
+        ]
+    )
+    groups = marked.group_by(list(key)).aggregate([("__row", "max"), ([], "count_all")])
+    alone = groups.filter(pa.compute.equal(groups.column("count_all"), 1)).column("__row_max").drop_null()
+    return rows.take(alone)

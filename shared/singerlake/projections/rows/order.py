@@ -1,0 +1,102 @@
+"""The order of rows: sorting, finding a place in sorted rows, telling equal neighbours.
+
+Null is last and NaN before it, as ``types.place`` has it for single values: driver and tasks agree on every range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from singerlake.projections.rows.types import place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def sort_indices(rows: pa.Table, order: Sequence[str], *, nulls_first: bool) -> pa.Array:
+    """The places of ``rows`` in ascending order, equal ones as they come; NaN is beside null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    at = "at_start" if nulls_first else "at_end"
+    if int(pa.__version__.partition(".")[0]) < 25:
+        return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order], null_placement=at)
+    return pc.sort_indices(rows, sort_keys=[(name, "ascending", at) for name in order])
+
+
+def sorted_rows(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    """``rows`` by ``order``, ascending, null last."""
+    if rows.num_rows < 2 or not order:
+        return rows
+    return rows.take(sort_indices(rows, order, nulls_first=False))
+
+
+def values_at(rows: pa.Table, order: Sequence[str], row: int) -> tuple[Any, ...]:
+    """The values of ``order`` in one row."""
+    return tuple(rows.column(name)[row].as_py() for name in order)
+
+
+def rows_up_to(rows: pa.Table, order: Sequence[str], bound: tuple[Any, ...]) -> int:
+    """How many of the sorted ``rows`` are not after ``bound``, values of ``order``."""
+    wanted = place(bound)
+    low, high = 0, rows.num_rows
+    columns = [rows.column(name) for name in order]
+    while low < high:
+        middle = (low + high) // 2
+        if place(tuple(column[middle].as_py() for column in columns)) <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def between(
+    rows: pa.Table, order: Sequence[str], after: tuple[Any, ...] | None, up_to: tuple[Any, ...] | None
+) -> pa.Table:
+    """Those of the sorted ``rows`` that are after one bound and not after another; None: no bound."""
+    begin = 0 if after is None else rows_up_to(rows, order, after)
+    end = rows.num_rows if up_to is None else rows_up_to(rows, order, up_to)
+    return rows.slice(begin, max(0, end - begin))
+
+
+def is_last_of(rows: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Of each row whether the next one differs from it in any of these columns; rows with equal values are
+    neighbours. Two nulls are equal here, and two NaN."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    count = rows.num_rows
+    if count == 0:
+        return pa.array([], pa.bool_())
+    differs = pa.array([False] * (count - 1)) if not names else None
+    for name in names:
+        column = rows.column(name).combine_chunks()
+        one = differing(column.slice(0, count - 1), column.slice(1))
+        differs = one if differs is None else pc.or_(differs, one)
+    return pa.concat_arrays([differs, pa.array([True])])
+
+
+def differing(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Of each place whether two arrays differ there; null equals null, NaN equals NaN. Nested values are compared as
+    Python has them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(left, pa.ChunkedArray):
+        left, right = left.combine_chunks(), right.combine_chunks()
+    if pa.types.is_nested(left.type):
+        return _nested_differing(left, right)
+    unequal = pc.fill_null(pc.not_equal(left, right), False)
+    one_null = pc.xor(left.is_null(), right.is_null())
+    if pa.types.is_floating(left.type):
+        both_nan = pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False)
+        unequal = pc.and_not(unequal, both_nan)
+    return pc.or_(unequal, one_null)
+
+
+def _nested_differing(left: pa.Array, right: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    # As text, so that NaN within equals NaN.
+    return pa.array([repr(a) != repr(b) for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)], pa.bool_())

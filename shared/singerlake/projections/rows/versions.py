@@ -1,0 +1,58 @@
+"""Table versions: which one is in force for a record, and which records an ACTIVATE_VERSION message sends away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
+from singerlake.projections.state.model import Activation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def in_force(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
+    """``rows`` with the version in force in the place of one that is missing. ``activations`` are in order of their
+    offsets, the last one before the first row among them."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    versions = rows.column(TABLE_VERSION)
+    if not activations or not versions.null_count:
+        return rows
+    offsets = rows.column(OFFSET).to_numpy()
+    places = np.searchsorted([each.offset for each in activations], offsets, side="left")
+    named = pa.array([None, *(each.version for each in activations)], pa.int64()).take(pa.array(places))
+    filled = pc.coalesce(versions, pa.chunked_array([named]))
+    return rows.set_column(rows.schema.get_field_index(TABLE_VERSION), rows.schema.field(TABLE_VERSION), filled)
+
+
+def goes_back(activations: Sequence[Activation], before: Sequence[tuple[int, int]]) -> Activation | None:
+    """The first activation of a version lower than one that was in use before it; None where there is none.
+    ``before``: pairs of a version and the least offset at which it was in use."""
+    highest_known = None
+    for each in activations:
+        used = [version for version, offset in before if offset < each.offset]
+        highest = max([*used, *([] if highest_known is None else [highest_known])], default=None)
+        if highest is not None and each.version < highest:
+            return each
+        highest_known = each.version if highest is None else max(highest, each.version)
+    return None
+
+
+def not_gone(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
+    """The rows that no activation after them sends away: of its version, or captured after it. Versions are those in
+    force."""
+    import pyarrow.compute as pc
+
+    if not activations:
+        return rows
+    last = activations[-1]
+    others = [each.offset for each in activations if each.version != last.version]
+    offsets = rows.column(OFFSET)
+    kept = pc.fill_null(pc.equal(rows.column(TABLE_VERSION), last.version), False)
+    if others:
+        kept = pc.and_(kept, pc.greater(offsets, others[-1]))
+    return rows.filter(pc.or_(kept, pc.greater(offsets, last.offset)))

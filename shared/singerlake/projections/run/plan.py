@@ -1,0 +1,195 @@
+"""What a run is to do for one table: from its state, its declaration and the stream as it is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from singerlake.arrow.plan.request import MessageKinds
+from singerlake.arrow.schema.columns import Array, Column, Struct
+from singerlake.arrow.schema.own import OFFSET
+from singerlake.errors import LakeError, LineageChangedError, SettingError
+from singerlake.format.state.model import Manifest
+from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.rows.columns import TableColumns, columns_of
+from singerlake.projections.rows.conform import only_adds
+from singerlake.projections.rows.types import column_of, words_of
+from singerlake.projections.state.commit import Found
+from singerlake.projections.state.keys import state_key
+from singerlake.projections.state.model import Source, TableFile, TableState
+
+WITHOUT_ROWS = ("checks", "null_keys")
+"""What of a declaration says nothing about rows that are there already."""
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """``why`` says in words why a table is made anew, and is empty where it is not. New messages have the offsets
+    [``start``, ``stop``). ``files`` are what stays in the table, or is rewritten; none where it is made anew."""
+
+    declaration: TableDeclaration
+    columns: TableColumns
+    manifest: Manifest = field(repr=False)
+    base: Found | None = field(repr=False)
+    key: tuple[str, ...]
+    start: int
+    stop: int
+    generation: int
+    why: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the table is as it should be."""
+        return self.base is not None and not self.why and self.start == self.stop and not self.has_new_columns
+
+    @property
+    def has_new_columns(self) -> bool:
+        """Whether a column was added since the table was written."""
+        if self.base is None:
+            return False
+        return len(self.base.state.columns) != len(self.columns.table.fields)
+
+    @property
+    def state(self) -> TableState | None:
+        """The state that the run goes on from; None where the table is made anew."""
+        return self.base.state if self.base is not None and not self.why else None
+
+    @property
+    def files(self) -> tuple[TableFile, ...]:
+        return self.state.files if self.state is not None else ()
+
+    @property
+    def new_bytes(self) -> int:
+        """About how many raw bytes are to be read."""
+        total = 0
+        for file in self.manifest.files_from(self.start):
+            meant = min(self.stop, file.end) - max(self.start, file.offset)
+            total += file.raw_bytes * max(0, meant) // max(1, file.messages)
+        return total
+
+    @property
+    def messages(self) -> MessageKinds:
+        """Whether there may be ACTIVATE_VERSION messages among what is new."""
+        files = self.manifest.files_from(self.start)
+        return MessageKinds.ALL if any(file.messages > file.records for file in files) else MessageKinds.RECORDS
+
+    def names(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+        """What the table calls these properties."""
+        return tuple(self.columns.name_of(source) for source in sources)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns that rows and files are in order of: no two rows are equal in all of them, but the versions of
+        one key in a history."""
+        if self.declaration.keep is Keep.APPEND:
+            return (*self.names(self.declaration.sort_by), OFFSET)
+        return self.names(self.key)
+
+    @property
+    def source(self) -> Source:
+        """What the table will be made from."""
+        assert self.manifest.lineage is not None
+        return Source(
+            tap=self.declaration.tap, stream=self.declaration.stream, lineage=self.manifest.lineage, offset=self.stop
+        )
+
+
+def make_plan(
+    declaration: TableDeclaration, manifest: Manifest, base: Found | None, *, full_refresh: bool = False
+) -> TablePlan:
+    """The plan of a run. Raises ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream,
+    ``LineageChangedError`` where the stream's manifest is lost, ``LakeError`` where the table holds more than it."""
+    if manifest.lineage is None:
+        raise LineageChangedError(
+            "the stream's manifest is lost, so that its offsets mean nothing",
+            hint="run 'singerlake rebuild', then run again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )
+    key = _key(declaration, manifest)
+    columns = columns_of(declaration, manifest)
+    _check_names(declaration, columns, key)
+    why = ""
+    start = 0
+    if base is not None:
+        why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, base.state)
+        start = 0 if why else base.state.sources[0].offset
+        if start > manifest.next_offset:
+            raise LakeError(
+                f"the table holds messages up to offset {start}, the stream ends at {manifest.next_offset}",
+                hint="a part of the stream is gone: restore it, or run with --full-refresh",
+                key=state_key(declaration.name),
+            )
+    return TablePlan(
+        declaration=declaration,
+        columns=columns,
+        manifest=manifest,
+        base=base,
+        key=key,
+        start=start,
+        stop=manifest.next_offset,
+        generation=1 if base is None else base.state.generation + bool(why),
+        why=why,
+    )
+
+
+def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
+    if declaration.keep is Keep.APPEND:
+        return ()
+    if declaration.key is not None:
+        return declaration.key
+    newest = list(manifest.schemas.values())
+    key = tuple(newest[-1].key_properties) if newest else ()
+    if not key:
+        raise SettingError(
+            f"table {declaration.name!r} keeps {declaration.keep.value}, and stream {declaration.stream!r} has no key",
+            hint="name one under 'key', or set 'keep' to append",
+            tap=declaration.tap,
+        )
+    return key
+
+
+def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
+    known = {column.source: column for column in columns.records}
+    for what, names in (("key", key), ("order_by", declaration.order_by), ("sort_by", declaration.sort_by)):
+        for name in names:
+            column = known.get(name)
+            if column is None or not column.kept:
+                raise SettingError(
+                    f"{what} of table {declaration.name!r} is {name!r}, which its columns leave out",
+                    hint="do not drop it under 'columns'",
+                )
+            if isinstance(column.type, Array | Struct):
+                raise SettingError(
+                    f"{what} of table {declaration.name!r} is {name!r}, which is nested",
+                    hint="name a column of a simple type, or cast it to text",
+                )
+
+
+def _why_anew(declaration: TableDeclaration, manifest: Manifest, columns: TableColumns, state: TableState) -> str:
+    """Why files that are there cannot be gone on from; empty where they can."""
+    source = state.sources[0]
+    before, now = dict(state.declaration), declaration.to_json()
+    changed = [name for name in now if name not in WITHOUT_ROWS and before.get(name) != now[name]]
+    if changed:
+        return f"its declaration changed: {', '.join(changed)}"
+    if source.lineage != manifest.lineage:
+        return "the stream was rebuilt, so that its offsets mean other records"
+    key = state_key(declaration.name)
+    types = {field.name: field.type for field in columns.table.fields}
+    for entry in state.columns:
+        new = types.get(entry.name)
+        if new is None:
+            return f"column {entry.name!r} is gone"
+        if not only_adds(column_of(entry.type, key=key), plain(new)):
+            return f"column {entry.name!r} is {_shown(words_of(new))} now, and was {_shown(entry.type)}"
+    return ""
+
+
+def plain(column: Column) -> Column:
+    """The type as a state keeps it: what of JSON fits a decimal is not part of it."""
+    return column_of(words_of(column), key="")
+
+
+def _shown(words: Any) -> str:
+    return words if isinstance(words, str) else next(iter(words))

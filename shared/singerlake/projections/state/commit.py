@@ -1,0 +1,87 @@
+"""Reading and replacing a table's state: one object, one conditional write.
+
+A refused or lost write is looked up before anything follows from it: a balancer that sends a request again answers 412
+to a write that took effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from singerlake.errors import ConditionNotSupportedError, ForeignManifestError, UnknownOutcomeError
+from singerlake.projections.state.keys import PUBLISHED, checked_path, state_key, table_of
+from singerlake.projections.state.model import TableState, from_json, to_json
+from singerlake.storage.port import Refused, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A state as it was read. ``etag`` is what the next write is conditional on."""
+
+    state: TableState
+    etag: str
+
+
+def tables(storage: Storage) -> list[str]:
+    """Names of all tables of a lake that have a folder, in order."""
+    names = (table_of(folder) for folder in storage.list_folder(f"{PUBLISHED}/").folders)
+    return sorted(name for name in names if name is not None)
+
+
+def load(storage: Storage, table: str) -> Found | None:
+    """The table's state; None where there is none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
+    ``ForeignManifestError``, and what storage raises."""
+    key = state_key(table)
+    stored = storage.get(key)
+    if stored is None:
+        return None
+    state = from_json(stored.body, key=key)
+    if state.table != table:
+        raise ForeignManifestError(
+            f"this is the state of table {state.table!r}", hint="restore the table's own, or drop the table", key=key
+        )
+    for path in state.paths():
+        checked_path(path, key)
+    return Found(state, stored.etag)
+
+
+def require_conditions(storage: Storage) -> None:
+    """Raise ``ConditionNotSupportedError`` where storage was seen to ignore conditions: two runs at once would lose
+    rows there. Raises ``ConditionsUnprovenError``."""
+    if not storage.capabilities().conditional_put:
+        raise ConditionNotSupportedError(
+            "this storage does not honour conditional writes, and tables need them",
+            hint="use a storage that does; raw streams can stay where they are",
+            lake_root=storage.url,
+        )
+
+
+def commit(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+    """Replace ``base`` (None: nothing) with ``state``, whose id is new. None where somebody else came first; then
+    nothing of it took or will take effect.
+
+    Raises ``UnknownOutcomeError`` where that cannot be told: no file may be deleted then. Raises what storage raises.
+    """
+    key, body = state_key(state.table), to_json(state)
+    lost: UnknownOutcomeError | None = None
+    try:
+        absent, etag = base is None, base.etag if base else None
+        answer = storage.put(key, body, if_absent=absent, if_match=etag)
+        if not isinstance(answer, Refused):
+            return Found(state, answer.etag)
+    except UnknownOutcomeError as error:
+        lost = error
+    now = load(storage, state.table)
+    if now is not None and now.state.knows(state.id):
+        return now
+    unchanged = (now.etag if now else None) == (base.etag if base else None)
+    if lost is not None and unchanged:
+        # The request may still be on its way: only another write makes sure that its condition no longer holds.
+        raise lost
+    if now is not None and base is not None and now.state.number - base.state.number > len(now.state.runs):
+        raise UnknownOutcomeError(
+            "the table was written so often meanwhile that its state no longer tells",
+            hint="run again; what was written is not deleted",
+            key=key,
+        )
+    return None

@@ -1,0 +1,168 @@
+"""The frozen models of one table's state: what ``_table.json`` holds, field by field (section 14.1 of the format)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import CorruptObjectError, UnsupportedFormatError
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import decode, indented
+
+FORMAT = 1
+KEPT_RUNS = 100
+"""Writes that a state remembers; by them a run finds its own commit again whose reply was lost."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``."""
+
+    tap: str
+    stream: str
+    lineage: str
+    offset: int
+
+
+class Activation(msgspec.Struct, frozen=True, kw_only=True):
+    """An ACTIVATE_VERSION message: its own offset, and the table version that it names. ``at`` is the
+    ``time_extracted`` of the last record before it that has one, RFC 3339."""
+
+    offset: int
+    version: int
+    at: str | None = None
+
+
+class ColumnEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A column; ``type`` is in the words of ``columns.type_words``."""
+
+    name: str
+    type: Any
+
+
+class SideFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A parquet file that goes with a file of rows and is no part of the table."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class TableFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of rows. ``first`` and ``last`` are values of the table's order, as ``columns.to_json`` writes them.
+    ``path`` is None where the range holds hidden records alone; then ``rows`` is 0. ``hidden`` are records of the range
+    that have no row and may yet win over late ones; ``typed`` holds the same rows as the file, in a table whose format
+    does not give them back as they were."""
+
+    id: str
+    path: str | None
+    rows: int
+    bytes: int
+    sha256: str
+    first: tuple[Any, ...]
+    last: tuple[Any, ...]
+    offsets: tuple[int, int]
+    versions: tuple[int, int] | None = None
+    partition: tuple[str, ...] = ()
+    hidden: SideFile | None = None
+    typed: SideFile | None = None
+
+    @property
+    def sides(self) -> tuple[SideFile, ...]:
+        """The files that go with it."""
+        return tuple(side for side in (self.hidden, self.typed) if side is not None)
+
+
+class RetiredFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is no longer listed, since ``at``."""
+
+    path: str
+    bytes: int
+    at: str
+
+
+class TableRun(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "stop": "to"}):
+    """One write: which offsets it took in, and what became of their records. ``checks`` counts rows by check."""
+
+    id: str
+    at: str
+    kind: str
+    start: int = 0
+    stop: int = 0
+    records: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rescued: int = 0
+    checks: dict[str, int] = {}
+
+
+class TableState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one table."""
+
+    format: int = FORMAT
+    lake_id: str
+    table: str
+    id: str
+    number: int
+    generation: int
+    committed: str
+    declaration: dict[str, Any]
+    sources: tuple[Source, ...]
+    activated: Activation | None = None
+    columns: tuple[ColumnEntry, ...]
+    order: tuple[str, ...]
+    files: tuple[TableFile, ...] = ()
+    retired: tuple[RetiredFile, ...] = ()
+    runs: tuple[TableRun, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Stored bytes of its files."""
+        return sum(file.bytes for file in self.files)
+
+    def knows(self, commit: str) -> bool:
+        """Whether the write with that id is part of this state. False also for one that is long past."""
+        return commit == self.id or any(run.id == commit for run in self.runs)
+
+    def paths(self) -> set[str]:
+        """The paths of all files that it lists."""
+        listed = {file.path for file in self.files if file.path is not None}
+        return listed | {side.path for file in self.files for side in file.sides}
+
+
+class _Head(msgspec.Struct):
+    format: int
+
+
+def to_json(state: TableState) -> bytes:
+    """``_table.json`` as it is stored."""
+    return indented(state)
+
+
+def from_json(body: bytes, *, key: str) -> TableState:
+    """A stored state. Raises ``UnsupportedFormatError``, ``CorruptObjectError`` naming ``key``."""
+    try:
+        head = decode(body, _Head)
+        if head.format > FORMAT:
+            raise UnsupportedFormatError(
+                f"the table has format {head.format}, this version knows {FORMAT}",
+                hint="upgrade singerlake",
+                key=key,
+            )
+        return decode(body, TableState)
+    except msgspec.DecodeError as error:
+        raise CorruptObjectError(
+            f"not the state of a table: {error}",
+            hint="restore the object, or make the table again with 'singerlake project run --full-refresh'",
+            key=key,
+        ) from error
+
+
+prepare_decoders(Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, TableState)

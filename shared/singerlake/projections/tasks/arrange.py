@@ -1,0 +1,133 @@
+"""Writing one range of a table anew: what its files hold there, and the new rows that belong there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from singerlake.arrow.schema.own import OFFSET
+from singerlake.projections.declaration.model import Keep
+from singerlake.projections.rows.columns import TableColumns
+from singerlake.projections.rows.conform import conformed
+from singerlake.projections.rows.convert import DELETED, MOMENT
+from singerlake.projections.rows.history import history
+from singerlake.projections.rows.latest import Settled, latest
+from singerlake.projections.rows.order import between, sorted_rows
+from singerlake.projections.rows.versions import in_force, not_gone
+from singerlake.projections.state.model import Activation, TableFile
+from singerlake.projections.tasks.read_file import read_hidden, read_rows
+from singerlake.projections.tasks.sorted_run import SortedRun, read_run
+from singerlake.projections.tasks.write_file import Place, write_files
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Region:
+    """The rows after one place in the order and not after another (None: no bound): ``files`` hold earlier ones,
+    ``runs`` new ones."""
+
+    after: tuple[Any, ...] | None
+    up_to: tuple[Any, ...] | None
+    files: tuple[TableFile, ...]
+    runs: tuple[SortedRun, ...]
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """The files that hold the range now, in order."""
+
+    files: tuple[TableFile, ...]
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
+class Arrange:
+    """The task. ``activations`` are those up to the run's end that matter, in order; new rows have offsets from
+    ``start`` on."""
+
+    keep: Keep
+    columns: TableColumns
+    place: Place
+    key: tuple[str, ...]
+    order_by: tuple[str, ...]
+    activations: tuple[Activation, ...]
+    start: int
+
+    def size(self, item: Region) -> int:
+        return sum(run.memory for run in item.runs) + sum(4 * file.bytes for file in item.files)
+
+    def together(self, storage: Storage, items: Sequence[Region]) -> list[Arranged]:
+        return [self(storage, item) for item in items]
+
+    def __call__(self, storage: Storage, item: Region) -> Arranged:
+        rows = in_force(self._rows(storage, item), self.activations)
+        if self.keep is Keep.HISTORY:
+            settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
+        else:
+            there = rows.num_rows
+            rows = not_gone(rows, self.activations)
+            if self.keep is Keep.LATEST:
+                settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
+                settled = _with_gone(settled, there - rows.num_rows)
+            else:
+                settled = self._appended(rows, there - rows.num_rows)
+        hidden = sorted_rows(settled.hidden, self.place.order)
+        files = write_files(storage, self.place, self._in_order(settled.rows), hidden)
+        return Arranged(tuple(files), settled.inserted, settled.updated, settled.deleted)
+
+    def _rows(self, storage: Storage, item: Region) -> pa.Table:
+        """Earlier rows and hidden records, then new rows, of the region alone."""
+        import pyarrow as pa
+
+        schema = self._schema()
+        parts = [schema.empty_table()]
+        for file in item.files:
+            for stored, deleted in (
+                (read_rows(storage, self.place.prefix, file), False),
+                (read_hidden(storage, self.place.prefix, file), True),
+            ):
+                if stored is not None:
+                    parts.append(self._earlier(stored, schema, item, deleted))
+        for run in item.runs:
+            new = read_run(storage, run, self.place.order, item.after, item.up_to)
+            if new is not None:
+                parts.append(new.select(schema.names))
+        return pa.concat_tables(parts)
+
+    def _earlier(self, stored: pa.Table, schema: pa.Schema, item: Region, deleted: bool) -> pa.Table:
+        import pyarrow as pa
+
+        rows = conformed(stored, schema)
+        if DELETED not in stored.column_names:
+            place = schema.get_field_index(DELETED)
+            rows = rows.set_column(place, DELETED, pa.chunked_array([pa.repeat(deleted, rows.num_rows)]))
+        if item.after is None and item.up_to is None:
+            return rows
+        return between(sorted_rows(rows, self.place.order), self.place.order, item.after, item.up_to)
+
+    def _schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        schema = self.columns.schema.append(pa.field(DELETED, pa.bool_()))
+        if self.keep is Keep.HISTORY:
+            schema = schema.append(pa.field(MOMENT, pa.timestamp("us", tz="UTC")))
+        return schema
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        return rows if tuple(self.place.order) == self.key else sorted_rows(rows, self.place.order)
+
+    def _appended(self, rows: pa.Table, gone: int) -> Settled:
+        import pyarrow.compute as pc
+
+        new = pc.sum(pc.greater_equal(rows.column(OFFSET), self.start)).as_py() or 0
+        return Settled(rows.drop_columns([DELETED]), rows.slice(0, 0), inserted=new, deleted=gone)
+
+
+def _with_gone(settled: Settled, gone: int) -> Settled:
+    return Settled(settled.rows, settled.hidden, settled.inserted, settled.updated, settled.deleted + gone)

@@ -1,0 +1,62 @@
+"""Reading a file of a table, checked against what the table's state says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.projections.declaration.model import Format
+from singerlake.projections.formats.all import FORMATS
+from singerlake.projections.state.model import TableFile
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_rows(storage: Storage, prefix: str, file: TableFile, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """The rows of a file of the table at ``prefix``; None where it holds hidden records alone. Raises
+    ``MissingFileError``, ``BrokenFileError``, and what storage raises."""
+    if file.path is None:
+        return None
+    if file.typed is not None:
+        typed = file.typed
+        return _read(storage, prefix + typed.path, typed.bytes, typed.sha256, typed.rows, columns)
+    return _read(storage, prefix + file.path, file.bytes, file.sha256, file.rows, columns)
+
+
+def read_hidden(storage: Storage, prefix: str, file: TableFile) -> pa.Table | None:
+    """The records of its range that have no row; None where there are none. Raises as ``read_rows``."""
+    hidden = file.hidden
+    if hidden is None:
+        return None
+    return _read(storage, prefix + hidden.path, hidden.bytes, hidden.sha256, hidden.rows, None)
+
+
+def _read(storage: Storage, key: str, size: int, sha256: str, rows: int, columns: Sequence[str] | None) -> pa.Table:
+    try:
+        with storage.open(key) as stored:
+            body = stored.read(size + 1)
+    except MissingFileError as error:
+        raise MissingFileError(
+            "a file of the table is gone",
+            hint="read the table again; if it is still missing, run 'singerlake project run --full-refresh'",
+            file=key,
+        ) from error
+    if len(body) != size or hashlib.sha256(body).hexdigest() != sha256:
+        raise BrokenFileError(
+            "its bytes are not those that were committed",
+            hint="restore it from a backup, or run 'singerlake project run --full-refresh'",
+            file=key,
+        )
+    table = FORMATS[_format(key)].read(io.BytesIO(body), size, columns)
+    if table.num_rows != rows:
+        raise BrokenFileError(f"it holds {table.num_rows} rows, {rows} were committed", hint="restore it", file=key)
+    return table
+
+
+def _format(key: str) -> Format:
+    return Format(key.rpartition(".")[2])

@@ -1,0 +1,133 @@
+"""Writing the rows of one range as files of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
+from singerlake.clock import random_id
+from singerlake.projections.declaration.model import Format
+from singerlake.projections.formats.all import FORMATS
+from singerlake.projections.rows.order import rows_up_to, values_at
+from singerlake.projections.rows.types import to_json
+from singerlake.projections.state.keys import file_path, side_path, table_prefix
+from singerlake.projections.state.model import SideFile, TableFile
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run writes: the table's name, its generation, its format, and what its rows are in order of."""
+
+    table: str
+    generation: int
+    format: Format
+    order: tuple[str, ...]
+    file_rows: int
+
+    @property
+    def prefix(self) -> str:
+        return table_prefix(self.table)
+
+
+def write_files(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> list[TableFile]:
+    """The sorted ``rows`` as one file, or several of about one size. ``hidden`` are records of the same range that have
+    no row, in order too; each goes with the file whose range it is in."""
+    parts = list(_parts(rows, place.order, place.file_rows))
+    if hidden is None or not hidden.num_rows:
+        return [_file(storage, place, part, None) for part in parts]
+    if not parts:
+        return [_file(storage, place, rows, hidden)]
+    files, begin = [], 0
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        bound = values_at(part, place.order, part.num_rows - 1)
+        end = hidden.num_rows if last else rows_up_to(hidden, place.order, bound)
+        files.append(_file(storage, place, part, hidden.slice(begin, end - begin)))
+        begin = end
+    return files
+
+
+def _parts(rows: pa.Table, order: Sequence[str], most: int) -> Iterator[pa.Table]:
+    count, done = max(1, round(rows.num_rows / most)), 0
+    for index in range(count):
+        begin, end = rows.num_rows * index // count, rows.num_rows * (index + 1) // count
+        # Rows of one place, as the intervals of a key, stay together.
+        end = rows_up_to(rows, order, values_at(rows, order, end - 1)) if begin < end < rows.num_rows else end
+        begin = max(begin, done)
+        if end > begin:
+            yield rows.slice(begin, end - begin)
+            done = end
+
+
+def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> TableFile:
+    import pyarrow as pa
+
+    id = random_id()
+    kept = typed = None
+    ranged = [part for part in (rows, hidden) if part is not None and part.num_rows]
+    if hidden is not None and hidden.num_rows:
+        kept = _side(storage, place, "hidden", id, hidden)
+    firsts = [values_at(part, place.order, 0) for part in ranged]
+    lasts = [values_at(part, place.order, part.num_rows - 1) for part in ranged]
+    path = None
+    stored, digest = 0, ""
+    if rows.num_rows:
+        path = file_path(place.table, place.generation, (), id, FORMATS[place.format].extension)
+        stored, digest = _upload(storage, place.prefix + path, rows, place.format)
+        if not FORMATS[place.format].readable:
+            typed = _side(storage, place, "typed", id, rows)
+    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION]) for part in ranged])
+    return TableFile(
+        id=id,
+        path=path,
+        rows=rows.num_rows,
+        bytes=stored,
+        sha256=digest,
+        first=_least(firsts, min),
+        last=_least(lasts, max),
+        offsets=_span(both, OFFSET) or (0, 0),
+        versions=_span(both, TABLE_VERSION),
+        hidden=kept,
+        typed=typed,
+    )
+
+
+def _side(storage: Storage, place: Place, kind: str, id: str, rows: pa.Table) -> SideFile:
+    path = side_path(kind, id)
+    stored, digest = _upload(storage, place.prefix + path, rows, Format.PARQUET)
+    return SideFile(path=path, rows=rows.num_rows, bytes=stored, sha256=digest)
+
+
+def _least(ends: Sequence[tuple[Any, ...]], choose: Any) -> tuple[Any, ...]:
+    from singerlake.projections.rows.types import place
+
+    return tuple(map(to_json, choose(ends, key=place)))
+
+
+def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:
+    """Least and greatest; None where any row has none."""
+    import pyarrow.compute as pc
+
+    if rows.column(name).null_count:
+        return None
+    ends = pc.min_max(rows.column(name)).as_py()
+    return None if ends["min"] is None else (ends["min"], ends["max"])
+
+
+def _upload(storage: Storage, key: str, rows: pa.Table, format: Format) -> tuple[int, str]:
+    """Stored bytes and SHA-256 of a new file at ``key``."""
+    with tempfile.TemporaryDirectory(prefix="singerlake-") as folder:
+        path = Path(folder) / "file"
+        FORMATS[format].write(rows, path)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return storage.upload(key, path).size, digest
