@@ -21,6 +21,7 @@ from typing import Any
 from singerlake.errors import SettingError
 
 _TOKEN = re.compile(r"\s*('(?:[^']|'')*'|<=|>=|!=|<>|[=<>(),]|[^\s'=<>!(),]+)")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 
@@ -50,7 +51,9 @@ class Condition:
 
     def __str__(self) -> str:
         text = " and ".join(map(str, self.tests))
-        return f"{self.column} {text}" if self.column else text
+        if not self.column:
+            return text
+        return f"{self.column if _PLAIN.match(self.column) else _written(self.column)} {text}"
 
 
 def condition_of(text: str) -> Condition:

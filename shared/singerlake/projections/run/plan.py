@@ -40,7 +40,9 @@ class TablePlan:
     @property
     def is_nothing(self) -> bool:
         """Whether the table is as it should be."""
-        return self.base is not None and not self.why and self.start == self.stop and not self.has_new_columns
+        if self.base is None or not self.base.state.is_published or self.why:
+            return False
+        return self.start == self.stop and not self.has_new_columns
 
     @property
     def has_new_columns(self) -> bool:
@@ -111,7 +113,7 @@ def make_plan(
     _check_names(declaration, columns, key)
     why = ""
     start = 0
-    if base is not None:
+    if base is not None and base.state.is_published:
         why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, base.state)
         start = 0 if why else base.state.sources[0].offset
         if start > manifest.next_offset:
@@ -128,7 +130,7 @@ def make_plan(
         key=key,
         start=start,
         stop=manifest.next_offset,
-        generation=1 if base is None else base.state.generation + bool(why),
+        generation=1 if base is None else max(1, base.state.generation + bool(why)),
         why=why,
     )
 

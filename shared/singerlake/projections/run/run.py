@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.splits import pack, runs
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CheckFailedError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import CheckFailedError, LineageChangedError, SingerlakeError, TooManyConflictsError
 from singerlake.format.state import selection
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.declaration.stored import declaration_of
 from singerlake.projections.rows.convert import RowMaker, Seen
 from singerlake.projections.rows.types import from_json, words_of
 from singerlake.projections.rows.versions import goes_back
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import regions
-from singerlake.projections.state.commit import Found, commit, load, require_conditions
+from singerlake.projections.state.commit import commit, load, require_conditions
 from singerlake.projections.state.model import (
     KEPT_RUNS,
     Activation,
@@ -81,13 +81,16 @@ class TableRunner:
         """Bring a table up to its stream. Raises ``CheckFailedError``, ``TooManyConflictsError``,
         ``ConditionNotSupportedError``, and what planning, reading and storage raise: the table is then as it was."""
         checked = False
-        for _ in range(ATTEMPTS):
+        for _ in range(ATTEMPTS + 1):
             plan = self.plan(declaration, full_refresh=full_refresh)
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not checked:
                 require_conditions(self.storage)
                 checked = True
+            if plan.base is None:
+                self._announce(declaration)
+                continue
             made = _Work(self, plan)
             try:
                 state, seen = made.state()
@@ -104,6 +107,44 @@ class TableRunner:
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
         )
+
+    @contextmanager
+    def made_anew(self, state: TableState) -> Iterator[TableState]:
+        """The state that a table would have if it were made anew, up to the same offset, with its files in place as
+        long as the block runs. Nothing is published. Raises as ``run``."""
+        base = load(self.storage, state.table)
+        source = state.sources[0]
+        manifest = self.manifest(source.tap, source.stream)
+        declaration = declaration_of(state)
+        plan = make_plan(declaration, manifest, base, full_refresh=True)
+        if source.lineage != manifest.lineage:
+            raise LineageChangedError(
+                "the stream was rebuilt since the table was made", hint="run the table first", table=state.table
+            )
+        work = _Work(self, replace(plan, stop=source.offset))
+        try:
+            yield work.state()[0]
+        finally:
+            work.discard()
+
+    def _announce(self, declaration: TableDeclaration) -> None:
+        """Write a first state, without rows: a collector can then tell files of a run at work from garbage."""
+        id = self.ids()
+        now = timestamp(self.clock.now())
+        state = TableState(
+            lake_id=self.lake_id,
+            table=declaration.name,
+            id=id,
+            number=1,
+            generation=0,
+            committed=now,
+            declaration=declaration.to_json(),
+            sources=(),
+            columns=(),
+            order=(),
+            runs=(TableRun(id=id, at=now, kind="begin"),),
+        )
+        commit(self.storage, None, state)
 
 
 class _Work:
@@ -332,6 +373,3 @@ def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
         hint="correct the source, or set the check to drop or warn",
         table=declaration.name,
     )
-
-
-__all__ = ["Found", "Outcome", "Request", "TableRunner"]

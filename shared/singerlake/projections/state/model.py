@@ -118,6 +118,11 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[TableRun, ...] = ()
 
     @property
+    def is_published(self) -> bool:
+        """Whether a run has ended: the first one writes a state before it writes any file."""
+        return self.generation > 0
+
+    @property
     def rows(self) -> int:
         """Rows of the table."""
         return sum(file.rows for file in self.files)

@@ -36,7 +36,21 @@ def read_hidden(storage: Storage, prefix: str, file: TableFile) -> pa.Table | No
     return _read(storage, prefix + hidden.path, hidden.bytes, hidden.sha256, hidden.rows, None)
 
 
+def check_written(storage: Storage, prefix: str, file: TableFile) -> None:
+    """Check the bytes of a file that ``read_rows`` does not read, since others give the same rows. Raises as it."""
+    if file.path is not None and file.typed is not None:
+        _body(storage, prefix + file.path, file.bytes, file.sha256)
+
+
 def _read(storage: Storage, key: str, size: int, sha256: str, rows: int, columns: Sequence[str] | None) -> pa.Table:
+    body = _body(storage, key, size, sha256)
+    table = FORMATS[_format(key)].read(io.BytesIO(body), size, columns)
+    if table.num_rows != rows:
+        raise BrokenFileError(f"it holds {table.num_rows} rows, {rows} were committed", hint="restore it", file=key)
+    return table
+
+
+def _body(storage: Storage, key: str, size: int, sha256: str) -> bytes:
     try:
         with storage.open(key) as stored:
             body = stored.read(size + 1)
@@ -52,10 +66,7 @@ def _read(storage: Storage, key: str, size: int, sha256: str, rows: int, columns
             hint="restore it from a backup, or run 'singerlake project run --full-refresh'",
             file=key,
         )
-    table = FORMATS[_format(key)].read(io.BytesIO(body), size, columns)
-    if table.num_rows != rows:
-        raise BrokenFileError(f"it holds {table.num_rows} rows, {rows} were committed", hint="restore it", file=key)
-    return table
+    return body
 
 
 def _format(key: str) -> Format:

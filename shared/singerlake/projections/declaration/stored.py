@@ -1,0 +1,56 @@
+"""A declaration back from what a table's state keeps of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from singerlake.errors import CorruptObjectError, SettingError
+from singerlake.projections.declaration.conditions import condition_of, named_condition_of
+from singerlake.projections.declaration.model import (
+    Action,
+    Check,
+    ColumnRule,
+    Format,
+    Keep,
+    NullKeys,
+    TableDeclaration,
+)
+from singerlake.projections.declaration.transforms import partition_of
+from singerlake.projections.state.keys import state_key
+from singerlake.projections.state.model import TableState
+
+
+def declaration_of(state: TableState) -> TableDeclaration:
+    """What the table was declared to be. Raises ``CorruptObjectError``."""
+    try:
+        return _declaration(state.table, state.declaration)
+    except (KeyError, TypeError, ValueError, AttributeError, SettingError) as error:
+        raise CorruptObjectError(
+            "the state of a table has no declaration that this version knows",
+            hint="upgrade singerlake, or restore the object",
+            key=state_key(state.table),
+        ) from error
+
+
+def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
+    deleted = kept["deleted_when"]
+    return TableDeclaration(
+        name=name,
+        tap=kept["tap"],
+        stream=kept["stream"],
+        keep=Keep(kept["keep"]),
+        key=None if kept["key"] is None else tuple(kept["key"]),
+        order_by=tuple(kept["order_by"]),
+        sort_by=tuple(kept["sort_by"]),
+        partition_by=tuple(map(partition_of, kept["partition_by"])),
+        columns={column: ColumnRule(**rule) for column, rule in kept["columns"].items()},
+        checks=tuple(_check(*check) for check in kept["checks"]),
+        format=Format(kept["format"]),
+        metadata=kept["metadata"],
+        deleted_when=None if deleted is None else named_condition_of(deleted),
+        null_keys=NullKeys(kept["null_keys"]),
+    )
+
+
+def _check(column: str, text: str, action: str) -> Check:
+    return Check(column, text, None if text == "unique" else condition_of(text), Action(action))
