@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
+from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.root_file import RootFile
@@ -40,6 +41,8 @@ from singerlake.storage.port import Storage, Stored
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singerlake.projections.read import LakeTable
+    from singerlake.projections.run.run import TableRunner
     from singerlake.storage.s3.storage import S3Settings
 
 logger = logging.getLogger(__name__)
@@ -91,6 +94,33 @@ class Lake:
     def known_lake_id(self) -> str | None:
         """The identity for readers: what root metadata or else the streams say; nothing is written."""
         return self._root.known_id()
+
+    def tables(self) -> list[str]:
+        """Names of the tables that runs of ``singerlake project`` made or began."""
+        from singerlake.projections.state.commit import tables
+
+        return tables(self.storage)
+
+    def table(self, name: str) -> LakeTable:
+        """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs
+        ``pip install 'singerlake[arrow]'``."""
+        from singerlake.projections.read import LakeTable
+
+        return LakeTable.load(self.storage, name)
+
+    def table_runner(self, engine: Callable[[int], Engine] | None = None) -> TableRunner:
+        """What brings tables up to their streams. ``engine`` gives what runs tasks on about so many bytes; None:
+        threads of this process."""
+        from singerlake.projections.run.run import TableRunner
+
+        return TableRunner(
+            self.storage,
+            self.lake_id,
+            lambda tap, stream: self.stream(tap, stream).snapshot(),
+            engine or (lambda _: Threads(self.storage)),
+            self.clock,
+            self.ids,
+        )
 
     def is_unborn(self) -> bool:
         """Whether nothing of any stream is there yet. A stream without a state may have one in a database."""

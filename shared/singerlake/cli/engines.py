@@ -38,7 +38,7 @@ def reader(engine: str, lake: Lake, threads: int) -> AbstractContextManager[Engi
     """The engine of that name, for as long as the block runs. Raises ``SettingError`` where it cannot be had."""
     url = lake.storage.url
     if engine == "spark":
-        from singerlake.spark.batch.tasks import spark_tasks
+        from singerlake.spark.tasks import spark_tasks
 
         return spark_tasks(url, lake.s3)
     if engine == "processes":

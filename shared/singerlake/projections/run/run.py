@@ -64,7 +64,7 @@ class TableRunner:
     that many raw bytes, which is opened no sooner than it is needed."""
 
     storage: Storage
-    lake_id: str
+    lake_id: Callable[[], str]
     manifest: Callable[[str, str], Manifest]
     engine: Callable[[int], Engine]
     clock: Clock
@@ -132,7 +132,7 @@ class TableRunner:
         id = self.ids()
         now = timestamp(self.clock.now())
         state = TableState(
-            lake_id=self.lake_id,
+            lake_id=self.lake_id(),
             table=declaration.name,
             id=id,
             number=1,
@@ -308,7 +308,7 @@ class _Work:
                 if path not in listed:
                     retired.append(RetiredFile(path=path, bytes=sizes.get(path, file.bytes), at=now))
         return TableState(
-            lake_id=self._runner.lake_id,
+            lake_id=self._runner.lake_id(),
             table=plan.declaration.name,
             id=self._id,
             number=1 if old is None else old.number + 1,

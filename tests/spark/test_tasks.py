@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from singerlake.cli.main import main
-from singerlake.errors import NotALakeError, SettingError
+from singerlake.errors import NotALakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.check_file import VerifyTask
-from singerlake.spark.batch import tasks
-from singerlake.spark.batch.tasks import SparkTasks, spark_tasks
+from singerlake.spark import tasks
+from singerlake.spark.tasks import SparkTasks, spark_tasks
 from tests.lakes import build_stream
 from tests.maintenance.shelf import SCHEMA
 from tests.maintenance.verify.test_verify import body_of, first_file
@@ -86,9 +86,4 @@ def test_workers_that_do_not_have_the_folder_say_so(spark: SparkSession, lake: L
     files = lake.stream("t", "s").snapshot().files
     shutil.rmtree(lake.storage.url)
     with pytest.raises(NotALakeError, match="on the machine that runs this task"):
-        list(SparkTasks(spark.sparkContext, lake.storage.url, None)(VerifyTask("s", "raw/t/s/"), files))
-
-
-def test_spark_connect_is_refused() -> None:
-    with pytest.raises(SettingError, match="Spark Connect"):
-        tasks._context(object())  # type: ignore[arg-type]
+        list(SparkTasks(spark, lake.storage.url, None)(VerifyTask("s", "raw/t/s/"), files))

@@ -1,0 +1,135 @@
+"""Reading files on a Spark session: one task of Spark for each group of files, answers back to the driver."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from singerlake.adapters import open_storage
+from singerlake.errors import NotALakeError, SettingError, SingerlakeError
+from singerlake.format import layout
+from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
+from singerlake.maintenance.vacuum.groups import waves
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from singerlake.storage.port import Storage
+    from singerlake.storage.s3.storage import S3Settings
+
+Work = Callable[[list[Any]], "list[Any] | SingerlakeError"]
+"""What a worker does with a group."""
+
+_GROUPS_PER_CORE = 4
+"""Of one Spark job: some tasks take longer than others. Between two jobs answers are told and noted."""
+
+
+_CONNECT_GROUPS = 16
+"""The same of one job through Spark Connect, which does not tell how many cores there are."""
+
+
+@dataclass(frozen=True)
+class SparkTasks:
+    """The engine of a Spark session, classic or Connect. ``url`` and ``settings`` reach the lake from its workers; they
+    travel with the tasks, as the options of a DataFrame do."""
+
+    session: SparkSession
+    url: str
+    settings: S3Settings | None
+
+    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
+        work = partial(_answers, self.url, self.settings, task)
+        connect = not hasattr(type(self.session), "sparkContext")
+        most = _CONNECT_GROUPS if connect else _GROUPS_PER_CORE * self.session.sparkContext.defaultParallelism
+        run = _by_arrow if connect else _by_objects
+        for groups in waves(items, task.size, most):
+            told = run(self.session, work, groups)
+            for group, answer in zip(groups, told, strict=True):
+                if isinstance(answer, SingerlakeError):
+                    raise answer
+                yield from zip(group, answer, strict=True)
+
+
+def _by_objects(session: SparkSession, work: Work, groups: list[list[Any]]) -> list[Any]:
+    return session.sparkContext.parallelize(groups, len(groups)).map(work).collect()
+
+
+def _by_arrow(session: SparkSession, work: Work, groups: list[list[Any]]) -> list[Any]:
+    """Through Spark Connect, which knows DataFrames alone: a partition and a row for each group."""
+    sent = [pickle.dumps(group) for group in groups]
+
+    # Spark itself sends Python's objects between driver and workers as pickles.
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pickle
+
+        import pyarrow as pa
+
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                told = pickle.dumps(work(pickle.loads(sent[place])))  # noqa: S301
+                yield pa.record_batch([pa.array([place]), pa.array([told])], names=["place", "answer"])
+
+    rows = session.range(0, len(groups), 1, len(groups)).mapInArrow(answer, "place long, answer binary").collect()
+    answers = sorted(rows, key=lambda row: row.place)
+    return [pickle.loads(bytes(row.answer)) for row in answers]  # noqa: S301
+
+
+@contextmanager
+def spark_tasks(
+    url: str, settings: S3Settings | None, *, master: str | None = None, remote: str | None = None
+) -> Iterator[SparkTasks]:
+    """The engine on the session that is active, or on a new one which ends with the block: of the Spark at ``master``,
+    of the Connect server at ``remote``, or as the environment configures it. Raises ``SettingError`` where pyspark is
+    missing, and where a Java is needed and there is none."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SettingError("--engine spark needs pyspark", hint="run: pip install 'singerlake[spark]'") from error
+    from singerlake.spark.java import ensure_java
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield SparkTasks(active, url, settings)
+        return
+    builder = SparkSession.builder.appName("singerlake")
+    if remote is not None:
+        builder = builder.remote(remote)
+    elif "SPARK_REMOTE" not in os.environ:
+        ensure_java()
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if master is not None:
+            builder = builder.master(master)
+    session = builder.getOrCreate()
+    try:
+        yield SparkTasks(session, url, settings)
+    finally:
+        session.stop()
+
+
+def _answers(
+    url: str, settings: S3Settings | None, task: Task[Any, Any], group: list[Any]
+) -> list[Any] | SingerlakeError:
+    """In a worker. Errors are told, not raised: Spark would try again, and show all of its own stack."""
+    try:
+        storage = _storage(url, settings)
+        if not storage.list_folder(f"{layout.RAW}/").folders:
+            raise NotALakeError(
+                "nothing here is a lake, on the machine that runs this task",
+                hint="a local path has to be the same folder on the driver and all workers; or use s3://",
+                path=url,
+            )
+        return answers(task, storage, group)
+    except SingerlakeError as error:
+        return error
+
+
+@lru_cache(maxsize=8)
+def _storage(url: str, settings: S3Settings | None) -> Storage:
+    """One storage for all tasks of a Python worker, which Spark uses again."""
+    return open_storage(url, settings)
