@@ -92,6 +92,16 @@ class TableDeclaration:
     metadata: bool = False
     deleted_when: Condition | None = None
     null_keys: NullKeys = NullKeys.FAIL
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False, repr=False)
+    """File and line of what was declared, by key and by ``key.name``; of the table itself by the empty text."""
+
+    def at(self, what: str = "", name: str = "") -> dict[str, object]:
+        """For the context of an error: where that was declared; empty where no file declared it."""
+        for key in (f"{what}.{name}", what, ""):
+            if key in self.places:
+                file, line = self.places[key]
+                return {"file": file, "line": line}
+        return {}
 
     def rule(self, name: str) -> ColumnRule:
         """What is declared of a column."""

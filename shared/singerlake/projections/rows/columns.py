@@ -137,6 +137,7 @@ def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[s
         hint=hint,
         tap=declaration.tap,
         stream=declaration.stream,
+        **declaration.at(what, wanted),
     )
 
 
@@ -170,6 +171,7 @@ def _distinct(
                     hint="rename one of them under 'columns'",
                     tap=declaration.tap,
                     stream=declaration.stream,
+                    **declaration.at("columns"),
                 )
             number = next(n for n in range(2, 10_000) if f"{name}_{n}".lower() not in taken)
             name = f"{name}_{number}"
@@ -199,12 +201,14 @@ def _cast(declaration: TableDeclaration, field: Field, words: str | None) -> tup
         raise SettingError(
             f"column {field.name!r} of table {declaration.name!r} is cast to {words!r}, which is no type",
             hint=f"types are {', '.join(SIMPLE)}, decimal(precision, scale)",
+            **declaration.at("columns", field.name),
         )
     read = _read_as(field.type, target)
     if read is None:
         raise SettingError(
             f"column {field.name!r} of table {declaration.name!r} cannot be cast to {words!r}",
             hint="cast it to text or json, and convert it where the table is read",
+            **declaration.at("columns", field.name),
         )
     return read, target
 

@@ -147,6 +147,7 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
             f"table {declaration.name!r} keeps {declaration.keep.value}, and stream {declaration.stream!r} has no key",
             hint="name one under 'key', or set 'keep' to append",
             tap=declaration.tap,
+            **declaration.at("keep"),
         )
     return key
 
@@ -160,11 +161,13 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
                 raise SettingError(
                     f"{what} of table {declaration.name!r} is {name!r}, which its columns leave out",
                     hint="do not drop it under 'columns'",
+                    **declaration.at(what, name),
                 )
             if isinstance(column.type, Array | Struct):
                 raise SettingError(
                     f"{what} of table {declaration.name!r} is {name!r}, which is nested",
                     hint="name a column of a simple type, or cast it to text",
+                    **declaration.at(what, name),
                 )
 
 

@@ -1,0 +1,186 @@
+"""What the file says of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from singerlake.errors import SettingError
+from singerlake.projections.declaration.conditions import condition_of, named_condition_of
+from singerlake.projections.declaration.model import (
+    Action,
+    Check,
+    ColumnRule,
+    Format,
+    Keep,
+    NullKeys,
+    TableDeclaration,
+)
+from singerlake.projections.declaration.streams import Declared
+from singerlake.projections.declaration.transforms import partition_of
+from singerlake.projections.declaration.yaml_nodes import Value
+from singerlake.projections.formats.all import FORMATS
+
+KEYS = (
+    "from",
+    "keep",
+    "key",
+    "order_by",
+    "sort_by",
+    "partition_by",
+    "columns",
+    "checks",
+    "on_check_failure",
+    "format",
+    "metadata",
+    "deleted_when",
+    "null_keys",
+    "sql",
+)
+_COLUMN_KEYS, _FROM_KEYS = ("rename", "drop", "cast"), ("tap", "stream")
+_OF_KEYED = ("key", "order_by", "null_keys")
+_NOT_YET = ("avro", "delta")
+UNIQUE = "unique"
+
+
+def declared_table(name: str, value: Value) -> Declared:
+    """The table that ``value`` declares. Raises ``SettingError`` with the line of what is wrong."""
+    said = value.mapping(KEYS)
+    if "sql" in said:
+        raise said["sql"].error(
+            "tables of a statement in SQL are not there yet",
+            "make the table from a stream, and a view where it is read",
+        )
+    if "from" not in said:
+        raise value.error(f"{value.path} says not what it is made from", "write 'from: tap.stream'")
+    keep = _member(said, "keep", Keep)
+    if keep is Keep.APPEND:
+        for key in _OF_KEYED:
+            if key in said:
+                raise said[key].error(f"{value.path} keeps append, where {key!r} means nothing", f"remove {key!r}")
+    template = TableDeclaration(
+        name=name,
+        tap="",
+        stream="",
+        keep=keep or Keep.LATEST,
+        key=said["key"].texts() if "key" in said else None,
+        order_by=_names(said, "order_by"),
+        sort_by=_names(said, "sort_by"),
+        partition_by=_partitions(said),
+        columns={column: _rule(rule) for column, rule in _columns(said).items()},
+        checks=_checks(said),
+        format=_format(said),
+        metadata="metadata" in said and said["metadata"].flag(),
+        deleted_when=said["deleted_when"].made(named_condition_of) if "deleted_when" in said else None,
+        null_keys=_member(said, "null_keys", NullKeys) or NullKeys.FAIL,
+        places=_places(value, said),
+    )
+    return Declared(name=name, source=_source(said["from"]), template=template, keep_by_key=keep is None)
+
+
+def _source(value: Value) -> str | tuple[str, str]:
+    if not value.is_mapping:
+        text = value.text()
+        tap, dot, stream = text.partition(".")
+        if not (tap and dot and stream):
+            raise value.error(f"{value.path} is {text!r}, which names no stream", "write it as tap.stream")
+        return text
+    said = value.mapping(_FROM_KEYS)
+    for key in _FROM_KEYS:
+        if key not in said:
+            raise value.error(f"{value.path} names no {key}", "write {tap: ..., stream: ...}")
+    return said["tap"].text(), said["stream"].text()
+
+
+def _member(said: Mapping[str, Value], key: str, kind: Callable[[str], Any]) -> Any:
+    if key not in said:
+        return None
+    return kind(said[key].one_of(str(each.value) for each in kind))  # type: ignore[attr-defined]
+
+
+def _names(said: Mapping[str, Value], key: str) -> tuple[str, ...]:
+    return said[key].texts() if key in said else ()
+
+
+def _partitions(said: Mapping[str, Value]) -> tuple[Any, ...]:
+    if "partition_by" not in said:
+        return ()
+    said["partition_by"].texts()
+    return tuple(item.made(partition_of) for item in said["partition_by"].items())
+
+
+def _columns(said: Mapping[str, Value]) -> dict[str, Value]:
+    return said["columns"].mapping() if "columns" in said else {}
+
+
+def _rule(value: Value) -> ColumnRule:
+    said = value.mapping(_COLUMN_KEYS)
+    if not said:
+        raise value.error(f"{value.path} says nothing", f"write one of {', '.join(_COLUMN_KEYS)}")
+    drop = "drop" in said and said["drop"].flag()
+    if drop and len(said) > 1:
+        raise value.error(f"{value.path} drops the column and says more of it", "remove 'drop', or all but 'drop'")
+    return ColumnRule(
+        rename=said["rename"].text() if "rename" in said else None,
+        drop=drop,
+        cast=said["cast"].text() if "cast" in said else None,
+    )
+
+
+def _checks(said: Mapping[str, Value]) -> tuple[Check, ...]:
+    default = _member(said, "on_check_failure", Action) or Action.FAIL
+    if "checks" not in said:
+        if "on_check_failure" in said:
+            raise said["on_check_failure"].error("on_check_failure is there without checks", "add 'checks'")
+        return ()
+    made: list[Check] = []
+    for column, conditions in said["checks"].mapping().items():
+        items = [conditions] if conditions.is_mapping else conditions.items()
+        for item in items:
+            made += _conditions(column, item, default)
+    return tuple(made)
+
+
+def _conditions(column: str, value: Value, default: Action) -> list[Check]:
+    """``not_null``, or ``{"> 0": warn}``."""
+    if not value.is_mapping:
+        return [_check(column, value, value.text(), default)]
+    made = []
+    for text, action in value.mapping().items():
+        made.append(_check(column, action, text, Action(action.one_of(each.value for each in Action))))
+    return made
+
+
+def _check(column: str, value: Value, text: str, action: Action) -> Check:
+    if text.strip().lower() == UNIQUE:
+        if action is Action.DROP:
+            raise value.error(
+                "a check 'unique' cannot drop rows", "set it to fail or warn, or name the column in 'key'"
+            )
+        return Check(column, UNIQUE, None, action)
+    try:
+        return Check(column, text, condition_of(text), action)
+    except SettingError as error:
+        raise value.error(f"{value.path}: {error.message}", error.hint) from error
+
+
+def _format(said: Mapping[str, Value]) -> Format:
+    if "format" not in said:
+        return Format.PARQUET
+    there = [each.value for each in Format if each in FORMATS]
+    text = said["format"].text()
+    if text not in there and text in (*_NOT_YET, *Format):
+        raise said["format"].error(f"format {text!r} is not there yet", f"use one of {', '.join(there)}")
+    return Format(said["format"].one_of(there))
+
+
+def _places(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str, int]]:
+    """Where each name stands that has to be one of the stream's."""
+    places = {"": (value.file, value.line)}
+    for key, each in said.items():
+        places[key] = (each.file, each.line)
+        if key in ("columns", "checks"):
+            places |= {f"{key}.{name}": (below.file, below.line) for name, below in each.mapping().items()}
+        elif key in ("key", "order_by", "sort_by", "partition_by"):
+            places |= {f"{key}.{item.node.value}": (item.file, item.line) for item in each.items()}
+    return places
