@@ -116,7 +116,7 @@ class Lake:
         return TableRunner(
             self.storage,
             self.lake_id,
-            lambda tap, stream: self.stream(tap, stream).snapshot(),
+            lambda tap, stream: self.existing_stream(tap, stream).snapshot(),
             engine or (lambda _: Threads(self.storage)),
             self.clock,
             self.ids,

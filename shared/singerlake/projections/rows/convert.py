@@ -11,7 +11,7 @@ import msgspec
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
 from singerlake.clock import timestamp
-from singerlake.projections.declaration.model import Action, NullKeys, TableDeclaration
+from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.projections.rows.cast import to_type, with_rescued
 from singerlake.projections.rows.columns import CURRENT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
 from singerlake.projections.rows.conditions import holds
@@ -20,12 +20,30 @@ from singerlake.projections.state.model import Activation
 if TYPE_CHECKING:
     import pyarrow as pa
 
+WORKING = "__"
+"""Begins the names of columns that rows have only while they are worked on."""
 DELETED = "__deleted"
 """Whether a row's record is a deletion; only while rows are worked on."""
 MOMENT = "__moment"
 """When a row's record was captured; only while rows of a history are worked on."""
+HIDDEN = "__hidden"
+"""Whether a record has no row; only while rows are worked on."""
 SHOWN = 5
 """Offsets of rows that a report names for each check."""
+
+
+def working_schema(columns: TableColumns, keep: Keep) -> pa.Schema:
+    """The columns of rows that are worked on, but for partitions."""
+    import pyarrow as pa
+
+    schema = columns.schema.append(pa.field(DELETED, pa.bool_()))
+    return schema.append(pa.field(MOMENT, pa.timestamp("us", tz="UTC"))) if keep is Keep.HISTORY else schema
+
+
+def without_working(rows: pa.Table, *kept: str) -> pa.Table:
+    """``rows`` with the columns of the table alone, and those ``kept``."""
+    gone = [name for name in rows.column_names if name.startswith(WORKING) and name not in kept]
+    return rows.drop_columns(gone) if gone else rows
 
 
 @dataclass

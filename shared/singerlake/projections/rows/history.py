@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.arrow.schema.own import ALL, OFFSET, TABLE_VERSION
 from singerlake.clock import parse_timestamp
 from singerlake.projections.rows.columns import CURRENT, VALID_FROM, VALID_TO
-from singerlake.projections.rows.convert import DELETED, MOMENT
+from singerlake.projections.rows.convert import DELETED, MOMENT, WORKING
 from singerlake.projections.rows.latest import Settled
 from singerlake.projections.rows.order import differing, is_last_of, sort_indices
 from singerlake.projections.state.model import Activation
@@ -87,7 +87,7 @@ def _events(rows: pa.Table, key: Sequence[str]) -> Any:
     deleted = _array(rows.column(DELETED))
     values: Any = pa.array([False] * (count - 1), pa.bool_())
     for name in rows.column_names:
-        if name not in own and name not in key:
+        if name not in own and name not in key and not name.startswith(WORKING):
             column = _array(rows.column(name))
             values = pc.or_(values, differing(column.slice(0, count - 1), column.slice(1)))
     # Two deletions are one, whatever else they say.

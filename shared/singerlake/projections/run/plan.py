@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
-from singerlake.arrow.schema.columns import Array, Column, Struct
+from singerlake.arrow.schema.columns import Array, Column, Date, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import LakeError, LineageChangedError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.rows.columns import TableColumns, columns_of
 from singerlake.projections.rows.conform import only_adds
-from singerlake.projections.rows.types import column_of, words_of
+from singerlake.projections.rows.partitions import PartitionColumn
+from singerlake.projections.rows.types import column_of, from_json, words_of
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.keys import state_key
 from singerlake.projections.state.model import Source, TableFile, TableState
@@ -80,12 +82,42 @@ class TablePlan:
         return tuple(self.columns.name_of(source) for source in sources)
 
     @property
+    def partitions(self) -> tuple[PartitionColumn, ...]:
+        """What the folders of files say."""
+        made = []
+        for index, each in enumerate(self.declaration.partition_by):
+            column = self.columns.name_of(each.column)
+            made.append(PartitionColumn(f"__partition_{index}", each.name(column), column, each.part))
+        return tuple(made)
+
+    @property
     def order(self) -> tuple[str, ...]:
-        """The columns that rows and files are in order of: no two rows are equal in all of them, but the versions of
-        one key in a history."""
+        """What rows and files are in order of: no two rows are equal in all of it, but the versions of one key in a
+        history that is in the order of its key."""
+        first = tuple(each.working for each in self.partitions)
+        sort_by, key = self.names(self.declaration.sort_by), self.names(self.key)
+        rest = tuple(name for name in key if name not in sort_by)
+        if self.is_keyed:
+            return first + sort_by + rest
+        last = () if self.declaration.keep is Keep.LATEST else (OFFSET,)
+        return first + sort_by + rest + last
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows of one key are neighbours in the order, so that new records find them by it."""
         if self.declaration.keep is Keep.APPEND:
-            return (*self.names(self.declaration.sort_by), OFFSET)
-        return self.names(self.key)
+            return False
+        others = {*self.declaration.sort_by, *(each.column for each in self.declaration.partition_by)}
+        return others <= set(self.key)
+
+    def decoded(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """A place in the order, as a file of the state says it."""
+        schema = self.columns.schema
+        text = {each.working for each in self.partitions}
+        return tuple(
+            value if name in text else from_json(value, schema.field(name).type)
+            for name, value in zip(self.order, values, strict=True)
+        )
 
     @property
     def source(self) -> Source:
@@ -154,7 +186,14 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
 
 def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
     known = {column.source: column for column in columns.records}
-    for what, names in (("key", key), ("order_by", declaration.order_by), ("sort_by", declaration.sort_by)):
+    partitions = tuple(each.column for each in declaration.partition_by)
+    named = {
+        "key": key,
+        "order_by": declaration.order_by,
+        "sort_by": declaration.sort_by,
+        "partition_by": partitions,
+    }
+    for what, names in named.items():
         for name in names:
             column = known.get(name)
             if column is None or not column.kept:
@@ -169,6 +208,12 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
                     hint="name a column of a simple type, or cast it to text",
                     **declaration.at(what, name),
                 )
+    for each in declaration.partition_by:
+        if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
+            raise SettingError(
+                f"partition_by of table {declaration.name!r} is {str(each)!r}, which is no time",
+                hint="name a column that is a timestamp or a date, or cast it",
+            )
 
 
 def _why_anew(declaration: TableDeclaration, manifest: Manifest, columns: TableColumns, state: TableState) -> str:

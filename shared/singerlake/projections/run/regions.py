@@ -41,6 +41,28 @@ def regions(
     return made
 
 
+def cut(
+    runs: Sequence[SortedRun],
+    most_rows: int,
+    *,
+    others: Sequence[tuple[Place, int]] = (),
+    up_to: Place | None = None,
+) -> list[Place]:
+    """Places that cut rows into parts of about ``most_rows``; ``others`` are more places, each with how many rows are
+    before it."""
+    marks = sorted([*others, *sample(runs)], key=lambda mark: place(mark[0]))
+    cuts: list[Place] = []
+    rows, left = 0, sum(count for _, count in marks)
+    for at, count in marks:
+        rows += count
+        left -= count
+        outside = up_to is not None and place(at) >= place(up_to)
+        if rows >= most_rows and left >= most_rows // 2 and not outside and (not cuts or place(at) > place(cuts[-1])):
+            cuts.append(at)
+            rows = 0
+    return cuts
+
+
 def _cut(
     files: Sequence[TableFile], bounds: Sequence[Place], group: list[int], runs: Sequence[SortedRun], most_rows: int
 ) -> list[Region]:
@@ -49,18 +71,8 @@ def _cut(
     up_to = bounds[last] if last < len(files) else None
     inside = [run.within(after, up_to) for run in runs]
     inside = [run for run in inside if run.chunks]
-    marks = [(bounds[index], files[index].rows) for index in group if index < len(files)] + list(sample(inside))
-    marks.sort(key=lambda mark: place(mark[0]))
-    cuts: list[Place] = []
-    rows = 0
-    left = sum(count for _, count in marks)
-    for at, count in marks:
-        rows += count
-        left -= count
-        outside = up_to is not None and place(at) >= place(up_to)
-        if rows >= most_rows and left >= most_rows // 2 and not outside and (not cuts or place(at) > place(cuts[-1])):
-            cuts.append(at)
-            rows = 0
+    others = [(bounds[index], files[index].rows) for index in group if index < len(files)]
+    cuts = cut(inside, most_rows, others=others, up_to=up_to)
     ends: list[Place | None] = [*cuts, up_to]
     made = []
     for end in ends:

@@ -69,6 +69,12 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     typed: SideFile | None = None
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of its objects."""
+        own = () if self.path is None else (self.path,)
+        return own + tuple(side.path for side in self.sides)
+
+    @property
     def sides(self) -> tuple[SideFile, ...]:
         """The files that go with it."""
         return tuple(side for side in (self.hidden, self.typed) if side is not None)
@@ -138,8 +144,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
 
     def paths(self) -> set[str]:
         """The paths of all files that it lists."""
-        listed = {file.path for file in self.files if file.path is not None}
-        return listed | {side.path for file in self.files for side in file.sides}
+        return {path for file in self.files for path in file.paths}
 
 
 class _Head(msgspec.Struct):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.conform import conformed
-from singerlake.projections.rows.convert import DELETED, MOMENT
+from singerlake.projections.rows.convert import DELETED, working_schema
 from singerlake.projections.rows.history import history
 from singerlake.projections.rows.latest import Settled, latest
 from singerlake.projections.rows.order import between, sorted_rows
+from singerlake.projections.rows.partitions import with_partitions
 from singerlake.projections.rows.versions import in_force, not_gone
 from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.read_file import read_hidden, read_rows
@@ -72,62 +73,48 @@ class Arrange:
         else:
             there = rows.num_rows
             rows = not_gone(rows, self.activations)
+            gone = there - rows.num_rows
             if self.keep is Keep.LATEST:
                 settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
-                settled = _with_gone(settled, there - rows.num_rows)
             else:
-                settled = self._appended(rows, there - rows.num_rows)
+                settled = self._appended(rows)
+            settled = replace(settled, deleted=settled.deleted + gone)
         hidden = sorted_rows(settled.hidden, self.place.order)
-        files = write_files(storage, self.place, self._in_order(settled.rows), hidden)
+        kept = settled.rows if self.place.order == self.key else sorted_rows(settled.rows, self.place.order)
+        files = write_files(storage, self.place, kept, hidden)
         return Arranged(tuple(files), settled.inserted, settled.updated, settled.deleted)
 
     def _rows(self, storage: Storage, item: Region) -> pa.Table:
         """Earlier rows and hidden records, then new rows, of the region alone."""
         import pyarrow as pa
 
-        schema = self._schema()
-        parts = [schema.empty_table()]
+        schema = working_schema(self.columns, self.keep)
+        none = with_partitions(schema.empty_table(), self.place.partitions)
+        parts = [none]
         for file in item.files:
-            for stored, deleted in (
-                (read_rows(storage, self.place.prefix, file), False),
-                (read_hidden(storage, self.place.prefix, file), True),
-            ):
-                if stored is not None:
-                    parts.append(self._earlier(stored, schema, item, deleted))
+            rows, hidden = (read(storage, self.place.prefix, file) for read in (read_rows, read_hidden))
+            if rows is not None:
+                shown = conformed(rows, schema)
+                deleted = pa.chunked_array([pa.repeat(False, rows.num_rows)])
+                shown = shown.set_column(schema.get_field_index(DELETED), DELETED, deleted)
+                parts.append(self._inside(shown, item))
+            if hidden is not None:
+                parts.append(self._inside(conformed(hidden, schema), item))
         for run in item.runs:
             new = read_run(storage, run, self.place.order, item.after, item.up_to)
             if new is not None:
-                parts.append(new.select(schema.names))
+                parts.append(new.select(none.column_names))
         return pa.concat_tables(parts)
 
-    def _earlier(self, stored: pa.Table, schema: pa.Schema, item: Region, deleted: bool) -> pa.Table:
-        import pyarrow as pa
-
-        rows = conformed(stored, schema)
-        if DELETED not in stored.column_names:
-            place = schema.get_field_index(DELETED)
-            rows = rows.set_column(place, DELETED, pa.chunked_array([pa.repeat(deleted, rows.num_rows)]))
+    def _inside(self, rows: pa.Table, item: Region) -> pa.Table:
+        """The earlier ``rows`` that are in the region."""
+        rows = with_partitions(rows, self.place.partitions)
         if item.after is None and item.up_to is None:
             return rows
         return between(sorted_rows(rows, self.place.order), self.place.order, item.after, item.up_to)
 
-    def _schema(self) -> pa.Schema:
-        import pyarrow as pa
-
-        schema = self.columns.schema.append(pa.field(DELETED, pa.bool_()))
-        if self.keep is Keep.HISTORY:
-            schema = schema.append(pa.field(MOMENT, pa.timestamp("us", tz="UTC")))
-        return schema
-
-    def _in_order(self, rows: pa.Table) -> pa.Table:
-        return rows if tuple(self.place.order) == self.key else sorted_rows(rows, self.place.order)
-
-    def _appended(self, rows: pa.Table, gone: int) -> Settled:
+    def _appended(self, rows: pa.Table) -> Settled:
         import pyarrow.compute as pc
 
         new = pc.sum(pc.greater_equal(rows.column(OFFSET), self.start)).as_py() or 0
-        return Settled(rows.drop_columns([DELETED]), rows.slice(0, 0), inserted=new, deleted=gone)
-
-
-def _with_gone(settled: Settled, gone: int) -> Settled:
-    return Settled(settled.rows, settled.hidden, settled.inserted, settled.updated, settled.deleted + gone)
+        return Settled(rows, rows.slice(0, 0), inserted=new)

@@ -14,9 +14,10 @@ from singerlake.arrow.scan import scan
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.clock import random_id
 from singerlake.format import layout
-from singerlake.projections.rows.convert import DELETED, RowMaker, Seen
+from singerlake.projections.rows.convert import RowMaker, Seen, without_working
 from singerlake.projections.rows.latest import winners
 from singerlake.projections.rows.order import rows_up_to, sorted_rows
+from singerlake.projections.rows.partitions import with_partitions
 from singerlake.projections.state.keys import scratch_path
 from singerlake.projections.state.model import TableFile
 from singerlake.projections.tasks.sorted_run import SortedRun, write_run
@@ -41,13 +42,15 @@ class Extracted:
 @dataclass(frozen=True)
 class Extract:
     """The task. ``straight``: rows go into files of the table as they come. ``key`` and ``order_by`` are the table's
-    names of columns; ``key`` is empty in a table that keeps all records. ``reduce``: a record that another one of the
+    names of columns; ``key`` is empty in a table that keeps all records. The sorted rows are in
+    the order ``order``. ``reduce``: a record that another one of the
     same task wins over may be left out. ``bounds`` are the last places of the table's files."""
 
     maker: RowMaker
     messages: MessageKinds
     place: Place
     run: str
+    order: tuple[str, ...]
     key: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     straight: bool = False
@@ -71,13 +74,13 @@ class Extract:
         if rows is None or not rows.num_rows or seen.failed:
             return Extracted(seen)
         if self.straight:
-            return Extracted(seen, files=tuple(write_files(storage, self.place, rows.drop_columns([DELETED]), None)))
+            return Extracted(seen, files=tuple(write_files(storage, self.place, without_working(rows), None)))
         if self.reduce and len(seen.versions) + seen.unversioned <= 1 and not seen.activations:
             rows = winners(rows, self.key, self.order_by)
-        rows = sorted_rows(rows, self.place.order)
+        rows = sorted_rows(with_partitions(rows, self.place.partitions), self.order)
+        touched = touched_ranges(rows, self.order, self.bounds)
         key = self.place.prefix + scratch_path(self.run, random_id())
-        touched = _touched(rows, self.place.order, self.bounds)
-        return Extracted(seen, touched, runs=(write_run(storage, key, rows, self.place.order),))
+        return Extracted(seen, touched, runs=(write_run(storage, key, rows, self.order),))
 
     def _rows(self, storage: Storage, item: tuple[Split, ...], seen: Seen) -> pa.Table | None:
         import pyarrow as pa
@@ -89,7 +92,7 @@ class Extract:
         return pa.concat_tables(made) if made else None
 
 
-def _touched(rows: pa.Table, order: Sequence[str], bounds: Sequence[tuple[Any, ...]]) -> frozenset[int]:
+def touched_ranges(rows: pa.Table, order: Sequence[str], bounds: Sequence[tuple[Any, ...]]) -> frozenset[int]:
     """The ranges in which any of the sorted ``rows`` lies: range i ends with bound i."""
     ends = [rows_up_to(rows, order, bound) for bound in bounds]
     return frozenset(index for index, (begin, end) in enumerate(pairwise([0, *ends, rows.num_rows])) if end > begin)

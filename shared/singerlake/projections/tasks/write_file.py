@@ -13,7 +13,10 @@ from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
 from singerlake.clock import random_id
 from singerlake.projections.declaration.model import Format
 from singerlake.projections.formats.all import FORMATS
+from singerlake.projections.rows.convert import DELETED, without_working
 from singerlake.projections.rows.order import rows_up_to, values_at
+from singerlake.projections.rows.partitions import PartitionColumn
+from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.types import to_json
 from singerlake.projections.state.keys import file_path, side_path, table_prefix
 from singerlake.projections.state.model import SideFile, TableFile
@@ -25,13 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run writes: the table's name, its generation, its format, and what its rows are in order of."""
+    """Where a run writes: the table's name, its generation, its format, and what its rows are in order of, which begins
+    with the partitions."""
 
     table: str
     generation: int
     format: Format
     order: tuple[str, ...]
     file_rows: int
+    partitions: tuple[PartitionColumn, ...] = ()
 
     @property
     def prefix(self) -> str:
@@ -41,7 +46,7 @@ class Place:
 def write_files(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> list[TableFile]:
     """The sorted ``rows`` as one file, or several of about one size. ``hidden`` are records of the same range that have
     no row, in order too; each goes with the file whose range it is in."""
-    parts = list(_parts(rows, place.order, place.file_rows))
+    parts = list(_parts(rows, place))
     if hidden is None or not hidden.num_rows:
         return [_file(storage, place, part, None) for part in parts]
     if not parts:
@@ -56,16 +61,24 @@ def write_files(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table
     return files
 
 
-def _parts(rows: pa.Table, order: Sequence[str], most: int) -> Iterator[pa.Table]:
-    count, done = max(1, round(rows.num_rows / most)), 0
-    for index in range(count):
-        begin, end = rows.num_rows * index // count, rows.num_rows * (index + 1) // count
-        # Rows of one place, as the intervals of a key, stay together.
-        end = rows_up_to(rows, order, values_at(rows, order, end - 1)) if begin < end < rows.num_rows else end
-        begin = max(begin, done)
-        if end > begin:
-            yield rows.slice(begin, end - begin)
-            done = end
+def _parts(rows: pa.Table, place: Place) -> Iterator[pa.Table]:
+    """``rows`` in parts of about ``file_rows`` rows and one partition each."""
+    begin = 0
+    while begin < rows.num_rows:
+        rest = rows.slice(begin)
+        if place.partitions:
+            partition = values_at(rest, [each.working for each in place.partitions], 0)
+            rest = rest.slice(0, rows_up_to(rest, [each.working for each in place.partitions], partition))
+        count, done = max(1, round(rest.num_rows / place.file_rows)), 0
+        for index in range(count):
+            end = rest.num_rows * (index + 1) // count
+            if done < end < rest.num_rows:
+                # Rows of one place, as the intervals of a key, stay together.
+                end = rows_up_to(rest, place.order, values_at(rest, place.order, end - 1))
+            if end > done:
+                yield rest.slice(done, end - done)
+                done = end
+        begin += rest.num_rows
 
 
 def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> TableFile:
@@ -75,13 +88,16 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
     kept = typed = None
     ranged = [part for part in (rows, hidden) if part is not None and part.num_rows]
     if hidden is not None and hidden.num_rows:
-        kept = _side(storage, place, "hidden", id, hidden)
+        kept = _side(storage, place, "hidden", id, without_working(hidden, DELETED))
     firsts = [values_at(part, place.order, 0) for part in ranged]
     lasts = [values_at(part, place.order, part.num_rows - 1) for part in ranged]
     path = None
     stored, digest = 0, ""
+    partition = tuple(str(value) for value in values_at(ranged[0], [each.working for each in place.partitions], 0))
     if rows.num_rows:
-        path = file_path(place.table, place.generation, (), id, FORMATS[place.format].extension)
+        folders = [(each.folder, value) for each, value in zip(place.partitions, partition, strict=True)]
+        path = file_path(place.table, place.generation, folders, id, FORMATS[place.format].extension)
+        rows = without_working(rows)
         stored, digest = _upload(storage, place.prefix + path, rows, place.format)
         if not FORMATS[place.format].readable:
             typed = _side(storage, place, "typed", id, rows)
@@ -96,6 +112,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         last=_least(lasts, max),
         offsets=_span(both, OFFSET) or (0, 0),
         versions=_span(both, TABLE_VERSION),
+        partition=partition,
         hidden=kept,
         typed=typed,
     )
@@ -108,9 +125,7 @@ def _side(storage: Storage, place: Place, kind: str, id: str, rows: pa.Table) ->
 
 
 def _least(ends: Sequence[tuple[Any, ...]], choose: Any) -> tuple[Any, ...]:
-    from singerlake.projections.rows.types import place
-
-    return tuple(map(to_json, choose(ends, key=place)))
+    return tuple(map(to_json, choose(ends, key=place_of)))
 
 
 def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:

@@ -1,0 +1,69 @@
+"""The state that a run comes to. Pure."""
+
+from __future__ import annotations
+
+from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.rows.types import words_of
+from singerlake.projections.run.work import Work
+from singerlake.projections.state.model import KEPT_RUNS, ColumnEntry, RetiredFile, TableRun, TableState
+
+
+def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
+    """What is to be published of ``work`` that is done; ``now`` is RFC 3339."""
+    plan = work.plan
+    old = plan.base.state if plan.base is not None else None
+    listed = {path for file in work.files for path in file.paths}
+    retired = list(old.retired) if old is not None else []
+    for file in old.files if old is not None else ():
+        sizes = {side.path: side.bytes for side in file.sides}
+        retired += [
+            RetiredFile(path=path, bytes=sizes.get(path, file.bytes), at=now)
+            for path in file.paths
+            if path not in listed
+        ]
+    run = TableRun(
+        id=work.id,
+        at=now,
+        kind="rebuild" if plan.why else "run",
+        start=plan.start,
+        stop=plan.stop,
+        records=work.seen.records,
+        inserted=work.inserted,
+        updated=work.updated,
+        deleted=work.deleted,
+        rescued=work.seen.rescued,
+        checks={**work.seen.dropped, **work.seen.warned},
+    )
+    return TableState(
+        lake_id=lake_id,
+        table=plan.declaration.name,
+        id=work.id,
+        number=1 if old is None else old.number + 1,
+        generation=plan.generation,
+        committed=now,
+        declaration=plan.declaration.to_json(),
+        sources=(plan.source,),
+        activated=work.activations[-1] if work.activations else None,
+        columns=tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in plan.columns.table.fields),
+        order=plan.order,
+        files=work.files,
+        retired=tuple(retired),
+        runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
+    )
+
+
+def first_state(declaration: TableDeclaration, *, id: str, lake_id: str, now: str) -> TableState:
+    """A state without rows: a collector can tell files of a run at work from garbage by it."""
+    return TableState(
+        lake_id=lake_id,
+        table=declaration.name,
+        id=id,
+        number=1,
+        generation=0,
+        committed=now,
+        declaration=declaration.to_json(),
+        sources=(),
+        columns=(),
+        order=(),
+        runs=(TableRun(id=id, at=now, kind="begin"),),
+    )

@@ -1,0 +1,273 @@
+"""One attempt at a run: the tasks in their turn, from new messages to the files of the table as it will be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from singerlake.arrow.plan.request import MessageKinds
+from singerlake.arrow.plan.splits import pack, runs
+from singerlake.errors import CheckFailedError, SingerlakeError
+from singerlake.format.state import selection
+from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
+from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.rows.convert import RowMaker, Seen
+from singerlake.projections.rows.types import place as place_of
+from singerlake.projections.rows.versions import goes_back
+from singerlake.projections.run.plan import TablePlan, make_plan
+from singerlake.projections.run.regions import cut, regions
+from singerlake.projections.state.model import Activation, TableFile
+from singerlake.projections.tasks.arrange import Arrange, Arranged
+from singerlake.projections.tasks.extract import Extract, Extracted
+from singerlake.projections.tasks.replace import Replace, Replacement
+from singerlake.projections.tasks.resolve import KeyRange, Resolve, Resolved
+from singerlake.projections.tasks.sorted_run import SortedRun
+from singerlake.projections.tasks.write_file import Place
+from singerlake.storage.port import Storage
+
+logger = logging.getLogger(__name__)
+
+SPLIT_BYTES = 64 << 20
+"""Raw bytes that one task reads: its rows are held in memory while they are sorted."""
+REGION_MEMORY = 96 << 20
+"""Bytes that the rows of one file may take in memory."""
+MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
+"""A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
+that stay are as large as suits readers."""
+
+
+@dataclass
+class Work:
+    """``files`` is the table as it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
+    handed to each other."""
+
+    storage: Storage
+    engine: Callable[[int], Engine]
+    plan: TablePlan
+    id: str
+    seen: Seen = field(default_factory=Seen)
+    files: tuple[TableFile, ...] = ()
+    made: list[TableFile] = field(default_factory=list)
+    scratch: list[str] = field(default_factory=list)
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def do(self) -> None:
+        """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
+        if self._is_straight():
+            self._extract(straight=True)
+            self.files = (*self.plan.files, *self.made)
+            self.inserted = sum(file.rows for file in self.made)
+            return
+        extracted = self._extract(straight=False)
+        why = self._why_anew()
+        if why:
+            logger.warning("table %s is made anew: %s", self.plan.declaration.name, why)
+            self.discard()
+            self.plan = make_plan(self.plan.declaration, self.plan.manifest, self.plan.base, full_refresh=True)
+            self.seen = Seen()
+            self.do()
+            return
+        if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
+            self._arrange(extracted)
+        else:
+            self._replace(self._resolve([run for answer in extracted for run in answer.runs]))
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        """The ones that matter: the last one that the table knows, and the new ones."""
+        known = self.plan.state.activated if self.plan.state is not None else None
+        return (*([known] if known else []), *self.seen.activations)
+
+    def discard_scratch(self) -> None:
+        """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""
+        with suppress(SingerlakeError):
+            self.storage.delete_all(self.scratch)
+        self.scratch = []
+
+    def discard(self) -> None:
+        """Remove all that was made: nothing names it, and nothing will."""
+        self.discard_scratch()
+        prefix = self._place(1).prefix
+        with suppress(SingerlakeError):
+            self.storage.delete_all([prefix + path for file in self.made for path in file.paths])
+        self.made = []
+
+    def _is_straight(self) -> bool:
+        """Whether rows can go into files of the table as they come."""
+        plan = self.plan
+        declared = plan.declaration
+        if declared.keep is not Keep.APPEND or declared.sort_by or declared.partition_by:
+            return False
+        if plan.messages is MessageKinds.ALL:
+            return False
+        few = plan.new_bytes < SPLIT_BYTES and plan.files and plan.files[-1].rows < LEAST_ROWS
+        return not few
+
+    def _why_anew(self) -> str:
+        """Why what is new cannot be taken in beside what is there; empty where it can."""
+        plan, new = self.plan, self.seen.activations
+        if not plan.start or not new:
+            return ""
+        earlier = [(file.versions[1], file.offsets[0]) for file in plan.files if file.versions]
+        back = goes_back(new, earlier + list(self.seen.versions.items()))
+        if back is not None:
+            return f"ACTIVATE_VERSION at offset {back.offset} names a version older than others"
+        if plan.declaration.keep is Keep.HISTORY and not plan.is_keyed:
+            return "ACTIVATE_VERSION may end the intervals of any key, and the table is not in the order of its key"
+        return ""
+
+    def _extract(self, *, straight: bool) -> list[Extracted]:
+        plan = self.plan
+        if plan.start == plan.stop:
+            return []
+        declared, key = plan.declaration, plan.names(plan.key)
+        ordered = plan.is_keyed or declared.keep is Keep.APPEND
+        files = [file for file in plan.manifest.files_from(plan.start) if file.offset < plan.stop]
+        selection.check_offsets(plan.manifest, files, plan.start, plan.stop)
+        task = Extract(
+            maker=RowMaker(declared, plan.columns, plan.key, moments=declared.keep is Keep.HISTORY),
+            messages=plan.messages,
+            place=self._place(MOST_ROWS),
+            run=self.id,
+            order=plan.order if ordered else key,
+            key=key,
+            order_by=plan.names(declared.order_by),
+            straight=straight,
+            reduce=declared.keep is Keep.LATEST and not (declared.order_by and plan.messages is MessageKinds.ALL),
+            bounds=self._bounds() if ordered else (),
+        )
+        answers = []
+        splits = pack(runs(files, plan.start, plan.stop, SPLIT_BYTES), SPLIT_BYTES)
+        for _, answer in self._done(task, splits):
+            answers.append(answer)
+            self.seen.add(answer.seen)
+            self.made += answer.files
+            self.scratch += [run.key for run in answer.runs]
+        if self.seen.failed:
+            raise _failed(declared, self.seen)
+        return answers
+
+    def _arrange(self, extracted: Sequence[Extracted]) -> None:
+        plan = self.plan
+        found = [run for answer in extracted for run in answer.runs]
+        touched = {index for answer in extracted for index in answer.touched} | self._losing()
+        rows = self._file_rows(found)
+        task = Arrange(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            place=self._place(rows),
+            key=plan.names(plan.key),
+            order_by=plan.names(plan.declaration.order_by),
+            activations=self.activations,
+            start=plan.start,
+        )
+        meant = regions(plan.files, self._bounds(), touched, found, rows)
+        self._take((region.files, answer) for region, answer in self._done(task, meant))
+
+    def _resolve(self, found: Sequence[SortedRun]) -> list[Resolved]:
+        plan = self.plan
+        task = Resolve(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            place=self._place(MOST_ROWS),
+            run=self.id,
+            key=plan.names(plan.key),
+            order_by=plan.names(plan.declaration.order_by),
+            activations=self.activations,
+            start=plan.start,
+            bounds=self._bounds(),
+        )
+        ranges = []
+        after = None
+        for end in [*cut(found, self._file_rows(found)), None]:
+            parts = tuple(part for part in (run.within(after, end) for run in found) if part.chunks)
+            if parts:
+                ranges.append(KeyRange(after, end, parts, plan.files))
+            after = end
+        answers = []
+        for _, answer in self._done(task, ranges):
+            answers.append(answer)
+            self.scratch += [answer.run.key] if answer.run else []
+            self._count(answer)
+        return answers
+
+    def _replace(self, resolved: Sequence[Resolved]) -> None:
+        plan = self.plan
+        removed: dict[str, tuple[int, ...]] = {}
+        for answer in resolved:
+            for file, offsets in answer.removed.items():
+                removed[file] = (*removed.get(file, ()), *offsets)
+        found = [answer.run for answer in resolved if answer.run is not None]
+        touched = {index for answer in resolved for index in answer.touched} | self._losing()
+        touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
+        rows = self._file_rows(found)
+        task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
+        meant = [
+            Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
+            for region in regions(plan.files, self._bounds(), touched, found, rows)
+        ]
+        self._take((item.region.files, answer) for item, answer in self._done(task, meant))
+
+    def _take(self, answers: Iterable[tuple[Sequence[TableFile], Arranged]]) -> None:
+        """The files of the table: new ones in the place of those that were read for them."""
+        rewritten = set()
+        for files, answer in answers:
+            rewritten |= {file.id for file in files}
+            self.made += answer.files
+            self._count(answer)
+        kept = [file for file in self.plan.files if file.id not in rewritten]
+        self.files = tuple(sorted([*kept, *self.made], key=lambda file: place_of(self.plan.decoded(file.last))))
+
+    def _count(self, answer: Arranged | Resolved) -> None:
+        self.inserted += answer.inserted
+        self.updated += answer.updated
+        self.deleted += answer.deleted
+
+    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
+        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
+
+    def _losing(self) -> set[int]:
+        """The files of which an ACTIVATE_VERSION may send rows away, or end their intervals."""
+        if not self.seen.activations:
+            return set()
+        last = self.seen.activations[-1]
+        return {
+            index
+            for index, file in enumerate(self.plan.files)
+            if file.offsets[0] < last.offset and file.versions != (last.version, last.version)
+        }
+
+    def _place(self, file_rows: int) -> Place:
+        plan = self.plan
+        declared = plan.declaration
+        return Place(declared.name, plan.generation, declared.format, plan.order, file_rows, plan.partitions)
+
+    def _bounds(self) -> tuple[tuple[Any, ...], ...]:
+        return tuple(self.plan.decoded(file.last) for file in self.plan.files)
+
+    def _file_rows(self, found: Sequence[SortedRun]) -> int:
+        """Rows that a file should have."""
+        rows = sum(run.rows for run in found)
+        total = rows + sum(file.rows for file in self.plan.files)
+        most = MOST_ROWS
+        if self.plan.declaration.keep is not Keep.APPEND:
+            most = min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
+        memory = sum(run.memory for run in found) // rows if rows else 0
+        return max(1000, min(most, REGION_MEMORY // memory)) if memory else most
+
+
+def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
+    told = "; ".join(
+        f"{name}: {count} rows, as at offset {', '.join(map(str, seen.examples.get(name, ())))}"
+        for name, count in sorted(seen.failed.items())
+    )
+    return CheckFailedError(
+        f"nothing was published, since checks failed: {told}",
+        hint="correct the source, or set the check to drop or warn",
+        table=declaration.name,
+    )

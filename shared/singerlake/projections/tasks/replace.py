@@ -1,0 +1,99 @@
+"""Writing one range of a table anew where it is known which rows go and which come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from singerlake.arrow.schema.own import OFFSET
+from singerlake.projections.declaration.model import Keep
+from singerlake.projections.rows.columns import TableColumns
+from singerlake.projections.rows.conform import conformed
+from singerlake.projections.rows.convert import DELETED, HIDDEN, working_schema
+from singerlake.projections.rows.order import between, sorted_rows
+from singerlake.projections.rows.partitions import with_partitions
+from singerlake.projections.rows.versions import not_gone
+from singerlake.projections.state.model import Activation
+from singerlake.projections.tasks.arrange import Arranged, Region
+from singerlake.projections.tasks.read_file import read_hidden, read_rows
+from singerlake.projections.tasks.sorted_run import read_run
+from singerlake.projections.tasks.write_file import Place, write_files
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A region, and the offsets of the rows and hidden records of its files that go, by file."""
+
+    region: Region
+    removed: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Replace:
+    """The task: the rows of a region without those that go, and with those that come. ``activations`` matter to the
+    rows that no new record touched."""
+
+    keep: Keep
+    columns: TableColumns
+    place: Place
+    activations: tuple[Activation, ...]
+
+    def size(self, item: Replacement) -> int:
+        region = item.region
+        return sum(run.memory for run in region.runs) + sum(4 * file.bytes for file in region.files)
+
+    def together(self, storage: Storage, items: Sequence[Replacement]) -> list[Arranged]:
+        return [self(storage, item) for item in items]
+
+    def __call__(self, storage: Storage, item: Replacement) -> Arranged:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        schema = working_schema(self.columns, Keep.LATEST).append(pa.field(HIDDEN, pa.bool_()))
+        none = with_partitions(schema.empty_table(), self.place.partitions)
+        region, order = item.region, self.place.order
+        parts = [none]
+        for file in region.files:
+            removed = pa.array(item.removed.get(file.id, ()), pa.int64())
+            for stored, hidden in (
+                (read_rows(storage, self.place.prefix, file), False),
+                (read_hidden(storage, self.place.prefix, file), True),
+            ):
+                if stored is not None:
+                    parts.append(self._staying(stored, schema, removed, region, hidden=hidden))
+        for run in region.runs:
+            new = read_run(storage, run, order, region.after, region.up_to)
+            if new is not None:
+                parts.append(new.select(none.column_names))
+        rows = pa.concat_tables(parts)
+        gone = 0
+        if self.keep is not Keep.HISTORY:
+            there = rows.num_rows
+            rows = not_gone(rows, self.activations)
+            gone = there - rows.num_rows
+        rows = sorted_rows(rows, order)
+        is_hidden = rows.column(HIDDEN)
+        files = write_files(storage, self.place, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
+        return Arranged(tuple(files), deleted=gone)
+
+    def _staying(
+        self, stored: pa.Table, schema: pa.Schema, removed: pa.Array, region: Region, *, hidden: bool
+    ) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = conformed(stored, schema)
+        values: dict[str, Any] = {HIDDEN: hidden}
+        if not hidden:
+            values[DELETED] = False
+        for name, value in values.items():
+            column = pa.chunked_array([pa.repeat(value, rows.num_rows)])
+            rows = rows.set_column(schema.get_field_index(name), name, column)
+        rows = rows.filter(pc.invert(pc.is_in(rows.column(OFFSET), value_set=removed)))
+        rows = sorted_rows(with_partitions(rows, self.place.partitions), self.place.order)
+        return between(rows, self.place.order, region.after, region.up_to)
