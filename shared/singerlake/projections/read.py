@@ -71,7 +71,7 @@ class LakeTable:
         and what storage raises."""
         import pyarrow as pa
 
-        schema = self._chosen(columns)
+        schema = self.chosen(columns)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for file in self.state.files:
@@ -86,7 +86,8 @@ class LakeTable:
         rows = read_rows(self.storage, table_prefix(self.name), file, schema.names)
         return None if rows is None else conformed(rows, schema)
 
-    def _chosen(self, columns: Sequence[str] | None) -> pa.Schema:
+    def chosen(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The Arrow schema of ``columns``, in that order; None: of all. Raises ``UnknownNameError``."""
         import pyarrow as pa
 
         schema = self.schema

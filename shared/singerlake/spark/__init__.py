@@ -1,7 +1,7 @@
 """Spark reads a lake: ``spark.read.format("singerlake")``.
 
 Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not. ``read_streams``
-reads several streams of a tap in one call.
+reads several streams of a tap in one call, ``read_table`` a table, and ``create_views`` makes SQL views of all tables.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from singerlake.spark.streams import read_streams
+from singerlake.spark.tables.views import create_views, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["read_streams", "register"]
+__all__ = ["create_views", "read_streams", "read_table", "register"]
 
 
 def register(spark: SparkSession) -> None:

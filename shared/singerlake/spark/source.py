@@ -15,12 +15,15 @@ from pyspark.sql.datasource import (
 )
 
 from singerlake.errors import SettingError, SingerlakeError
+from singerlake.spark.tables.options import names_a_table, table_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from singerlake.arrow.plan.snapshot import Pin
     from singerlake.format.state.model import Manifest
+    from singerlake.projections.read import LakeTable
+    from singerlake.projections.state.model import TableFile
     from singerlake.spark.options import ReadOptions
 
 
@@ -39,11 +42,14 @@ class SingerlakeDataSource(DataSource):
         self._pin: Pin | None = None
         self._whole = False
         self._refused: SingerlakeError | None = None
+        self._files: tuple[TableFile, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._pin is not None:
+        if self._pin is not None or self._files is not None:
             return self.__dict__
         try:
+            if names_a_table(self._given):
+                return {**self.__dict__, "_files": self._table().state.files}
             return {**self.__dict__, "_pin": self._pinned()[1]}
         except SingerlakeError as error:
             # Raised here the user would see a PicklingError; a reader is asked for next.
@@ -60,6 +66,12 @@ class SingerlakeDataSource(DataSource):
         from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.spark.spark_types import to_spark
 
+        if names_a_table(self._given):
+            from singerlake.spark.tables.reader import schema_of
+
+            table = self._table()
+            self._files = table.state.files
+            return schema_of(table, table_options(self._given))
         manifest, self._pin = self._pinned()
         request = self._options.request
         columns = declared(manifest, selected(manifest, self._pin), request)
@@ -74,6 +86,11 @@ class SingerlakeDataSource(DataSource):
 
         if self._refused is not None:
             raise self._refused
+        if names_a_table(self._given):
+            from singerlake.spark.tables.reader import TableReader
+
+            files = self._table().state.files if self._files is None else self._files
+            return TableReader(table_options(self._given), files, schema)
         no_limits_in_batch(self._options.limits)
         return plan(self._options, self._pin or self._pinned()[1], schema, chosen=not self._whole)
 
@@ -83,6 +100,9 @@ class SingerlakeDataSource(DataSource):
         from singerlake.spark.stream.reader import SingerlakeStreamReader
         from singerlake.spark.stream.refused import RefusedStream
 
+        if names_a_table(self._given):
+            hint = "stream what it is made of, with the options 'tap' and 'stream'"
+            return RefusedStream(SettingError("a table cannot be read as a stream", hint=hint))
         try:
             return SingerlakeStreamReader(self._options, schema, whole=self._whole)
         except SingerlakeError as error:
@@ -93,6 +113,11 @@ class SingerlakeDataSource(DataSource):
         ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
         raises."""
         from singerlake.spark.write.options import write_options
+
+        if names_a_table(self._given):
+            raise SettingError(
+                "df.write cannot write a table", hint="tables are made by 'singerlake project'; write a stream instead"
+            )
         from singerlake.spark.write.writer import prepare
 
         return prepare(write_options(self._given), schema, overwrite)
@@ -102,6 +127,11 @@ class SingerlakeDataSource(DataSource):
         raise SettingError(
             "df.writeStream cannot write a lake", hint="write each batch of it with foreachBatch and df.write"
         )
+
+    def _table(self) -> LakeTable:
+        from singerlake.spark.tables.reader import load_table
+
+        return load_table(table_options(self._given))
 
     @cached_property
     def _options(self) -> ReadOptions:

@@ -1,0 +1,1 @@
+"""Reading the lake's tables with Spark."""

@@ -1,0 +1,87 @@
+"""Tables through the Python Data Source: one snapshot, a task for some files each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from singerlake.adapters import open_storage
+from singerlake.maintenance.scan.batches import batches
+from singerlake.projections.read import LakeTable
+from singerlake.projections.rows.conform import conformed
+from singerlake.projections.state.keys import table_prefix
+from singerlake.projections.state.model import TableFile
+from singerlake.projections.tasks.read_file import read_rows
+from singerlake.settings import s3_settings
+from singerlake.spark.option_values import named_as_options
+from singerlake.spark.spark_types import arrow_schema, to_spark
+from singerlake.spark.tables.options import TableOptions
+from singerlake.storage.port import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+PARTITION_BYTES, PARTITION_FILES = 16 << 20, 64
+"""Stored bytes, and files, of a partition: about as much work as one of a stream."""
+ROWS = 10_000
+"""Of a batch, as Spark has them."""
+
+
+@named_as_options()
+def load_table(options: TableOptions) -> LakeTable:
+    """The table that the options name, as it is now. Raises as ``LakeTable.load``."""
+    return LakeTable.load(open_storage(options.path, options.settings()), options.table)
+
+
+def schema_of(table: LakeTable, options: TableOptions) -> StructType:
+    """Its columns as Spark has them, or those that the options name. Raises ``UnknownNameError``."""
+    whole = to_spark(table.columns)
+    if options.columns is None:
+        return whole
+    table.chosen(options.columns)
+    return type(whole)([whole[name] for name in options.columns])
+
+
+@dataclass
+class FilesPartition(InputPartition):
+    """The work of one task."""
+
+    files: tuple[TableFile, ...]
+
+
+class TableReader(DataSourceReader):
+    """Reads the files of one snapshot as ``schema``. Goes to every task by pickle, without the files of the others."""
+
+    def __init__(self, options: TableOptions, files: Sequence[TableFile], schema: StructType) -> None:
+        self._options = options
+        self._files = tuple(files)
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": ()}
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each task."""
+        parts = batches(self._files, lambda file: file.bytes, size=PARTITION_BYTES, most=PARTITION_FILES)
+        return [FilesPartition(tuple(part)) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition. Raises ``MissingFileError``, ``BrokenFileError``, and what storage raises."""
+        if not isinstance(partition, FilesPartition):
+            return
+        storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
+        schema = arrow_schema(self._schema)
+        for file in partition.files:
+            rows = read_rows(storage, table_prefix(self._options.table), file, schema.names)
+            if rows is not None:
+                yield from conformed(rows, schema).to_batches(ROWS)
+
+
+@lru_cache(maxsize=8)
+def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
+    return open_storage(path, s3_settings(dict(settings)))

@@ -1,0 +1,53 @@
+"""Tables as DataFrames and as SQL views."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from singerlake.spark.tables.options import table_options
+from singerlake.storage.roots import FolderRoot, parse_root
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> DataFrame:
+    """One snapshot of a table of the lake at ``path``. Spark's own reader reads the files where they are parquet on a
+    disk, which skips files and columns that a query does not need; elsewhere the format ``singerlake`` does, whose
+    ``options`` these are. Raises ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
+    from singerlake.spark.tables.reader import load_table, schema_of
+
+    given = {"path": path, "table": table, **{name: _text(value) for name, value in options.items()}}
+    wanted = table_options(given)
+    there = load_table(wanted)
+    on_disk = isinstance(parse_root(wanted.path), FolderRoot)
+    if not on_disk or there.state.declaration.get("format") != "parquet":
+        return spark.read.format("singerlake").options(**given).load()
+    schema = schema_of(there, wanted)
+    files = there.files()
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+
+
+def create_views(
+    spark: SparkSession, path: str, tables: Collection[str] | None = None, **options: Any
+) -> dict[str, DataFrame]:
+    """Make a temporary view of each of ``tables``, None: of all that are published, named as the table is; gives their
+    DataFrames. Each is one snapshot: call it again to see what was published since. Raises as ``read_table``."""
+    from singerlake.adapters import open_storage
+    from singerlake.projections.state.commit import load
+    from singerlake.projections.state.commit import tables as all_tables
+
+    if tables is None:
+        wanted = table_options({"path": path, "table": "*", **{name: _text(value) for name, value in options.items()}})
+        storage = open_storage(wanted.path, wanted.settings())
+        states = ((name, load(storage, name)) for name in all_tables(storage))
+        tables = [name for name, found in states if found is not None and found.state.is_published]
+    made = {name: read_table(spark, path, name, **options) for name in tables}
+    for name, frame in made.items():
+        frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
+    return made
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
