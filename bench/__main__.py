@@ -29,6 +29,7 @@ GROUPS = {
     "maintenance": "bench.upkeep.maintenance",
     "spark": "bench.readers.spark",
     "site": "bench.readers.site",
+    "tables": "bench.tables.making",
 }
 """The module of each group; its ``rows`` measures."""
 

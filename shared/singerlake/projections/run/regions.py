@@ -23,12 +23,13 @@ def regions(
     touched: Iterable[int],
     runs: Sequence[SortedRun],
     most_rows: int,
+    file_rows: int,
 ) -> list[Region]:
     """The ranges in ``touched``, with neighbours put together and cut again so that each has about ``most_rows`` rows.
-    ``bounds`` are the last places of ``files``. Ranges that end with the same place are one."""
+    ``bounds`` are the last places of ``files``, which should have ``file_rows`` rows."""
     wanted = set(touched)
     # A small last file grows instead of getting one more behind it.
-    if len(files) in wanted and files and files[-1].rows < most_rows // 2:
+    if len(files) in wanted and files and files[-1].rows < file_rows // 2:
         wanted.add(len(files) - 1)
     made: list[Region] = []
     group: list[int] = []

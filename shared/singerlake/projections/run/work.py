@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 SPLIT_BYTES = 64 << 20
 """Raw bytes that one task reads: its rows are held in memory while they are sorted."""
-REGION_MEMORY = 96 << 20
-"""Bytes that the rows of one file may take in memory."""
+REGION_MEMORY = 64 << 20
+"""Bytes that the rows of one range may take in memory before they are sorted."""
 MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
 """A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
 that stay are as large as suits readers."""
@@ -166,7 +166,7 @@ class Work:
             activations=self.activations,
             start=plan.start,
         )
-        meant = regions(plan.files, self._bounds(), touched, found, rows)
+        meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         self._take((region.files, answer) for region, answer in self._done(task, meant))
 
     def _resolve(self, found: Sequence[SortedRun]) -> list[Resolved]:
@@ -184,7 +184,7 @@ class Work:
         )
         ranges = []
         after = None
-        for end in [*cut(found, self._file_rows(found)), None]:
+        for end in [*cut(found, self._region_rows(found)), None]:
             parts = tuple(part for part in (run.within(after, end) for run in found) if part.chunks)
             if parts:
                 ranges.append(KeyRange(after, end, parts, plan.files))
@@ -209,7 +209,7 @@ class Work:
         task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
         meant = [
             Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
-            for region in regions(plan.files, self._bounds(), touched, found, rows)
+            for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         ]
         self._take((item.region.files, answer) for item, answer in self._done(task, meant))
 
@@ -254,11 +254,14 @@ class Work:
         """Rows that a file should have."""
         rows = sum(run.rows for run in found)
         total = rows + sum(file.rows for file in self.plan.files)
-        most = MOST_ROWS
-        if self.plan.declaration.keep is not Keep.APPEND:
-            most = min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
-        memory = sum(run.memory for run in found) // rows if rows else 0
-        return max(1000, min(most, REGION_MEMORY // memory)) if memory else most
+        if self.plan.declaration.keep is Keep.APPEND:
+            return MOST_ROWS
+        return min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
+
+    def _region_rows(self, found: Sequence[SortedRun]) -> int:
+        """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
+        rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
+        return max(1000, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
 
 
 def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:

@@ -1,0 +1,1 @@
+"""Tables: what it takes to make them, to keep them fresh, to read them."""
