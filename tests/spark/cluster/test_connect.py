@@ -28,6 +28,17 @@ STREAMS = """
 found = read_streams(spark, sys.argv[2], "tap", to_offset={"orders": 10})
 print(json.dumps({name: each.count() for name, each in found.items()}))
 """
+TABLE = """
+from singerlake.lake import Lake
+from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.spark.tasks import SparkTasks
+lake = Lake.open(sys.argv[2])
+runner = lake.table_runner(lambda _: SparkTasks(spark, sys.argv[2], None))
+done = runner.run(TableDeclaration(name="orders", tap="tap", stream="orders", keep=Keep.LATEST, key=("id",)))
+print(json.dumps([done.run.inserted, lake.table("orders").rows]))
+options = {"path": sys.argv[2], "table": "orders"}
+print(spark.read.format("singerlake").options(**options).load().count())
+"""
 REFUSED = """
 keys = {"aws_access_key_id": "AKIASHOWN", "aws_secret_access_key": "hush-hush"}
 load(**keys).explain(True)
@@ -61,6 +72,13 @@ def test_the_server_finds_the_format_and_registering_it_reads_the_same(server: C
 
 def test_all_streams_of_a_tap_in_one_call(server: ConnectServer, lake: Lake) -> None:
     assert json.loads(server.client(STREAMS, lake.storage.url)) == {"orders": 10, "users": 1}
+
+
+def test_its_tasks_make_tables(server: ConnectServer, lake: Lake) -> None:
+    made, read = server.client(TABLE, lake.storage.url).splitlines()
+    assert json.loads(made) == [1000, 1000]
+    assert json.loads(read) == 1000
+    assert lake.table("orders").to_arrow().read_all().column("id").to_pylist() == list(range(1000))
 
 
 def test_what_is_wrong_is_told_on_first_use_and_secrets_are_not(server: ConnectServer, lake: Lake) -> None:
