@@ -187,8 +187,10 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
 def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
     known = {column.source: column for column in columns.records}
     partitions = tuple(each.column for each in declaration.partition_by)
+    unique = tuple(check.column for check in declaration.checks if check.condition is None)
     named = {
         "key": key,
+        "checks": unique,
         "order_by": declaration.order_by,
         "sort_by": declaration.sort_by,
         "partition_by": partitions,

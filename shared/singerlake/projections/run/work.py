@@ -19,6 +19,7 @@ from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.versions import goes_back
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import cut, regions
+from singerlake.projections.run.unique import check_unique
 from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.arrange import Arrange, Arranged
 from singerlake.projections.tasks.extract import Extract, Extracted
@@ -58,6 +59,11 @@ class Work:
 
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
+        self._do()
+        self.scratch += check_unique(self.plan, self.files, self.id, self._done, self.seen)
+        self._refuse_failed()
+
+    def _do(self) -> None:
         if self._is_straight():
             self._extract(straight=True)
             self.files = (*self.plan.files, *self.made)
@@ -70,7 +76,7 @@ class Work:
             self.discard()
             self.plan = make_plan(self.plan.declaration, self.plan.manifest, self.plan.base, full_refresh=True)
             self.seen = Seen()
-            self.do()
+            self._do()
             return
         if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
             self._arrange(extracted)
@@ -148,9 +154,12 @@ class Work:
             self.seen.add(answer.seen)
             self.made += answer.files
             self.scratch += [run.key for run in answer.runs]
-        if self.seen.failed:
-            raise _failed(declared, self.seen)
+        self._refuse_failed()
         return answers
+
+    def _refuse_failed(self) -> None:
+        if self.seen.failed:
+            raise _failed(self.plan.declaration, self.seen)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan

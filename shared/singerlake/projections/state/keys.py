@@ -54,7 +54,7 @@ def side_path(kind: str, file_id: str) -> str:
 
 def scratch_path(run: str, file_id: str) -> str:
     """A new file that tasks of one run hand to each other, relative to ``table_prefix``."""
-    return f"{SCRATCH}/{run}/{file_id}.arrow"
+    return f"{SCRATCH}/{run}-{file_id}.arrow"
 
 
 def checked_path(path: str, key: str) -> str:
