@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from singerlake.errors import (
         AccessDeniedError,
         BrokenFileError,
+        CheckFailedError,
         CommitRefusedError,
         ConditionNotSupportedError,
         ConditionsUnprovenError,
@@ -76,6 +77,7 @@ _FROM = {
 __all__ = [
     "AccessDeniedError",
     "BrokenFileError",
+    "CheckFailedError",
     "CommitRefusedError",
     "ConditionNotSupportedError",
     "ConditionsUnprovenError",

@@ -137,6 +137,9 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "identify",
         "migrate",
         "trim",
+        "plan",
+        "run",
+        "drop",
     }
     for command in found:
         assert command.help

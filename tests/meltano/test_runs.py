@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from singerlake.lake import Lake
 from tests.meltano.project import BIN, Project, Row, utility_commands
 
 
@@ -122,10 +123,25 @@ def test_the_lake_is_checked_in_the_same_run(project: Project) -> None:
     project.run("tap-rows", "target-singerlake", "singerlake:verify")
 
 
+def test_tables_are_made_in_the_same_run(project: Project) -> None:
+    (project.folder / "projections.yml").write_text("tables: {people: {from: tap-rows.users}}\n")
+    project.source_has(users=rows(1, 5))
+    said = project.run("tap-rows", "target-singerlake", "singerlake:project")
+    assert "people: 5 records read: 5 new" in said
+    table = Lake.open(str(project.lake)).table("people")
+    assert table.to_arrow(columns=["id"]).read_all().column("id").to_pylist() == [1, 2, 3, 4, 5]
+
+    (project.folder / "projections.yml").write_text("tables: {people: {from: tap-rows.userz}}\n")
+    failed = project.meltano("run", "singerlake:project")
+    assert failed.returncode != 0
+    assert "did you mean 'tap-rows.users'?" in failed.stdout
+
+
 INVOKED = {
     "annotate": ["--tap", "tap-rows", "--owner", "Data team"],
     "diff": ["v1", "v2"],
     "docs-build": ["-o", "site"],
+    "project-drop": ["people", "--delete"],
     "lock-break": ["--tap", "tap-rows", "--stream", "users"],
     "store-create": ["--help"],
     "store-migrate": ["--to", "log"],
@@ -140,6 +156,7 @@ def test_every_command_is_there_for_meltano(project: Project) -> None:
     project.captured()
     project.source_has(users=rows(6, 9, email="x"))
     project.captured()
+    (project.folder / "projections.yml").write_text("tables: {people: {from: tap-rows.users}}\n")
     assert utility_commands().keys() > INVOKED.keys()
     in_a_run = sorted(utility_commands().keys() - INVOKED.keys())
     said = project.run(*(f"singerlake:{name}" for name in in_a_run))

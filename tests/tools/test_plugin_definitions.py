@@ -110,6 +110,20 @@ def test_every_command_of_the_command_line_is_one_of_meltano() -> None:
     }
 
 
+def test_what_a_pipeline_calls_has_a_short_name() -> None:
+    @click.group()
+    def top() -> None: ...
+
+    @top.group("project")
+    def project() -> None: ...
+
+    @project.command("run", help="Make tables.")
+    def run() -> None: ...
+
+    told = {"args": "project run", "description": "Make tables."}
+    assert made.utility_facts(top)["commands"] == {"project-run": told, "project": told}
+
+
 @pytest.mark.parametrize("text", ["nothing marked", "# generated: a\n# end: a\n# generated: a\n# end: a\n"])
 def test_marks_have_to_be_there_once(text: str) -> None:
     with pytest.raises(SystemExit, match="marked parts 'a', one is needed"):

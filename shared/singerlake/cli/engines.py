@@ -34,13 +34,16 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return threads(engine(command))
 
 
-def reader(engine: str, lake: Lake, threads: int) -> AbstractContextManager[Engine]:
-    """The engine of that name, for as long as the block runs. Raises ``SettingError`` where it cannot be had."""
+def reader(
+    engine: str, lake: Lake, threads: int, *, master: str | None = None, remote: str | None = None
+) -> AbstractContextManager[Engine]:
+    """The engine of that name, for as long as the block runs; ``master`` and ``remote`` say which Spark. Raises
+    ``SettingError`` where it cannot be had."""
     url = lake.storage.url
     if engine == "spark":
         from singerlake.spark.tasks import spark_tasks
 
-        return spark_tasks(url, lake.s3)
+        return spark_tasks(url, lake.s3, master=master, remote=remote)
     if engine == "processes":
         return nullcontext(Processes(partial(open_storage, url, lake.s3), threads))
     return nullcontext(Threads(lake.storage, threads))

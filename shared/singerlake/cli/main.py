@@ -33,6 +33,7 @@ _NAMES = [
     "gc",
     "lock",
     "store",
+    "project",
 ]
 """In the order in which help lists them."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from singerlake.cli.commands.store import KEPT
+from singerlake.cli.durations import duration
 from singerlake.cli.exits import exit_code
 from singerlake.cli.options import (
     chosen_streams,
@@ -45,19 +45,6 @@ from singerlake.manifests.port import Trimmed
 from singerlake.storage.probe import storage_time
 
 _SHOWN = 20
-_LONGEST = timedelta(days=36_500)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def _duration(text: str) -> timedelta:
-    """``90s``, ``30m``, ``12h``, ``7d``."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is no duration; write 90s, 30m, 12h or 7d")
-    found_time = timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
-    if found_time > _LONGEST:
-        raise click.BadParameter(f"{text!r} is longer than {_LONGEST.days}d")
-    return found_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +66,7 @@ class _StreamCollection:
 @click.option("--orphans", is_flag=True, help="Also retire data files that nothing lists.")
 @click.option(
     "--grace",
-    type=_duration,
+    type=duration,
     default=f"{GRACE.days}d",
     show_default=True,
     metavar="TIME",

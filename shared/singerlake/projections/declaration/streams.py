@@ -118,7 +118,9 @@ def chosen(tables: Sequence[Resolved], failed: Sequence[Unresolved], wanted: Seq
     declared = [each.declared for each in tables] + [each.declared for each in failed]
     for name in wanted:
         if name not in known and name not in declared:
-            raise UnknownNameError(f"no table {name!r} is declared", hint=_hint(name, dict.fromkeys(known + declared)))
+            raise UnknownNameError(
+                f"no table {name!r} is declared", hint=hint_for(name, dict.fromkeys(known + declared))
+            )
     if not wanted:
         return {*known, *declared}
     below = {each.declaration.name for each in tables if each.declared in wanted}
@@ -150,7 +152,7 @@ def _matches(declared: Declared, streams: Streams) -> list[_Match]:
     known = [f"{tap}.{stream}" for tap, names in streams.items() for stream in names]
     what = "no stream of this lake matches" if declared.is_pattern else "no stream of this lake is"
     raise UnknownNameError(
-        f"table {declared.name!r}: {what} {declared.source_text!r}", hint=_hint(declared.source_text, known), **at
+        f"table {declared.name!r}: {what} {declared.source_text!r}", hint=hint_for(declared.source_text, known), **at
     )
 
 
@@ -212,7 +214,8 @@ def _names(declared: Declared, matches: Sequence[_Match]) -> list[str]:
     return made
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def hint_for(name: str, known: Iterable[str]) -> str:
+    """What an error says of a name that is none of ``known``."""
     names = list(known)
     close = get_close_matches(name, names, n=1)
     if close:

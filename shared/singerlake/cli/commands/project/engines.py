@@ -1,0 +1,132 @@
+"""What ``--engine``, ``--threads``, ``--master`` and ``--remote`` mean for tables: what does the work of a run."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from singerlake.cli.engines import ENGINES, reader
+from singerlake.cli.output import ProgressBar
+from singerlake.errors import SettingError
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
+from singerlake.maintenance.engines.parallel import THREADS
+
+AUTO = "auto"
+PROCESSES_FROM, SPARK_FROM = 64 << 20, 1 << 30
+"""Raw bytes: what several processes and a Spark session take to start has to be worth it."""
+
+
+def table_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take ``--engine``, ``--threads``, ``--master`` and ``--remote``, as one ``EngineChoice``."""
+
+    @functools.wraps(command)
+    def chosen(*given: Any, engine: str, threads: int, master: str | None, remote: str | None, **arguments: Any) -> Any:
+        return command(*given, engines=EngineChoice(engine, threads, master, remote), **arguments)
+
+    options = (
+        click.option(
+            "--engine",
+            type=click.Choice((AUTO, *ENGINES)),
+            default=AUTO,
+            show_default=True,
+            help="What does the work: threads of one process, several processes, or the tasks of a Spark session. "
+            "auto: by how much there is to read.",
+        ),
+        click.option(
+            "--threads",
+            type=click.IntRange(1, 64),
+            default=THREADS,
+            show_default=True,
+            help="Tasks at once, without Spark.",
+        ),
+        click.option("--master", metavar="URL", help="Do the work on the Spark at this master, such as local[4]."),
+        click.option("--remote", metavar="URL", help="Do the work through Spark Connect, such as sc://host:15002."),
+    )
+    made: Callable[..., Any] = chosen
+    for option in reversed(options):
+        made = option(made)
+    return made
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """What the options say."""
+
+    engine: str
+    threads: int
+    master: str | None
+    remote: str | None
+
+    def __post_init__(self) -> None:
+        spark = "--master" if self.master else "--remote" if self.remote else None
+        if self.master and self.remote:
+            raise click.UsageError("--master and --remote exclude each other")
+        if spark and self.engine not in (AUTO, "spark"):
+            raise click.UsageError(f"{spark} is for --engine spark")
+
+    def kind(self, size: int) -> str:
+        """The engine for that many raw bytes."""
+        if self.engine != AUTO:
+            return self.engine
+        if self.master or self.remote:
+            return "spark"
+        if size < PROCESSES_FROM:
+            return "threads"
+        if size < SPARK_FROM or importlib.util.find_spec("pyspark") is None:
+            return "processes"
+        return "spark"
+
+
+@dataclass
+class Engines:
+    """Opens an engine when it is first needed, and keeps it for all tables of the run, for as long as ``held`` is open.
+    ``bar`` is told of what is done."""
+
+    choice: EngineChoice
+    lake: Lake
+    held: ExitStack
+    bar: ProgressBar | None = None
+    _open: dict[str, Engine] = field(default_factory=dict)
+
+    def __call__(self, size: int) -> Engine:
+        """The engine for tasks on that many raw bytes. Raises ``SettingError`` where it cannot be had."""
+        if self.bar is not None:
+            self.bar.sized(size)
+        return _Watched(self._engine(self.choice.kind(size)), self._done)
+
+    def _engine(self, kind: str) -> Engine:
+        if kind not in self._open:
+            choice = self.choice
+            try:
+                opening = reader(kind, self.lake, choice.threads, master=choice.master, remote=choice.remote)
+                self._open[kind] = self.held.enter_context(opening)
+            except SettingError:
+                if choice.engine != AUTO or choice.master or choice.remote:
+                    raise
+                # Without a Java this machine's processes do what Spark would do on it.
+                return self._engine("processes")
+        return self._open[kind]
+
+    def _done(self, size: int) -> None:
+        if self.bar is not None:
+            self.bar.advance(size)
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """An engine that tells of each item when it is done."""
+
+    engine: Engine
+    done: Callable[[int], None]
+
+    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
+        for item, answer in self.engine(task, items):
+            self.done(task.size(item))
+            yield item, answer

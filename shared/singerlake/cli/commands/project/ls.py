@@ -1,0 +1,152 @@
+"""``singerlake project ls``: which tables there are, and how they stand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import click
+
+from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.options import json_option
+from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
+from singerlake.clock import parse_timestamp
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.projections.declaration.streams import chosen
+from singerlake.projections.state.commit import load
+
+_COLUMNS = (
+    Column("TABLE", folds=True),
+    Column("STREAM", folds=True),
+    Column("KEEP"),
+    Column("ROWS", number=True),
+    Column("FILES", number=True),
+    Column("BYTES", number=True),
+    Column("BEHIND", number=True),
+    Column("LAST RUN (UTC)"),
+    Column("CHECKS"),
+)
+_RUNS = ("run", "rebuild")
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How one table stands. ``behind`` counts messages of the stream that it does not hold yet, all of them where it
+    was rebuilt since. ``checks``: how many there are, and of how many rows the last run said that one does not hold."""
+
+    table: str
+    declared: bool
+    tap: str | None = None
+    stream: str | None = None
+    keep: str | None = None
+    format: str | None = None
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    offset: int | None = None
+    behind: int | None = None
+    last_run: str | None = None
+    checks: tuple[int, int] | None = None
+    trouble: str | None = None
+
+
+@click.command(short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.")
+@with_project
+@json_option
+@click.pass_context
+def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
+    """List tables with their rows, files, bytes, how far they are behind, and their last run.
+
+    BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
+    no declaration names. Exits with 1 where a table cannot be read or means no stream.
+    """
+    found = _standings(project)
+    if as_json:
+        say_json({"lake": project.lake.storage.url, "tables": [asdict(each) for each in found]})
+    else:
+        made = [each for each in found if each.rows is not None]
+        totals = (
+            counted(len(found), "table"),
+            counted(sum(each.rows or 0 for each in made), "row"),
+            size(sum(each.bytes or 0 for each in made)),
+        )
+        table(_COLUMNS, map(_row, found), caption=f"{shown(project.lake.storage.url)}: {', '.join(totals)}")
+    ctx.exit(1 if any(each.trouble for each in found) else 0)
+
+
+def _standings(project: Project) -> list[_Standing]:
+    there = project.lake.tables()
+    tables, failed = project.resolved()
+    sources = {each.declaration.name: (each.declaration.tap, each.declaration.stream) for each in tables}
+    meant = {*sources, *there, *(each.declared for each in failed)}
+    if project.names:
+        others = [name for name in project.names if name not in there]
+        meant = {*project.names, *(chosen(tables, failed, others) if others else ())}
+
+    def standing(name: str) -> _Standing:
+        try:
+            return _standing(project.lake, name, sources.get(name))
+        except SingerlakeError as error:
+            return _Standing(name, name in sources, trouble=f"{error.message}; {error.hint}")
+
+    wrong = [
+        _Standing(each.declared, True, trouble=f"{each.error.message}; {each.error.hint}")
+        for each in failed
+        if each.declared in meant
+    ]
+    names = [name for name in dict.fromkeys((*sources, *there)) if name in meant]
+    return wrong + list(in_parallel(standing, names, threads=THREADS))
+
+
+def _standing(lake: Lake, name: str, source: tuple[str, str] | None) -> _Standing:
+    """``source`` is the stream that the table is declared to be made from; None where no declaration names it."""
+    found = load(lake.storage, name)
+    state = found.state if found is not None and found.state.is_published else None
+    made_from = (state.sources[0].tap, state.sources[0].stream) if state is not None else source
+    if made_from is None:
+        return _Standing(name, False, trouble="begun, and not made yet; run 'singerlake project run'")
+    manifest = lake.stream(*made_from).snapshot()
+    if state is None:
+        return _Standing(name, source is not None, *made_from, behind=manifest.next_offset)
+    offset = state.sources[0].offset
+    same = state.sources[0].lineage == manifest.lineage
+    run = next((run for run in reversed(state.runs) if run.kind in _RUNS), None)
+    return _Standing(
+        table=name,
+        declared=source is not None,
+        tap=made_from[0],
+        stream=made_from[1],
+        keep=state.declaration.get("keep"),
+        format=state.declaration.get("format"),
+        rows=state.rows,
+        files=len(state.files),
+        bytes=state.bytes,
+        offset=offset,
+        behind=manifest.next_offset - offset if same else manifest.next_offset,
+        last_run=run.at if run is not None else None,
+        checks=(len(state.declaration.get("checks", ())), sum(run.checks.values()) if run is not None else 0),
+    )
+
+
+def _row(each: _Standing) -> tuple[str, ...]:
+    name = each.table if each.declared else f"{each.table} *"
+    if each.trouble:
+        return name, f"! {each.trouble}", *[""] * 7
+    last = parse_timestamp(each.last_run) if each.last_run else None
+    return (
+        name,
+        f"{each.tap}.{each.stream}",
+        each.keep or "not made yet",
+        *("" if count is None else f"{count:,}" for count in (each.rows, each.files)),
+        "" if each.bytes is None else size(each.bytes),
+        "" if each.behind is None else f"{each.behind:,}",
+        minute(last) if last is not None else "",
+        _checks(each.checks),
+    )
+
+
+def _checks(checks: tuple[int, int] | None) -> str:
+    if checks is None or checks == (0, 0):
+        return ""
+    return f"{counted(checks[1], 'row')} failed" if checks[1] else f"{checks[0]} held"

@@ -1,0 +1,24 @@
+"""``singerlake project plan``: what a run would do."""
+
+from __future__ import annotations
+
+import click
+
+from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.commands.project.report import plan_report
+from singerlake.cli.options import json_option, quiet_option
+
+
+@click.command(short_help="Show what a run would do for each table.")
+@with_project
+@click.option("--full-refresh", is_flag=True, help="As if every table were made anew.")
+@json_option
+@quiet_option
+@click.pass_context
+def plan(ctx: click.Context, project: Project, full_refresh: bool, as_json: bool) -> None:
+    """Show what a run would do for each table: how much is new, and whether and why a table would be made anew.
+
+    Reads the manifests and the tables' states, and no data file; writes nothing. Exits with 1 or 2 where a table could
+    not be made.
+    """
+    ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))

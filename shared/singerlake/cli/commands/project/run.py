@@ -1,0 +1,57 @@
+"""``singerlake project run``: brings tables up to their streams."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import click
+
+from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
+from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.commands.project.report import plan_report, say_result, say_unresolved, tables_json
+from singerlake.cli.exits import exit_code
+from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.output import progress, say_json
+from singerlake.projections.run.plan import TablePlan
+from singerlake.projections.run.tables import TableResult, run_tables
+
+
+@click.command(short_help="Bring tables up to their streams.")
+@with_project
+@click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")
+@table_engine_options
+@json_option
+@quiet_option
+@click.pass_context
+def run(
+    ctx: click.Context, project: Project, full_refresh: bool, dry_run: bool, engines: EngineChoice, as_json: bool
+) -> None:
+    """Bring tables up to their streams: read what is new, write files, and publish each table in one write.
+
+    A table that was interrupted or failed stays as it was; the others are made all the same. Run it again where it was
+    interrupted. A table is made anew where its declaration changed or its stream was rebuilt, and readers see the old
+    one until then. Exits with 1 where a table failed, with 2 where its declaration or a setting has to be changed.
+    """
+    if dry_run:
+        ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
+    tables, failed = project.tables()
+    results: list[TableResult] = []
+    if not as_json:
+        say_unresolved(failed)
+    with ExitStack() as held:
+        opened = Engines(engines, project.lake, held)
+        start = held.enter_context(progress())
+
+        def began(plan: TablePlan) -> None:
+            opened.bar = start(plan.declaration.name)
+
+        runner = project.lake.table_runner(opened)
+        for result in run_tables(runner, tables, full_refresh=full_refresh, began=began):
+            results.append(result)
+            if not as_json:
+                say_result(result)
+    if as_json:
+        say_json({"lake": project.lake.storage.url, "tables": tables_json(results, failed)})
+    errors = [each.error for each in failed] + [each.error for each in results if each.error is not None]
+    ctx.exit(exit_code(errors))

@@ -1,0 +1,77 @@
+"""``singerlake project verify``: holds tables against what their state says, and against raw."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+
+import click
+
+from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
+from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.commands.project.report import say_error_of
+from singerlake.cli.exits import exit_code
+from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.output import counted, error_json, progress, say, say_json, shown, size
+from singerlake.errors import SingerlakeError
+from singerlake.projections.maintain.verify import TableFinding, verify_files, verify_rows
+from singerlake.projections.state.commit import load
+from singerlake.projections.state.model import TableState
+
+
+@click.command(short_help="Check that tables' files are whole; with --deep, that their rows are what raw says.")
+@with_project
+@click.option(
+    "--deep", is_flag=True, help="Make each table once more from raw, beside, and compare the rows one by one."
+)
+@table_engine_options
+@json_option
+@quiet_option
+@click.pass_context
+def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoice, as_json: bool) -> None:
+    """Check that tables' files are there, whole, and hold as many rows as the table says, reading each file whole.
+
+    TABLE is the name of a table that is there; all of them by default. Writes one line for each finding and exits with
+    1. Publishes nothing.
+    """
+    checked: list[TableState] = []
+    findings: list[TableFinding] = []
+    failed: dict[str, SingerlakeError] = {}
+    with ExitStack() as held:
+        opened = Engines(engines, project.lake, held)
+        start = held.enter_context(progress())
+        for name in project.made():
+            opened.bar = start(name)
+            try:
+                found = load(project.lake.storage, name)
+                if found is None or not found.state.is_published:
+                    continue
+                state = found.state
+                findings += verify_files(opened(state.bytes), state)
+                if deep:
+                    findings += verify_rows(project.lake.table_runner(opened), state)
+                checked.append(state)
+            except SingerlakeError as error:
+                failed[name] = error
+    if as_json:
+        report = {
+            "lake": project.lake.storage.url,
+            "deep": deep,
+            "tables": [{"table": state.table, "rows": state.rows, "files": len(state.files)} for state in checked],
+            "findings": [asdict(each) for each in findings],
+            "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
+        }
+        say_json(report)
+    else:
+        for each in findings:
+            say(f"{shown(each.table)}: {shown(each.key or 'rows')}: {shown(each.what)}", problem=True)
+        for name, why in failed.items():
+            say_error_of(name, why)
+        say(f"{counted(len(findings), 'finding') if findings else 'sound'}: {_checked(checked)}")
+    ctx.exit(exit_code(failed.values()) or (1 if findings else 0))
+
+
+def _checked(states: list[TableState]) -> str:
+    files, rows = sum(len(state.files) for state in states), sum(state.rows for state in states)
+    stored = size(sum(state.bytes for state in states))
+    return f"{counted(len(states), 'table')}, {counted(files, 'file')}, {counted(rows, 'row')}, {stored} checked"

@@ -1,0 +1,74 @@
+"""The reference of tables names every key, word and type that there is, and no other; its example is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from singerlake.projections.declaration.conditions import condition_of
+from singerlake.projections.declaration.model import Action, Format, Keep, NullKeys
+from singerlake.projections.declaration.yaml_file import read_file
+from singerlake.projections.declaration.yaml_table import KEYS, UNIQUE
+from singerlake.projections.formats.all import FORMATS
+from singerlake.projections.rows.types import SIMPLE
+from tests.docs.readme import blocks
+
+PAGE = Path(__file__).parents[2] / "docs/reference/tables.md"
+TEXT = PAGE.read_text()
+
+
+def rows(heading: str) -> dict[str, str]:
+    """The first cell of each row below a heading, and the rest."""
+    part = TEXT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (`.*?) \| (.*) \|$", part, re.MULTILINE))
+
+
+def test_every_key_of_a_table_is_there() -> None:
+    assert [key.strip("`") for key in rows("A table")] == [key for key in KEYS if key != "sql"]
+
+
+def test_every_word_is_there() -> None:
+    told = rows("A table")
+    for key, words in (("`keep`", Keep), ("`on_check_failure`", Action), ("`null_keys`", NullKeys)):
+        for word in words:
+            assert f"`{word.value}`" in told[key], word
+    for each in Format:
+        assert (f"`{each.value}`" in told["`format`"]) == (each in FORMATS), each
+
+
+def test_every_type_is_there() -> None:
+    listed = TEXT.partition("Types of `cast` are")[2].partition(". ")[0]
+    assert set(re.findall(r"`(\w+)", listed)) == {
+        *SIMPLE,
+        "decimal",
+    }
+
+
+def test_every_condition_that_is_shown_is_one() -> None:
+    shown = [text for cell in rows("Conditions") for text in re.findall(r"`([^`]+)`", cell)]
+    conditions = [text for text in shown if text not in {UNIQUE, *Action}]
+    assert len(conditions) >= 10
+    for text in conditions:
+        condition_of(text)
+
+
+def test_the_example_is_read_and_has_every_key(tmp_path: Path) -> None:
+    (example,) = [block.text for block in blocks(PAGE) if block.name == "projections.yml"]
+    (tmp_path / "projections.yml").write_text(example)
+    found = read_file(tmp_path / "projections.yml", {"LAKE_ROOT": "/lake"})
+    assert (found.lake_root, [each.name for each in found.tables]) == ("/lake", ["flights", "pg_*"])
+    assert set(re.findall(r"^    (\w+):", example, re.MULTILINE)) == {key for key in KEYS if key != "sql"}
+
+
+def test_what_a_star_makes_is_what_the_page_shows() -> None:
+    from singerlake.projections.declaration.model import TableDeclaration
+    from singerlake.projections.declaration.streams import Declared, resolve
+
+    part = TEXT.partition("## Several streams\n")[2]
+    shown = re.findall(r'^\| `"(.+?)"` \| `"?(.+?)"?` \| `(.+?)`,? of (.+?) \| (.+?) \|$', part, re.MULTILINE)
+    assert len(shown) == 3
+    for name, source, stream, taps, tables in shown:
+        lake = {tap: [stream] for tap in re.findall(r"`(.+?)`", taps)}
+        declared = Declared(name=name, source=source, template=TableDeclaration(name=name, tap="", stream=""))
+        made, failed = resolve([declared], lake)
+        assert ([each.declaration.name for each in made], failed) == (re.findall(r"`(.+?)`", tables), [])
