@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import Scheduling
 
+from tests.processes import descriptions
 from tests.processes.workers import SharedScheduling
 from tests.tiers import mark_thorough
 
@@ -27,6 +28,8 @@ settings.register_profile(
     "singerlake", parent=settings.get_profile("ci" if "CI" in os.environ else "default"), deadline=None
 )
 settings.load_profile("singerlake")
+
+descriptions.share()
 
 
 @pytest.hookimpl(tryfirst=True)

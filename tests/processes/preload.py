@@ -3,17 +3,15 @@ services, which take longer to parse than most of these processes take for their
 
 from __future__ import annotations
 
-import functools
-
 import boto3
 import psycopg
 import pytest
-from botocore.loaders import JSONFileLoader
 
 import singerlake.storage.s3.storage
 import tests.faults.support.worker
+from tests.processes import descriptions
 
-JSONFileLoader.load_file = functools.cache(JSONFileLoader.load_file)
+descriptions.share()
 for service in ("s3", "dynamodb"):
     boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
 
