@@ -12,9 +12,9 @@ from singerlake.format.state.manifest import collector_paused
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.site.facts import LakeFacts
+from singerlake.site.facts.facts import LakeFacts
+from singerlake.site.facts.gather import gather
 from singerlake.site.folder import SiteFolder, open_folder
-from singerlake.site.gather import gather
 from singerlake.site.pages import Site
 from singerlake.site.render import HERE, environment, render
 

@@ -10,8 +10,8 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.locks import locks_of
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.site.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
-from singerlake.site.samples import Samples, take_samples
+from singerlake.site.facts.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
+from singerlake.site.facts.samples import Samples, take_samples
 
 
 def gather(
