@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -30,6 +31,10 @@ settings.register_profile(
 settings.load_profile("singerlake")
 
 descriptions.share()
+
+# A shell has what it runs in the background ignore SIGINT, and what tests start would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
