@@ -3,10 +3,16 @@ services, which take longer to parse than most of these processes take for their
 
 from __future__ import annotations
 
+import encodings.idna
+import gc
+
 import boto3
 import psycopg
 import pytest
 
+import singerlake.manifests.dynamodb.log
+import singerlake.manifests.merge.store
+import singerlake.manifests.postgres.store
 import singerlake.storage.s3.storage
 import tests.faults.support.worker
 from tests.processes import descriptions
@@ -14,5 +20,8 @@ from tests.processes import descriptions
 descriptions.share()
 for service in ("s3", "dynamodb"):
     boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
+# What is there already is no garbage: looking for some in it would copy its pages in each process.
+gc.collect()
+gc.freeze()
 
-__all__ = ["psycopg", "pytest", "singerlake", "tests"]
+__all__ = ["encodings", "psycopg", "pytest", "singerlake", "tests"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import selectors
@@ -74,4 +75,7 @@ def _become(asked: dict, files: list[int]) -> str:
 
 
 if __name__ == "__main__":
+    # What is there already is no garbage: looking for some in it would copy its pages in each process.
+    gc.collect()
+    gc.freeze()
     MAIN[serve(socket.socket(fileno=int(sys.argv[1])))]()
