@@ -6,7 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SERVERS := $(VENV)/.servers
-PYTEST_ARGS ?= -n 2
+# On two cores: tests wait for servers and processes for more than a third of their time.
+PYTEST_ARGS ?= -n 3
 SEEDS ?= 10000
 
 # Plugins are called by name (by Meltano, by the demo, by tests), so the environment's commands come first.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import Scheduling
 
+from tests.processes import descriptions
 from tests.processes.workers import SharedScheduling
 from tests.tiers import mark_thorough
 
@@ -27,6 +29,12 @@ settings.register_profile(
     "singerlake", parent=settings.get_profile("ci" if "CI" in os.environ else "default"), deadline=None
 )
 settings.load_profile("singerlake")
+
+descriptions.share()
+
+# A shell has what it runs in the background ignore SIGINT, and what tests start would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

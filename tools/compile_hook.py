@@ -28,6 +28,7 @@ _MODULES = {
 """Each with its source."""
 _INCLUDED = [
     "shared/singerlake/format/lines/_json.h",
+    "shared/singerlake/arrow/decode/_columns.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
 ]
 _STABLE_SINCE = "0x030B0000"

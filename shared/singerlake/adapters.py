@@ -13,6 +13,7 @@ from singerlake.format import layout
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
@@ -52,20 +53,17 @@ def open_storage(
 
 def open_store(
     kind: str,
-    storage: Storage,
-    tap: str,
-    stream: str,
+    place: StreamPlace,
     *,
     settings: StoreSettings,
     s3: S3Settings | None,
     lake_id: Callable[[], str],
     known_lake_id: str | None = None,
-    clock: Clock,
-    ids: IdSource,
 ) -> ManifestStore:
-    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases;
-    ``lake_id`` gives the lake's identity, which databases alone ask for, ``known_lake_id`` is that where it is at hand.
-    Raises ``SettingError``; a driver's absence is one."""
+    """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases.
+    ``lake_id`` gives the lake's identity, which only the databases ask for; ``known_lake_id`` is the same if it is
+    already known. Raises ``SettingError``, also where a driver is missing."""
+    storage, tap, stream, clock, ids = place.storage, place.tap, place.stream, place.clock, place.ids
     if kind == "lockfile":
         return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
     if kind == "log":
@@ -90,20 +88,15 @@ def open_store(
     own_id = lake_id()
     table_id = f"{own_id}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
     if kind == "postgres":
+        from singerlake.manifests.postgres.settings import PostgresSettings
         from singerlake.manifests.postgres.store import PostgresStore
 
-        return PostgresStore(
-            storage,
-            tap,
-            stream,
-            table_id=table_id,
-            lake_id=own_id,
+        tables = PostgresSettings(
             url=settings.postgres_url or "",
             schema=settings.postgres_schema,
             patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
-            clock=clock,
-            ids=ids,
         )
+        return PostgresStore(place, tables, table_id=table_id, lake_id=own_id)
     from singerlake.manifests.dynamodb.log import DynamoLog
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)

@@ -21,7 +21,7 @@ from singerlake.errors import (
     UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
-from singerlake.format.state import selection
+from singerlake.format.state import fold, selection
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark, Slice
@@ -31,6 +31,7 @@ from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.root_file import RootFile
 from singerlake.manifests.find_store import logged_kind, store_of
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
@@ -277,16 +278,16 @@ class LakeStream:
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
         """A manifest from the data files alone."""
-        return rebuild_manifest(
-            self.lake.storage,
-            self.tap,
-            self.name,
+        birth = fold.empty(
+            tap=self.tap,
+            stream=self.name,
             store=store,
+            lake_id=self.lake._root.seen_id() if lineage else None,
             lineage=lineage,
             created=timestamp(self.lake.clock.now()),
             transaction_id=self.lake.ids(),
-            lake_id=self.lake._root.seen_id() if lineage else None,
-        ).manifest
+        )
+        return rebuild_manifest(self.lake.storage, birth).manifest
 
     def read(self, part: Slice) -> Iterator[Block]:
         """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
@@ -396,15 +397,11 @@ class LakeStream:
         lake = self.lake
         return open_store(
             kind or self._chosen(None),
-            lake.storage,
-            self.tap,
-            self.name,
+            StreamPlace(lake.storage, self.tap, self.name, lake.clock, lake.ids),
             settings=lake.stores,
             s3=lake.s3,
             lake_id=lambda: lake.known_lake_id() or lake._root.fresh_id(),
             known_lake_id=lake._root.seen_id(),
-            clock=lake.clock,
-            ids=lake.ids,
         )
 
     def _chosen(self, kind: str | None) -> str:

@@ -12,9 +12,9 @@ from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import SettingError
 from singerlake.format.state.model import DataFile
-from tap_singerlake.catalog import Overrides
+from tap_singerlake.catalog.catalog import Overrides
+from tap_singerlake.catalog.sdk_schemas import for_sdk
 from tap_singerlake.output import encode
-from tap_singerlake.schemas import for_sdk
 
 LAKE_METADATA: dict[str, Any] = {
     "_singerlake_offset": {"type": ["null", "integer"], "description": "The message's offset in its stream."},

@@ -16,8 +16,8 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Bookmark, resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
-from tap_singerlake.catalog import Overrides, StoredSchema, discovered
-from tap_singerlake.columns import replayed, shown, unknown
+from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
+from tap_singerlake.catalog.columns import replayed, shown, unknown
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader

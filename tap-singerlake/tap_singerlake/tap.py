@@ -31,7 +31,7 @@ from singerlake.settings import (
     without_secrets,
 )
 from tap_singerlake import settings
-from tap_singerlake.catalog import for_singer_sdk
+from tap_singerlake.catalog.catalog import for_singer_sdk
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 

@@ -32,7 +32,7 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.s3.settings import S3Settings
 from target_singerlake.errors import RecordBeforeSchemaError, unreadable
 from target_singerlake.files.growing import Compressor
-from target_singerlake.files.open_files import OpenFiles
+from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import Progress
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
 from target_singerlake.input.batch import Batch
@@ -96,12 +96,14 @@ class Ingest:
         self._progress = Progress(logger, clock.monotonic())
         self._streams = OpenFiles(
             settings,
-            run_id=run_id,
-            folder=self._spool.path,
-            ids=ids,
+            NewFiles(
+                run_id=run_id,
+                folder=self._spool.path,
+                ids=ids,
+                lake_id=lambda: lake.lake_id(settings.manifest_store),
+            ),
             compressor=self._compressor,
             states=self._states,
-            lake_id=lambda: lake.lake_id(settings.manifest_store),
             opened=self._publisher.open,
             closed=self._publisher.publish,
         )

@@ -13,6 +13,7 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
+from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
@@ -99,16 +100,15 @@ class Shelf:
         return self.put(number, vacuumed_bytes(number, sources))
 
     def rebuild(self, **more: Any) -> Rebuilt:
-        return rebuild_manifest(
-            self.storage,
-            TAP,
-            STREAM,
+        birth = fold.empty(
+            tap=TAP,
+            stream=STREAM,
             store="lockfile",
             lineage="new",
             created=timestamp(self.clock.now()),
             transaction_id="tx",
-            **more,
         )
+        return rebuild_manifest(self.storage, birth, **more)
 
     def numbers(self, manifest: Manifest) -> list[int]:
         """The listed files' numbers, in order."""

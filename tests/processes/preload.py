@@ -3,18 +3,25 @@ services, which take longer to parse than most of these processes take for their
 
 from __future__ import annotations
 
-import functools
+import encodings.idna
+import gc
 
 import boto3
 import psycopg
 import pytest
-from botocore.loaders import JSONFileLoader
 
+import singerlake.manifests.dynamodb.log
+import singerlake.manifests.merge.store
+import singerlake.manifests.postgres.store
 import singerlake.storage.s3.storage
 import tests.faults.support.worker
+from tests.processes import descriptions
 
-JSONFileLoader.load_file = functools.cache(JSONFileLoader.load_file)
+descriptions.share()
 for service in ("s3", "dynamodb"):
     boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
+# What is there already is no garbage: looking for some in it would copy its pages in each process.
+gc.collect()
+gc.freeze()
 
-__all__ = ["psycopg", "pytest", "singerlake", "tests"]
+__all__ = ["encodings", "psycopg", "pytest", "singerlake", "tests"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
+from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import Change, RetireFiles, Transaction
@@ -129,16 +130,15 @@ class WriterJob(Actor):
         world = self.world
 
         def rebuild(kind: str) -> Manifest:
-            return rebuild_manifest(
-                world.storage,
-                TAP,
-                STREAM,
+            birth = fold.empty(
+                tap=TAP,
+                stream=STREAM,
                 store=kind,
                 lineage=world.ids(),
                 created=timestamp(process.clock.now()),
                 transaction_id=world.ids(),
-                engine=Threads(world.storage, 1),
-            ).manifest
+            )
+            return rebuild_manifest(world.storage, birth, engine=Threads(world.storage, 1)).manifest
 
         successor = self.kind.successor
 

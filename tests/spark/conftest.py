@@ -5,6 +5,7 @@ Its workers look for AWS credentials in files of the tests' own, never in those 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def spark(java: Java, aws_config: Path, tmp_path_factory: pytest.TempPathFactory
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "preload"), prepend=os.pathsep)
         session = _session(folder)
     yield session
     session.stop()
@@ -39,6 +41,7 @@ def spark(java: Java, aws_config: Path, tmp_path_factory: pytest.TempPathFactory
 def _session(folder: Path) -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tap_singerlake.tap import TapSingerlake
+from tests.processes import plugins
 
 V1 = {"type": "object", "properties": {"id": {"type": "integer"}}}
 V2 = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
@@ -95,13 +96,16 @@ def environment(**settings: str) -> dict[str, str]:
 
 def command(folder: Path, config: Mapping[str, Any], *arguments: str) -> Sequence[str]:
     """The tap's command line for a configuration, which is written to ``folder``."""
+    return [*COMMAND, *configured(folder, config), *arguments]
+
+
+def configured(folder: Path, config: Mapping[str, Any]) -> Sequence[str]:
+    """The arguments that name a configuration, which is written to ``folder``."""
     path = folder / "config.json"
     path.write_text(json.dumps(config))
-    return [*COMMAND, "--config", str(path), *arguments]
+    return ["--config", str(path)]
 
 
 def run_process(folder: Path, config: Mapping[str, Any], *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """One run as a process of its own."""
-    return subprocess.run(
-        command(folder, config, *arguments), capture_output=True, env=environment(), timeout=60, check=False
-    )
+    return plugins.run("tap", [*configured(folder, config), *arguments], env=environment(), timeout=60)

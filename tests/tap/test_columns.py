@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from singerlake.errors import UnknownNameError
 from singerlake.format.state.model import SchemaVersion
-from tap_singerlake.catalog import Overrides, for_singer_sdk
-from tap_singerlake.columns import united, unknown
+from tap_singerlake.catalog.catalog import Overrides, for_singer_sdk
+from tap_singerlake.catalog.columns import united, unknown
 from tests.lakes import build_stream
 from tests.tap.runs import discover, replay
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from singerlake.format.state.model import DataFile
 from singerlake.format.state.selection import Bookmark
 from singerlake.singer_file import Block
-from tap_singerlake.catalog import Overrides
+from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.passthrough import Passthrough
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.replay import Replay

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
@@ -17,6 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
+from tests.processes import plugins
 
 TAP = "tap-test"
 USERS = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
@@ -93,9 +93,14 @@ class Finished:
 
 def command(root: Path | str, folder: Path, **settings: Any) -> list[str]:
     """The command line of a target, with its settings in a file below ``folder``."""
+    return [sys.executable, "-m", "target_singerlake.target", *configured(root, folder, **settings)]
+
+
+def configured(root: Path | str, folder: Path, **settings: Any) -> list[str]:
+    """The arguments that name a target's settings, which are written to a file below ``folder``."""
     file = folder / "config.json"
     file.write_text(json.dumps(config(root, **settings)))
-    return [sys.executable, "-m", "target_singerlake.target", "--config", str(file)]
+    return ["--config", str(file)]
 
 
 def run(
@@ -108,9 +113,7 @@ def run(
 ) -> Finished:
     """Run the target as a process of its own to its end."""
     data = lines if isinstance(lines, bytes) else text(lines)
-    done = subprocess.run(
-        command(root, folder, **settings), input=data, capture_output=True, env=environment(env), timeout=120
-    )
+    done = plugins.run("target", configured(root, folder, **settings), data, env=environment(env))
     return Finished(done.returncode, done.stdout.decode().splitlines(), done.stderr.decode())
 
 

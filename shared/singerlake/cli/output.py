@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -15,17 +15,18 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    Progress,
     ProgressColumn,
     Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Display
 from rich.table import Table
 from rich.text import Text
 
 from singerlake.errors import SingerlakeError
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.wording import counted as counted
 from singerlake.wording import minute as minute
@@ -128,19 +129,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: 
         click.echo(caption)
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressBar:
-    """A task of the progress display: told how much there is to read, then how much was. ``seen``: somebody looks."""
-
-    seen: bool
-    sized: Callable[[int], None]
-    advance: Callable[[int], None]
-
-
 class Start(Protocol):
     """Makes a task for a label; ``unit`` is what it counts."""
 
-    def __call__(self, label: str, *, unit: str = "bytes") -> ProgressBar: ...
+    def __call__(self, label: str, *, unit: str = "bytes") -> Progress: ...
 
 
 class _DoneColumn(ProgressColumn):
@@ -166,19 +158,19 @@ def progress() -> Iterator[Start]:
         TimeRemainingColumn(),
     )
     seen = sys.stderr.isatty() and not is_quiet()
-    display = Progress(*columns, console=Console(stderr=True), transient=True, disable=not seen)
+    display = Display(*columns, console=Console(stderr=True), transient=True, disable=not seen)
     # Before rich 14.3 a display that is disabled ends with an empty line all the same.
     with display if seen else nullcontext():
         tasks: list[TaskID] = []
 
-        def start(label: str, *, unit: str = "bytes") -> ProgressBar:
+        def start(label: str, *, unit: str = "bytes") -> Progress:
             for task in tasks:
                 display.update(task, visible=False)
             if not seen:
-                return ProgressBar(seen=False, sized=lambda _: None, advance=lambda _: None)
+                return UNSEEN
             task = display.add_task(shown(label), total=None, unit=unit)
             tasks.append(task)
-            return ProgressBar(
+            return Progress(
                 seen=True,
                 sized=lambda total: display.reset(task, total=total),
                 advance=lambda count: display.advance(task, count),

@@ -11,9 +11,10 @@ from singerlake.format import layout
 from singerlake.format.state.manifest import collector_paused
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.site.facts import LakeFacts
+from singerlake.maintenance.progress import UNSEEN, Progress
+from singerlake.site.facts.facts import LakeFacts
+from singerlake.site.facts.gather import gather
 from singerlake.site.folder import SiteFolder, open_folder
-from singerlake.site.gather import Progress, gather
 from singerlake.site.pages import Site
 from singerlake.site.render import HERE, environment, render
 
@@ -51,8 +52,7 @@ def build(
     samples: int = 0,
     beside: bool = False,
     threads: int = THREADS,
-    sized: Progress | None = None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> Built:
     """Write the site of ``lake`` into a folder. ``samples``: how many of each stream's newest records are shown.
 
@@ -64,7 +64,7 @@ def build(
     folder = open_folder(output, beside=beside)
     # Schemas and pages are many objects and none of them holds itself, so there is nothing to look for.
     with collector_paused():
-        facts = gather(lake, title=title, samples=samples, threads=threads, sized=sized, progress=progress)
+        facts = gather(lake, title=title, samples=samples, threads=threads, progress=progress)
         return _write(folder, facts)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from singerlake.site.tally import Amount, Histograms, periods, ranges
+from singerlake.site.facts.tally import Amount, Histograms, periods, ranges
 from singerlake.wording import counted, size
 
 HEIGHT = 180

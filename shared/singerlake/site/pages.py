@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from singerlake.site import chart
 from singerlake.site.changes import Change, changes_of, in_short
-from singerlake.site.facts import LakeFacts, StreamFacts, TapFacts, VersionFacts, outcomes, tally_of, totals
+from singerlake.site.facts.facts import LakeFacts, StreamFacts, TapFacts, VersionFacts, outcomes, tally_of, totals
 from singerlake.site.names import page_name
 from singerlake.site.tree import pages_of, tree_of
 

@@ -1,5 +1,6 @@
-"""OpenFiles while they are read: lines wait in memory until they make a member, members make files, files are closed
-by count, size or age. No thread, no clock and no storage of its own: the caller gives it time and takes its files."""
+"""The open data files of a run. Lines wait in memory until they make a member, and members make files. A file is closed
+by count, size or age. There is no thread, clock or storage here: the caller gives the time and takes the closed files.
+"""
 
 from __future__ import annotations
 
@@ -37,30 +38,35 @@ class Stream:
     file: GrowingFile | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFiles:
+    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, and the lake's id,
+    which is asked for when the spool begins."""
+
+    run_id: str
+    folder: Path
+    ids: IdSource
+    lake_id: Callable[[], str | None]
+
+
 class OpenFiles:
-    """All streams of a run. ``close`` gets every finished file, in the order of its stream's messages, with the
-    work that is still to be done on it noted in ``GrowingFile.ready``."""
+    """All streams of a run. ``opened`` is called with the stream of each new file. ``closed`` is called with every
+    closed file, in the order of its stream's messages; ``GrowingFile.ready`` tells when it is compressed."""
 
     def __init__(
         self,
         settings: Settings,
+        new: NewFiles,
         *,
-        run_id: str,
-        folder: Path,
-        ids: IdSource,
         compressor: Compressor,
         states: HeldStates,
-        lake_id: Callable[[], str | None],
         opened: Callable[[str], None],
         closed: Callable[[GrowingFile], None],
     ) -> None:
         self._settings = settings
-        self._run_id = run_id
-        self._folder = folder
-        self._ids = ids
+        self._new = new
         self._compressor = compressor
         self._states = states
-        self._lake_id = lake_id
         self._opened = opened
         self._closed = closed
         self._sequence = 0
@@ -195,17 +201,17 @@ class OpenFiles:
 
     def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
         self._sequence += 1
-        header = FileHeader(id=self._ids(), created=timestamp(now), run=self._run_id, seq=self._sequence)
+        header = FileHeader(id=self._new.ids(), created=timestamp(now), run=self._new.run_id, seq=self._sequence)
         stream.file = GrowingFile(
             schema=stream.schema,
             header=header,
-            path=self._folder / header.id,
+            path=self._new.folder / header.id,
             epochs=[self._states.opened()],
             opened=monotonic,
             first_received=now,
             last_received=now,
             level=self._settings.compression_level,
-            lake_id=self._lake_id,
+            lake_id=self._new.lake_id,
         )
         self._open[stream.name] = stream
         self._bare.pop(stream.name, None)

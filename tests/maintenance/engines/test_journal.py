@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
-from singerlake.maintenance.verify.verify import Verified, verify_stream
+from singerlake.maintenance.verify.verify import Verified, VerifyOptions, verify_stream
 from tests.lakes import build_stream
 from tests.maintenance.reads import Told
 from tests.maintenance.shelf import SCHEMA
@@ -33,7 +33,8 @@ def journal(tmp_path: Path) -> Path:
 def verified(lake: Lake, path: Path, engine: Told | None = None) -> Verified:
     with open_journal(path, lake.storage.url) as noted:
         state = lake.stream("t", "s").state
-        return verify_stream(lake.storage, "t", "s", state, engine=engine or Told(lake.storage), journal=noted)
+        options = VerifyOptions(journal=noted)
+        return verify_stream(lake.storage, "t", "s", state, options, engine=engine or Told(lake.storage))
 
 
 def test_a_run_goes_on_where_the_one_before_was_interrupted(lake: Lake, journal: Path) -> None:

@@ -22,6 +22,7 @@ from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.engines.parallel import in_parallel
+from singerlake.maintenance.progress import Progress
 from singerlake.maintenance.rebuild import choose
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.rebuild.survey import data_files
@@ -368,7 +369,8 @@ def test_progress_adds_up_to_the_stored_bytes_on_the_callers_thread(shelf: Shelf
     for number in range(1, 6):
         shelf.original(number)
     seen: list[tuple[int, str]] = []
-    made = shelf.rebuild(progress=lambda count: seen.append((count, threading.current_thread().name)))
+    noted = Progress(advance=lambda count: seen.append((count, threading.current_thread().name)))
+    made = shelf.rebuild(progress=noted)
     assert sum(count for count, _ in seen) == sum(file.bytes for file in made.manifest.files)
     assert {name for _, name in seen} == {threading.current_thread().name}
 

@@ -14,6 +14,7 @@ from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.log import SettleLog
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Stored
 from tests.format.state.test_fold import new_file
@@ -139,7 +140,7 @@ def test_where_no_record_is_left_to_tell_nothing_is_removed() -> None:
     crew, _ = filled(3)
     clock, ids, times = Skewed(crew.clock), crew.ids, MergeSettings()
     entries = Entries(crew.storage, "t", "s", times)
-    log = SettleLog(crew.storage, "t", "s", entries, times, StorageTime(clock), clock, ids)
+    log = SettleLog(StreamPlace(crew.storage, "t", "s", clock, ids), entries, times, StorageTime(clock))
     before = crew.names()
     assert log.remove(3, dry_run=False) == 0
     assert crew.names() == before

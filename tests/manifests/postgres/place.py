@@ -19,7 +19,9 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Loaded
+from singerlake.manifests.postgres.settings import PostgresSettings
 from singerlake.manifests.postgres.store import PostgresStore
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import check_log
@@ -41,16 +43,8 @@ class PostgresPlace:
     storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(clock=FakeClock(), ids=random_id))
 
     def store(self) -> PostgresStore:
-        return PostgresStore(
-            self.storage,
-            self.tap,
-            self.stream,
-            table_id=self.table_id,
-            url=self.url,
-            schema=self.schema,
-            clock=self.clock,
-            ids=random_id,
-        )
+        place = StreamPlace(self.storage, self.tap, self.stream, self.clock, random_id)
+        return PostgresStore(place, PostgresSettings(url=self.url, schema=self.schema), table_id=self.table_id)
 
     def but(self, **changes: Any) -> PostgresPlace:
         return replace(self, **changes)

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
+from singerlake.format.state import fold
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.spark import register
 from tests.lakes import build_stream
@@ -235,9 +236,8 @@ def test_rebuilt_from_its_files_alone_the_stream_is_in_the_same_order(spark: Spa
     for start in (0, 20):
         place.write(spark.range(start, start + 20, 1, 4), max_file_records=2)
     lake = place.lake
-    rebuilt = rebuild_manifest(
-        lake.storage, TAP, STREAM, store="lockfile", lineage="l", created="2026", transaction_id="t"
-    ).manifest
+    birth = fold.empty(tap=TAP, stream=STREAM, store="lockfile", lineage="l", created="2026", transaction_id="t")
+    rebuilt = rebuild_manifest(lake.storage, birth).manifest
     assert [file.id for file in rebuilt.files] == [file.id for file in place.manifest.files]
 
 

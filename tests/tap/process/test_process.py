@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.lakes import build_stream
-from tests.tap.runs import COMMAND, V1, V2, command, environment, replay, run_process
+from tests.processes.plugins import Plugin
+from tests.tap.runs import COMMAND, V1, V2, command, configured, environment, replay, run_process
 
 
 def config(root: Path, **settings) -> dict:
@@ -292,10 +293,8 @@ def test_a_standard_output_that_was_closed_from_the_start_is_one_line(flights, r
     assert "standard output is closed" in complaint(result)
 
 
-def start(folder: Path, settings: dict) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command(folder, settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
+def start(folder: Path, settings: dict) -> Plugin:
+    return Plugin("tap", configured(folder, settings), env=environment())
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--about", "--format=json"]])

@@ -13,6 +13,7 @@ from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.publish import publish_manifest, published
+from tests.faults.support.haste import hasten
 from tests.manifests.stores import KINDS
 from tests.target.support import TAP, WIDER, ingest, kept_ids, manifest, record, records, run, schema, state
 
@@ -22,8 +23,10 @@ LINES = [schema(), *records(0, 1, 2), state({"at": 3}), schema(schema=WIDER), *r
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_captured_is_there_in_order_for_readers_without_settings(
-    tmp_path: Path, kind: str, store_config: Config
+    tmp_path: Path, kind: str, store_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if kind == "merge":
+        hasten(monkeypatch)
     settings = store_config(kind)
     emitted = ingest(tmp_path, LINES, max_file_records=1, **settings)
     assert json.loads(emitted[-1]) == {"at": 6}

@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from singerlake.lake import Lake
+from tests.processes.plugins import Plugin
 from tests.target.support import (
     TAP,
     command,
+    configured,
     environment,
     kept_ids,
     manifest,
@@ -36,16 +38,10 @@ SOON = 60.0
 
 
 @contextmanager
-def started(root: Path, folder: Path, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+def started(root: Path, folder: Path, **settings: Any) -> Iterator[Plugin]:
     """A target whose standard input is a pipe that stays open."""
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command(root, folder, **settings),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=environment(),
-        )
+        process = Plugin("target", configured(root, folder, **settings), env=environment(), stderr=log)
         try:
             yield process
         finally:
@@ -56,13 +52,13 @@ def started(root: Path, folder: Path, **settings: Any) -> Iterator[subprocess.Po
                     stream.close()
 
 
-def send(process: subprocess.Popen[bytes], data: bytes) -> None:
+def send(process: Plugin, data: bytes) -> None:
     assert process.stdin
     process.stdin.write(data)
     process.stdin.flush()
 
 
-def wait_until_read(process: subprocess.Popen[bytes], folder: Path, root: Path, stream: str = "users") -> None:
+def wait_until_read(process: Plugin, folder: Path, root: Path, stream: str = "users") -> None:
     """Wait until the target has taken in a record of a stream: it then looks the stream's manifest up, and makes it."""
     deadline = time.monotonic() + SOON
     while not (root / "raw" / TAP / stream / "manifest.json").exists():

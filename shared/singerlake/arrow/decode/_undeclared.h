@@ -10,7 +10,7 @@
 
 #define MOST_SAID 256                    /* undeclared names that are kept in mind, in the objects of one path */
 
-/* What is declared in a value; see known.py. */
+/* What is declared in a value; see ../schema/known.py. */
 typedef struct Node Node;
 
 typedef struct {

@@ -71,8 +71,7 @@ def build_command(
             samples=samples,
             beside=beside,
             threads=threads,
-            sized=bar.sized,
-            progress=bar.advance,
+            progress=bar,
         )
     if as_json:
         say_json(_json(lake, output, built))

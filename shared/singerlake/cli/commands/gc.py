@@ -121,8 +121,7 @@ def gc(
                     orphans=orphans,
                     delete=delete,
                     threads=threads,
-                    sized=bar.sized,
-                    progress=bar.advance,
+                    progress=bar,
                 )
                 changed = collected.retired + collected.deleted
                 if delete and changed.files:

@@ -132,8 +132,7 @@ def _streams(
                     lake_id=None if asked.dry_run else lake.lake_id(),
                     engine=engine,
                     journal=journal,
-                    sized=bar.sized if bar.seen else None,
-                    progress=bar.advance if bar.seen else None,
+                    progress=bar,
                     planned=_show if not as_json else lambda _: None,
                 )
                 done[tap, stream] = _kept(repair, asked.dry_run, as_json)

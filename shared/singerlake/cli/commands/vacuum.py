@@ -76,8 +76,7 @@ def vacuum(
                     target_bytes=target_bytes,
                     dry_run=dry_run,
                     threads=threads,
-                    sized=bar.sized,
-                    progress=bar.advance,
+                    progress=bar,
                 )
                 if (joined := done[name, each].joined).files:
                     record_run(context, "vacuum", joined, started=started)

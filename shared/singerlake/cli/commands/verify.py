@@ -25,6 +25,7 @@ from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
 from singerlake.maintenance.verify.verify import (
     Verified,
+    VerifyOptions,
     verify_catalogue,
     verify_identity,
     verify_metadata,
@@ -75,6 +76,7 @@ def verify(
     drawn = _sample(sample, seed, lake.ids)
     with ExitStack() as held:
         noted = held.enter_context(open_journal(journal, lake.storage.url)) if journal else None
+        options = VerifyOptions(sample=drawn, journal=noted)
         reads = held.enter_context(reader(engine, lake, threads))
         pairs = chosen_streams(lake, tap, stream)
         findings = list(verify_metadata(lake.storage, tap))
@@ -88,11 +90,9 @@ def verify(
                     name,
                     each,
                     lake.stream(name, each).state,
+                    options,
                     engine=reads,
-                    sample=drawn,
-                    journal=noted,
-                    sized=bar.sized,
-                    progress=bar.advance,
+                    progress=bar,
                 )
                 findings += checked.findings
                 by_tap[name][each] = replace(checked, findings=())

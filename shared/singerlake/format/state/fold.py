@@ -42,12 +42,12 @@ def empty(
     tap: str,
     stream: str,
     store: str,
-    lineage: str,
+    lineage: str | None,
     created: str,
     transaction_id: str,
     lake_id: str | None = None,
 ) -> Manifest:
-    """A stream's birth: transaction 0, no files."""
+    """A stream's birth: transaction 0, no files. ``lineage`` is None for a state that stays in memory."""
     return Manifest(
         format=FORMAT,
         tap=tap,

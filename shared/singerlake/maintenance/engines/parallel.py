@@ -10,9 +10,6 @@ from typing import TypeVar
 THREADS = 8
 """Files read at once by default; each holds a few MiB."""
 
-Progress = Callable[[int], None]
-"""Called on the caller's thread with the stored bytes of each file once it has been read."""
-
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 

@@ -7,7 +7,7 @@ transaction says. A collection that was stopped between any two requests is simp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -21,8 +21,9 @@ from singerlake.format.state.model import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding, Kind
@@ -71,12 +72,11 @@ def collect_stream(
     orphans: bool = False,
     delete: bool = False,
     threads: int = THREADS,
-    sized: Callable[[int], None] = lambda _: None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> Collected:
     """Take each retired file of a stream the next step of its collection, where its time has come; without ``delete``
-    change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. ``sized`` is told
-    the bytes to read of files that hold what is to be deleted.
+    change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. The total of
+    ``progress`` is the bytes to read of files that hold what is to be deleted.
 
     What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
     state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
@@ -97,7 +97,7 @@ def collect_stream(
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)
     plan = collection.planned(grace, delete=delete)
-    sized(sum(file.bytes for file in collection.holders(plan)))
+    progress.sized(sum(file.bytes for file in collection.holders(plan)))
     collection.note(plan)
     chosen = collection.own(plan.orphans) if orphans else []
     if not delete:
@@ -114,7 +114,7 @@ def collect_stream(
 class _Collection:
     context: StreamContext
     threads: int
-    progress: Progress | None
+    progress: Progress
     loaded: Loaded
     now: datetime = field(init=False)
     findings: list[Finding] = field(default_factory=list)
@@ -260,8 +260,7 @@ class _Collection:
             with self.context.storage.open(self.prefix + file.path) as body:
                 while piece := body.read(_PIECE):
                     digest.update(piece)
-                    if self.progress is not None:
-                        self.progress(len(piece))
+                    self.progress.advance(len(piece))
         except MissingFileError:
             return None
         return digest.hexdigest()

@@ -16,10 +16,9 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.hashing import hash_among
 from singerlake.format.lines.times import known_span
-from singerlake.format.state.fold import empty
 from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
@@ -38,35 +37,18 @@ class Rebuilt:
 
 
 def rebuild_manifest(
-    storage: Storage,
-    tap: str,
-    stream: str,
-    *,
-    store: str,
-    lineage: str | None,
-    created: str,
-    transaction_id: str,
-    lake_id: str | None = None,
-    engine: Engine | None = None,
-    progress: Progress | None = None,
+    storage: Storage, birth: Manifest, *, engine: Engine | None = None, progress: Progress = UNSEEN
 ) -> Rebuilt:
-    """The state of a stream from all of its data files, under a new ``lineage`` (None: in memory, for a reader).
+    """The state of a stream from all of its data files. ``birth`` is that stream without files (``fold.empty``). Its
+    lineage is a new one, or None for a state in memory that a reader makes for itself.
 
     Broken files are left out and reported; files are chosen so that every source is covered, exactly once where that
     can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
     process by default. Raises what storage raises.
     """
+    tap, stream = birth.tap, birth.stream
     surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
-    birth = empty(
-        tap=tap,
-        stream=stream,
-        store=store,
-        lake_id=lake_id,
-        lineage="",
-        created=created,
-        transaction_id=transaction_id,
-    )
-    return rebuilt(surveyed, msgspec.structs.replace(birth, lineage=lineage))
+    return rebuilt(surveyed, birth)
 
 
 def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | None = None) -> Rebuilt:

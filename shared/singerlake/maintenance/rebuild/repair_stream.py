@@ -30,7 +30,7 @@ from singerlake.lock import Lock, LockSettings
 from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
 from singerlake.maintenance.rebuild.survey import stream_objects, survey
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal
@@ -60,15 +60,14 @@ def repair_stream(
     lake_id: str | None = None,
     engine: Engine | None = None,
     journal: SurveyJournal | None = None,
-    sized: Callable[[int], None] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
     planned: Callable[[Repair], None] = lambda _: None,
 ) -> Repair:
     """What was done to a stream, or with ``dry_run`` would be. ``lake_id`` is the lake's, None where it has none yet.
-    ``engine`` is what reads, threads of this
-    process by default; files that ``journal`` says are as they were when they were found sound are not read again.
-    ``sized`` is told the stored bytes of all, for which everything is listed before anything is read. ``planned`` is
-    shown what is about to be written, before it is; again where a writer came first and it was planned anew.
+    ``engine`` reads the files, threads of this process by default. Files that ``journal`` says are as they were when
+    they were found sound are not read again. Where somebody looks at ``progress``, everything is listed before anything
+    is read, for the total. ``planned`` is called with each plan before it is written; again if a writer came first and
+    a new plan was made.
 
     Raises ``CorruptObjectError`` and ``ForeignManifestError`` where a state is there that is not this stream's, unless
     it is to be discarded; ``UnsupportedFormatError`` always; ``StreamClosedError`` where the stream is on its way to
@@ -83,9 +82,9 @@ def repair_stream(
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
         files = stream_objects(storage, tap, stream)
-        if sized is not None:
+        if progress.seen:
             entries = list(files)
-            sized(sum(entry.size for entry in entries))
+            progress.sized(sum(entry.size for entry in entries))
             files = consumed(entries)
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         now = timestamp(clock.now())

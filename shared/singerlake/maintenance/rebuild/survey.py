@@ -14,7 +14,7 @@ from singerlake.format import kept_schema, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.engine import Engine, Threads
-from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, identify
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.scan.scan import scan
@@ -79,7 +79,7 @@ def survey(
     *,
     engine: Engine | None = None,
     journal: SurveyJournal | None = None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> Survey:
     """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
     threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
@@ -108,11 +108,7 @@ def survey(
             else:
                 found.append(schemas.shared(known))
                 noted += Tally(1, entry.size)
-                advanced(entry)
-
-    def advanced(entry: Entry) -> None:
-        if progress is not None:
-            progress(entry.size)
+                progress.advance(entry.size)
 
     unread = data() if journal is None else unknown(journal)
     for entry, outcome in (engine or Threads(storage))(SurveyTask(stream, prefix), unread):
@@ -125,7 +121,7 @@ def survey(
             found.append(file)
         files += 1
         stored += entry.size
-        advanced(entry)
+        progress.advance(entry.size)
     if journal is not None:
         # As a listing has them: what was noted came before what was read.
         found.sort(key=lambda file: file.path)
@@ -136,7 +132,7 @@ def survey(
             findings.append(held)
         elif held is not None:
             kept.append(held)
-        advanced(entry)
+        progress.advance(entry.size)
     kept.sort(key=attrgetter("order"))
     return Survey(found, tuple(findings), Tally(files, stored), noted, tuple(kept))
 

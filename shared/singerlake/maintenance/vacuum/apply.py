@@ -27,7 +27,8 @@ from singerlake.format.state.model import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.parallel import THREADS, Progress, in_parallel
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
@@ -62,10 +63,10 @@ def vacuum_stream(
     target_bytes: int,
     dry_run: bool = False,
     threads: int = THREADS,
-    sized: Callable[[int], None] = lambda _: None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> Vacuumed:
-    """Join the small files of a stream; with ``dry_run`` only plan to. ``sized`` is told the stored bytes to join.
+    """Join the small files of a stream; with ``dry_run`` only plan to. The total of ``progress`` is the stored bytes
+    to join.
 
     A file that is not what the manifest says is a finding, and the run of files that it is in stays as it is. Raises
     ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
@@ -78,7 +79,7 @@ def vacuum_stream(
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     plan = make_plan(loaded.manifest.files, target_bytes)
-    sized(plan.joined.bytes)
+    progress.sized(plan.joined.bytes)
     if dry_run or not plan.runs:
         return Vacuumed(plan)
     vacuum = _Vacuum(context, threads, loaded)
@@ -86,8 +87,7 @@ def vacuum_stream(
     del loaded
     for made in vacuum.made(plan):
         vacuum.finish(made)
-        if progress is not None:
-            progress(made.bytes)
+        progress.advance(made.bytes)
     vacuum.settle(wait=True)
     context.store.publish(vacuum.loaded, run_ended=True)
     return Vacuumed(plan, vacuum.joined, vacuum.into, vacuum.apart, vacuum.overtaken, tuple(vacuum.found()))

@@ -14,7 +14,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.journal import Journal
 from singerlake.maintenance.engines.journal_file import stamp
-from singerlake.maintenance.engines.parallel import Progress
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.check_file import VerifyTask, missing
@@ -42,23 +42,32 @@ class Verified:
     lake_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """Which files are read. With a ``sample`` only its files are; of the others only presence and size are checked.
+    Files that ``journal`` says are as they were when they were found sound are not read again."""
+
+    sample: Sample | None = None
+    journal: Journal | None = None
+
+
+_ALL_FILES = VerifyOptions()
+
+
 def verify_stream(
     storage: Storage,
     tap: str,
     stream: str,
     state: Callable[[], Manifest | None],
+    options: VerifyOptions = _ALL_FILES,
     *,
     engine: Engine | None = None,
-    sample: Sample | None = None,
-    journal: Journal | None = None,
-    sized: Callable[[int], None] = lambda _: None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> Verified:
-    """Read every listed file of a stream whole and hold it against its newest state, which ``state`` gives at each
-    call. ``engine`` is what reads, threads of this process by default; with a ``sample`` it reads those files
-    alone, and of the others presence and size are looked up. Files that ``journal`` says are as they were when they
-    were found sound are not read again. ``sized`` is told the stored bytes to read. Raises what storage raises; what is
-    wrong with the stream is a finding."""
+    """Read every listed file of a stream whole and compare it with the stream's newest state, which each call of
+    ``state`` gives. ``engine`` reads the files, threads of this process by default. The total of ``progress`` is the
+    stored bytes to read. Raises what storage raises; what is wrong with the stream is a finding."""
+    sample, journal = options.sample, options.journal
     key = layout.manifest_key(tap, stream)
     prefix = layout.stream_prefix(tap, stream)
     try:
@@ -78,13 +87,12 @@ def verify_stream(
     findings = [finding for path, finding in listing.findings if path not in apart]
     rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
     read = tally(file.bytes for file in rest)
-    sized(read.bytes)
+    progress.sized(read.bytes)
     for file, found in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
         findings += found
         if journal is not None:
             journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), found)
-        if progress is not None:
-            progress(file.bytes)
+        progress.advance(file.bytes)
     drawn = tally(file.bytes for file in chosen)
     verified = Verified(
         files=len(manifest.files),

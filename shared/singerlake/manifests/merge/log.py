@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
@@ -16,8 +15,9 @@ from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.merge.entries import Entries, StoredEntry
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities
-from singerlake.storage.port import Storage, Stored
+from singerlake.storage.port import Stored
 
 logger = logging.getLogger(__name__)
 
@@ -64,24 +64,14 @@ class SettleLog:
 
     abilities = Abilities(settles=True)
 
-    def __init__(
-        self,
-        storage: Storage,
-        tap: str,
-        stream: str,
-        entries: Entries,
-        settings: MergeSettings,
-        time: StorageTime,
-        clock: Clock,
-        ids: IdSource,
-    ) -> None:
-        self._storage = storage
+    def __init__(self, place: StreamPlace, entries: Entries, settings: MergeSettings, time: StorageTime) -> None:
+        self._storage = place.storage
         self._entries = entries
-        self._log = layout.log_prefix(tap, stream)
-        self._objects = ObjectLog(storage, tap, stream, ids, kind=KIND)
+        self._log = layout.log_prefix(place.tap, place.stream)
+        self._objects = ObjectLog(place.storage, place.tap, place.stream, place.ids, kind=KIND)
         self._settings = settings
         self._time = time
-        self._clock = clock
+        self._clock = place.clock
         self.floor = self._objects.floor
         self.raise_floor = self._objects.raise_floor
         self.base = self._objects.base

@@ -42,6 +42,7 @@ from singerlake.manifests.merge.time import StorageTime
 from singerlake.manifests.merge.trim import Sweep
 from singerlake.manifests.merge.watch import LastChange
 from singerlake.manifests.merge.write import EntryWriter
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Pending, Trimmed
 from singerlake.storage.port import Storage
 
@@ -84,7 +85,7 @@ class MergeStore:
         self._writer = EntryWriter(storage, self._entries, settings, time, clock, ids)
         key = layout.log_prefix(tap, stream) + LAST_CHANGE
         self._last_change = LastChange(storage, key, settings, time, clock, ids)
-        log = SettleLog(storage, tap, stream, self._entries, settings, time, clock, ids)
+        log = SettleLog(StreamPlace(storage, tap, stream, clock, ids), self._entries, settings, time)
         self._records = SettledStore(log, storage, tap, stream, settings, clock, lake_id=lake_id)
         self._settler = Settler(self._entries, log, self._records, self._last_change, settings, time, ids)
         self._sweep = Sweep(self._entries, self._records, settings, time, stream)

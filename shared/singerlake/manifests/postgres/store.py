@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from singerlake.clock import Clock, IdSource
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict, apply, in_lake
@@ -27,6 +26,7 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.numbered import Record
+from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
     TransactionRow,
@@ -41,9 +41,9 @@ from singerlake.manifests.postgres.connection import connections_to, driver
 from singerlake.manifests.postgres.read import StreamHead, read_head, read_state, read_tail
 from singerlake.manifests.postgres.schema import check_name
 from singerlake.manifests.postgres.session import Session, WriteResult, current_xid
+from singerlake.manifests.postgres.settings import PostgresSettings
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
-from singerlake.storage.patience import PATIENCE_SECONDS, Patience
-from singerlake.storage.port import Storage
+from singerlake.storage.patience import Patience
 
 if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection
@@ -63,8 +63,7 @@ _LEFT = "SELECT FROM transactions WHERE table_id = %s AND number <= %s LIMIT 1"
 
 
 class PostgresStore:
-    """Manifest store of one stream. ``table_id`` names it in the database, ``url`` is ``postgres_url`` (secret),
-    ``schema`` is ``postgres_schema``, whose tables ``singerlake store create`` makes.
+    """Manifest store of one stream. ``table_id`` names it in the database.
 
     Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
     ``AccessDeniedError``, ``StorageUnavailableError``, ``StorageFullError``; none of these holds anything of the URL.
@@ -74,31 +73,22 @@ class PostgresStore:
     abilities = Abilities(followable=False)
 
     def __init__(
-        self,
-        storage: Storage,
-        tap: str,
-        stream: str,
-        *,
-        table_id: str,
-        lake_id: str | None = None,
-        url: str,
-        schema: str,
-        patience_seconds: float = PATIENCE_SECONDS,
-        clock: Clock,
-        ids: IdSource,
+        self, place: StreamPlace, settings: PostgresSettings, *, table_id: str, lake_id: str | None = None
     ) -> None:
-        check_name(schema)
+        check_name(settings.schema)
         driver()
-        self._storage = storage
-        self._tap = tap
-        self._stream = stream
+        self._storage = place.storage
+        self._tap = place.tap
+        self._stream = place.stream
         self._table_id = table_id
         self._lake_id = lake_id
-        self._clock = clock
-        self._ids = ids
-        self._key = layout.manifest_key(tap, stream)
-        patience = Patience(patience_seconds, clock, place="postgres_url", what="PostgreSQL", key=url)
-        self._session = Session(connections_to(url), schema, patience)
+        self._clock = place.clock
+        self._ids = place.ids
+        self._key = layout.manifest_key(place.tap, place.stream)
+        patience = Patience(
+            settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
+        )
+        self._session = Session(connections_to(settings.url), settings.schema, patience)
 
     @property
     def exclusive(self) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from singerlake.cli.engines import ENGINES, reader
-from singerlake.cli.output import ProgressBar
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.progress import Progress
 
 AUTO = "auto"
 PROCESSES_FROM, SPARK_FROM = 64 << 20, 1 << 30
@@ -92,7 +92,7 @@ class Engines:
     choice: EngineChoice
     lake: Lake
     held: ExitStack
-    bar: ProgressBar | None = None
+    bar: Progress | None = None
     _open: dict[str, Engine] = field(default_factory=dict)
 
     def __call__(self, size: int) -> Engine:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.settings import StoreSettings
-from tools import golden_suite_more, golden_suite_odd  # noqa: F401  register their cases
-from tools.golden_suite_cases import CASES
-from tools.golden_suite_maker import Maker
+from tools.golden_suite import more, odd  # noqa: F401  register their cases
+from tools.golden_suite.cases import CASES
+from tools.golden_suite.maker import Maker
 
 KIND = {"log": "log", "merge": "merge", "dynamodb": "dynamodb", "postgres": "postgres", "migrated-to-merge": "log"}
 """How the names of cases begin whose stream is in another store than lockfile."""

@@ -17,8 +17,8 @@ from singerlake.maintenance.reports.census import Census
 from singerlake.maintenance.reports.history import Version, versions_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
 from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
-from singerlake.site.samples import Samples
-from singerlake.site.tally import Histograms, tally, together
+from singerlake.site.facts.samples import Samples
+from singerlake.site.facts.tally import Histograms, tally, together
 
 
 @dataclass(frozen=True, slots=True)

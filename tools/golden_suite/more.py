@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from singerlake.format import layout
-from tools.golden_suite_cases import case, plain
-from tools.golden_suite_maker import V1, V2, Maker, record
+from tools.golden_suite.cases import case, plain
+from tools.golden_suite.maker import V1, V2, Maker, record
 
 ROOT = layout.root_metadata_key()
 

@@ -12,7 +12,7 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Pending
-from tools.golden_suite_maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record
+from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record
 
 Case = Callable[[Maker], dict[str, Any]]
 CASES: dict[str, Case] = {}

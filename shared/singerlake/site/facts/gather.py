@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from singerlake.errors import SingerlakeError
 from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.locks import locks_of
+from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.site.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
-from singerlake.site.samples import Samples, take_samples
-
-Progress = Callable[[int], None]
-"""Called on the caller's thread with the number of streams that were read since."""
+from singerlake.site.facts.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
+from singerlake.site.facts.samples import Samples, take_samples
 
 
 def gather(
@@ -24,10 +20,9 @@ def gather(
     title: str | None = None,
     samples: int = 0,
     threads: int = THREADS,
-    sized: Progress | None = None,
-    progress: Progress | None = None,
+    progress: Progress = UNSEEN,
 ) -> LakeFacts:
-    """What is known of the lake. ``sized`` is told how many streams there are before any is read.
+    """What is known of the lake. ``progress`` counts streams.
 
     What is wrong with one stream is told of it and keeps none of the others back. Raises ``UnsupportedFormatError`` and
     ``CorruptObjectError`` for the root metadata, and what storage raises where the taps cannot be listed.
@@ -35,13 +30,11 @@ def gather(
     metadata = lake.root_metadata()
     listed = [(tap, *_listed(lake, tap)) for tap in lake.taps()]
     pairs = [(tap, name) for tap, names, _ in listed for name in names]
-    if sized is not None:
-        sized(len(pairs))
+    progress.sized(len(pairs))
     found: dict[tuple[str, str], StreamFacts] = {}
     for facts in in_parallel(lambda pair: _stream(lake, *pair, samples), pairs, threads=threads):
         found[facts.tap, facts.stream] = facts
-        if progress is not None:
-            progress(1)
+        progress.advance(1)
     notes = metadata.taps if metadata else {}
     url = lake.storage.url
     return lake_facts(

@@ -13,8 +13,8 @@ from singerlake.errors import SettingError
 from singerlake.format import catalogue
 from singerlake.format.hashing import canonical_schema
 from singerlake.format.state.model import SchemaVersion
-from tap_singerlake.columns import defines_nothing_new, says_nothing_new, united
-from tap_singerlake.schemas import for_sdk
+from tap_singerlake.catalog.columns import defines_nothing_new, says_nothing_new, united
+from tap_singerlake.catalog.sdk_schemas import for_sdk
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""No file and no folder grows until nobody finds their way in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = ("shared", "tap-singerlake", "target-singerlake", "tests", "tools", "bench", "demo")
+LINES = 400
+MODULES = 12
+"""In a folder, beside its ``__init__.py``."""
+MORE = {
+    "shared/singerlake/cli/commands": "each command has a file of its own",
+    "tests/cli/commands": "each command has a file of its own",
+}
+"""Folders that hold more, and why; CONTRIBUTING.md says so, too."""
+
+
+def sources(place: str) -> list[Path]:
+    return [path for path in (ROOT / place).rglob("*") if path.suffix in {".py", ".c", ".h"}]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_file_is_longer_than_one_reads_at_once(place: str) -> None:
+    found = sources(place)
+    assert found
+    assert {path: count for path in found if (count := len(path.read_text().splitlines())) > LINES} == {}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_folder_holds_more_than_one_looks_over(place: str) -> None:
+    counts: dict[str, int] = {}
+    for path in sources(place):
+        folder = path.parent.relative_to(ROOT).as_posix()
+        counts[folder] = counts.get(folder, 0) + (path.name != "__init__.py")
+    assert {folder for folder, count in counts.items() if count > MODULES} == {
+        folder for folder in MORE if folder.split("/")[0] == place
+    }
+
+
+@pytest.mark.parametrize("folder", MORE)
+def test_the_map_says_which_folders_hold_more(folder: str) -> None:
+    assert f"`{'/'.join(folder.split('/')[-2:])}/`" in (ROOT / "CONTRIBUTING.md").read_text()

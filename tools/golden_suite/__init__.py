@@ -1,0 +1,1 @@
+"""Writes the lakes of tests/golden/suite."""
