@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, open_storage, open_store
 from singerlake.clock import Clock, IdSource, SystemClock, random_id, timestamp
 from singerlake.errors import (
-    CorruptObjectError,
     ForeignManifestError,
     LostBookmarkError,
     MissingFileError,
     NotALakeError,
     SettingError,
-    TooManyConflictsError,
     UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
@@ -26,6 +23,7 @@ from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Bookmark, Slice
 from singerlake.lock import LockSettings
+from singerlake.maintenance.catalogue_file import CatalogueFile
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
@@ -36,8 +34,7 @@ from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
-from singerlake.storage.conditional import replace_if_unchanged
-from singerlake.storage.port import Storage, Stored
+from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,8 +157,7 @@ class Lake:
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
         entry is of the stream's newest version (``selection.newest_version``), and may be behind while a run goes on. A
         catalogue that cannot be read counts as none."""
-        known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
-        cached = {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
+        cached = CatalogueFile(self.storage, tap).entries()
         entries = []
         for name in self.streams(tap):
             found = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
@@ -172,10 +168,7 @@ class Lake:
     def catalogued(self, tap: str) -> frozenset[str]:
         """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:
         each has a version."""
-        known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
-        if known is None:
-            return frozenset()
-        return frozenset(item["tap_stream_id"] for item in known["streams"]).intersection(self.streams(tap))
+        return frozenset(CatalogueFile(self.storage, tap).entries()).intersection(self.streams(tap))
 
     def announce(self, *manifests: Manifest) -> None:
         """Bring ``catalogue.json`` and ``singerlake.json`` up to what streams' manifests say, those of one tap in one
@@ -185,34 +178,13 @@ class Lake:
             own = [manifest for manifest in manifests if manifest.tap == tap]
             fresh = [entry for entry in map(catalogue.entry, own) if entry is not None]
             if fresh:
-                self._update_catalogue(tap, fresh)
+                CatalogueFile(self.storage, tap).update(fresh)
             self.lake_id(own[-1].store)
             self._root.add_tap(tap)
 
     def _names(self, prefix: str) -> list[str]:
         found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
         return sorted(name for name in found if name is not None)
-
-    def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
-        key = layout.catalogue_key(tap)
-
-        def updated(stored: Stored | None) -> bytes | None:
-            known = _readable(stored, key)
-            if known is not None and all(entry in known["streams"] for entry in fresh):
-                return None
-            return catalogue.to_json(catalogue.merged(known, *fresh))
-
-        with suppress(TooManyConflictsError):
-            replace_if_unchanged(self.storage, key, updated)
-
-
-def _readable(stored: Stored | None, key: str) -> dict[str, Any] | None:
-    """A stored catalogue; None where there is none, or one that only a warning can be made of: it is a cache."""
-    try:
-        return catalogue.from_json(stored.body, key=key) if stored else None
-    except CorruptObjectError as error:
-        logger.warning("%s; going on without it", error)
-        return None
 
 
 def _known(names: list[str]) -> str:

@@ -1,0 +1,52 @@
+"""A tap's ``catalogue.json``: a cache of what the manifests of its streams say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from singerlake.errors import CorruptObjectError, TooManyConflictsError
+from singerlake.format import catalogue, layout
+from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.port import Storage, Stored
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueFile:
+    """The one of ``tap``."""
+
+    storage: Storage
+    tap: str
+
+    @property
+    def key(self) -> str:
+        return layout.catalogue_key(self.tap)
+
+    def entries(self) -> dict[str, Any]:
+        """What it says of each stream, by name; nothing where it is missing or cannot be read, which a warning says."""
+        known = self._readable(self.storage.get(self.key))
+        return {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
+
+    def update(self, fresh: Sequence[dict[str, Any]]) -> None:
+        """Bring it up to the entries ``fresh``. A lost race leaves it behind, never wrong, and is not an error."""
+
+        def updated(stored: Stored | None) -> bytes | None:
+            known = self._readable(stored)
+            if known is not None and all(entry in known["streams"] for entry in fresh):
+                return None
+            return catalogue.to_json(catalogue.merged(known, *fresh))
+
+        with suppress(TooManyConflictsError):
+            replace_if_unchanged(self.storage, self.key, updated)
+
+    def _readable(self, stored: Stored | None) -> dict[str, Any] | None:
+        try:
+            return catalogue.from_json(stored.body, key=self.key) if stored else None
+        except CorruptObjectError as error:
+            logger.warning("%s; going on without it", error)
+            return None
