@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
+from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
 from singerlake.projections.declaration.model import Format
 from singerlake.projections.formats.all import FORMATS
@@ -101,7 +101,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         stored, digest = _upload(storage, place.prefix + path, rows, place.format)
         if not FORMATS[place.format].readable:
             typed = _side(storage, place, "typed", id, rows)
-    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION]) for part in ranged])
+    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION, RESCUED.name]) for part in ranged])
     return TableFile(
         id=id,
         path=path,
@@ -112,6 +112,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         last=_least(lasts, max),
         offsets=_span(both, OFFSET) or (0, 0),
         versions=_span(both, TABLE_VERSION),
+        rescued=both.num_rows - both.column(RESCUED.name).null_count,
         partition=partition,
         hidden=kept,
         typed=typed,
