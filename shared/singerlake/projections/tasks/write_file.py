@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
@@ -20,6 +18,7 @@ from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.types import to_json
 from singerlake.projections.state.keys import file_path, side_path, table_prefix
 from singerlake.projections.state.model import SideFile, TableFile
+from singerlake.projections.tasks.local_folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -141,8 +140,8 @@ def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:
 
 def _upload(storage: Storage, key: str, rows: pa.Table, format: Format) -> tuple[int, str]:
     """Stored bytes and SHA-256 of a new file at ``key``."""
-    with tempfile.TemporaryDirectory(prefix="singerlake-") as folder:
-        path = Path(folder) / "file"
+    with local_folder() as folder:
+        path = folder / "file"
         FORMATS[format].write(rows, path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
