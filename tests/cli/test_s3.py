@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from singerlake.format import layout
 from singerlake.lake import Lake
@@ -48,6 +49,30 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert (rebuilt.exit_code, "t/s: was made anew, 3 files, 25 messages" in rebuilt.stdout) == (0, True)
     assert run("verify", url, env=env).exit_code == 0
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
+
+
+def test_a_table_from_its_making_to_its_end(run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]) -> None:
+    url = s3_lake.storage.url
+
+    def project(*words: str) -> Result:
+        result = run("project", words[0], url, *words[1:], "--all", env=env)
+        assert result.exit_code == 0, result.output
+        return result
+
+    s3.calm()
+    project("plan")
+    assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}
+    assert "s: 25 records read: 25 new" in project("run").stdout
+    s3.calm()
+    assert project("run").stdout == "s: nothing new\n"
+    project("ls")
+    assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}
+    project("run", "--full-refresh", "--engine", "processes")
+    assert project("verify", "--deep").stdout.startswith("sound: 1 table, 1 file, 25 rows")
+    assert "1 file" in project("gc", "--grace", "0s", "--delete").stdout
+    assert s3_lake.table("s").to_arrow().read_all().num_rows == 25
+    project("drop", "s", "--delete")
+    assert list(s3_lake.storage.list("published/")) == []
 
 
 @pytest.mark.sampled(command=3)

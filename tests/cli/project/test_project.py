@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from singerlake.cli.commands.project import options
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.projections.formats.parquet import Parquet
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 
@@ -342,6 +344,25 @@ def test_names_cannot_break_out_of_a_line(run: Run, root: Path) -> None:
         assert result.exit_code == 0, result.output
         assert "\x1b" not in result.output
     assert (lake.tables(), (root / "x").exists()) == ([name], False)
+
+
+def test_a_full_disk_stops_the_table_that_meets_it_alone(
+    run: Run, shop: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Parquet.write
+
+    def full(self: Parquet, rows: Any, path: Path) -> None:
+        if rows.num_rows == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, rows, path)
+
+    monkeypatch.setattr(Parquet, "write", full)
+    result = run("project", "run", root, "--all")
+    assert (result.exit_code, "events: failed (storage_full): no space is left" in result.stdout) == (1, True)
+    assert "users: 10 records read" in result.stdout
+    monkeypatch.undo()
+    assert run("project", "run", root, "--all").exit_code == 0
+    assert len(rows(shop, "events")) == 5
 
 
 def test_a_setting_that_spark_needs_is_said(run: Run, shop: Lake, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

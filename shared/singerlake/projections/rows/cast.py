@@ -11,7 +11,6 @@ import msgspec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -92,7 +91,7 @@ def with_rescued(rescued: pa.Array, row_values: dict[int, dict[str, Any]]) -> pa
         return rescued
     texts = rescued.to_pylist()
     for row, values in row_values.items():
-        kept = _OBJECT.decode(texts[row]) if texts[row] else {}
-        added = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in values.items()}
-        texts[row] = msgspec.json.encode({**kept, **added}).decode()
+        added = msgspec.json.encode(values).decode()
+        # What is there may hold what is no strict JSON; and it never holds these properties, which fitted so far.
+        texts[row] = f"{texts[row][:-1]},{added[1:]}" if texts[row] else added
     return pa.array(texts, rescued.type)

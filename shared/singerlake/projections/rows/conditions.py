@@ -36,6 +36,9 @@ def _test(test: Test, column: pa.ChunkedArray) -> Any:
         return pc.is_valid(column) if test.negated else pc.is_null(column)
     values = [_value(value, column.type) for value in test.values]
     if test.operator == "in":
+        if pa.types.is_floating(column.type):
+            # -0.0 is in (0): Arrow's sets tell zeros apart by their sign.
+            column = pc.add(column, 0.0)
         found = pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=pa.array(values, column.type)), None)
         return pc.invert(found) if test.negated else found
     return getattr(pc, _COMPARE[test.operator])(column, pa.scalar(values[0]))

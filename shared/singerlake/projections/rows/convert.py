@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,8 +50,8 @@ def without_working(rows: pa.Table, *kept: str) -> pa.Table:
 @dataclass
 class Seen:
     """What was seen of records while they became rows. ``failed`` and ``dropped`` count by check, ``examples`` are the
-    first offsets of each; ``versions`` has the least offset of each table version. ``moment`` is the last time that a
-    record was captured, where that is asked for."""
+    first offsets of each. ``least`` and ``greatest`` are of the versions of rows, ``unversioned`` says whether a row
+    without one comes before all ``activations``. ``moment`` is the last time that a record was captured."""
 
     records: int = 0
     rescued: int = 0
@@ -60,7 +61,8 @@ class Seen:
     warned: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[int]] = field(default_factory=dict)
     activations: list[Activation] = field(default_factory=list)
-    versions: dict[int, int] = field(default_factory=dict)
+    least: int | None = None
+    greatest: int | None = None
     unversioned: bool = False
     moment: datetime | None = None
 
@@ -74,13 +76,22 @@ class Seen:
         self.warned += other.warned
         for name, offsets in other.examples.items():
             self.examples[name] = (self.examples.get(name, []) + offsets)[:SHOWN]
+        self.unversioned = self.unversioned or (other.unversioned and not self.activations)
         at = None if self.moment is None else timestamp(self.moment)
         for each in other.activations:
             self.activations.append(each if each.at else msgspec.structs.replace(each, at=at))
         self.moment = other.moment or self.moment
-        for version, offset in other.versions.items():
-            self.versions[version] = min(offset, self.versions.get(version, offset))
-        self.unversioned = self.unversioned or other.unversioned
+        self.note_versions(other.least, other.greatest)
+
+    @property
+    def has_one_version(self) -> bool:
+        """Whether the same version is in force for all records."""
+        return not self.activations and self.least == self.greatest and (self.least is None or not self.unversioned)
+
+    def note_versions(self, least: int | None, greatest: int | None) -> None:
+        """Take in the versions of more rows; None: they have none."""
+        self.least = min((each for each in (self.least, least) if each is not None), default=None)
+        self.greatest = max((each for each in (self.greatest, greatest) if each is not None), default=None)
 
 
 NULL_KEY = "key not_null"
@@ -104,6 +115,8 @@ class RowMaker:
         read = pa.table(batch)
         if TYPE in read.column_names:
             read = self._without_activations(read, seen)
+        elif self.moments:
+            seen.moment = _last(read.column(TIME)) or seen.moment
         rows = self._typed(read).append_column(DELETED, self._deletions(read))
         if self.moments:
             rows = rows.append_column(MOMENT, read.column(TIME))
@@ -189,8 +202,8 @@ class RowMaker:
             for row in rows:
                 lost.setdefault(row, {})[column.source] = source[row].as_py()
             if column.source in self.key and pa.types.is_floating(made.type):
-                # -0.0 and 0.0 are one key.
-                made = pc.add(made, 0.0)
+                # -0.0 and 0.0 are one key, and so are all NaN, whose sign Arrow's groups tell apart.
+                made = pc.if_else(pc.is_nan(made), math.nan, pc.add(made, 0.0))
             arrays.append(made)
         for own in self.columns.own:
             if own.name == RESCUED.name:
@@ -208,12 +221,11 @@ def _last(times: Any) -> datetime | None:
 
 
 def _note_versions(rows: pa.Table, seen: Seen) -> None:
+    import pyarrow.compute as pc
+
     versions = rows.column(TABLE_VERSION)
-    seen.unversioned = seen.unversioned or versions.null_count > 0
-    if versions.null_count == len(versions):
-        return
-    least = rows.select([TABLE_VERSION, OFFSET]).group_by(TABLE_VERSION).aggregate([(OFFSET, "min")]).to_pylist()
-    for each in least:
-        version, offset = each[TABLE_VERSION], each[f"{OFFSET}_min"]
-        if version is not None:
-            seen.versions[version] = min(offset, seen.versions.get(version, offset))
+    ends = pc.min_max(versions).as_py()
+    seen.note_versions(ends["min"], ends["max"])
+    if versions.null_count and not seen.unversioned:
+        first = pc.min(rows.column(OFFSET).filter(pc.is_null(versions))).as_py()
+        seen.unversioned = not seen.activations or first < seen.activations[0].offset

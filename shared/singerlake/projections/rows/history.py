@@ -15,7 +15,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.projections.rows.columns import CURRENT, VALID_FROM, VALID_TO
 from singerlake.projections.rows.convert import DELETED, MOMENT, WORKING
 from singerlake.projections.rows.latest import Settled
-from singerlake.projections.rows.order import differing, is_last_of, sort_indices
+from singerlake.projections.rows.order import by_key, differing, is_last_of, sort_indices
 from singerlake.projections.state.model import Activation
 
 if TYPE_CHECKING:
@@ -34,34 +34,43 @@ def history(
 
     late = bool(order_by)
     earlier = pc.less(rows.column(OFFSET), start)
-    was_current = pc.sum(pc.and_(earlier, pc.fill_null(rows.column(CURRENT), False))).as_py() or 0
-    began = rows.column(order_by[0]) if late else pc.coalesce(rows.column(VALID_FROM), rows.column(MOMENT))
+    was = pc.and_(earlier, pc.fill_null(rows.column(CURRENT), False))
+    was_current = pc.sum(pc.and_not(was, rows.column(DELETED))).as_py() or 0
+    if late:
+        began = pc.if_else(pc.and_(was, rows.column(DELETED)), rows.column(VALID_FROM), rows.column(order_by[0]))
+    else:
+        began = pc.coalesce(rows.column(VALID_FROM), rows.column(MOMENT))
     rows = rows.set_column(rows.schema.get_field_index(VALID_FROM), VALID_FROM, began)
     rows = rows.drop_columns([MOMENT])
     for activation in activations:
         if activation.offset >= start:
             rows = _with_endings(rows, key, order_by, activation)
     rows = _in_order(rows, key, order_by)
-    events = _events(rows, key)
-    hidden = rows.filter(pc.or_(pc.invert(events), rows.column(DELETED)))
+    # Deletions are not kept where no record comes late, so an interval that has ended keeps its end.
+    ended = _array(pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(pc.fill_null(rows.column(CURRENT), True))))
+    ended = pc.and_(ended, not late)
+    events = _events(rows, key, ended)
     found = rows.filter(events)
     last = is_last_of(found, key)
     moments = _array(found.column(VALID_FROM))
     following = pa.concat_arrays([moments.slice(1), pa.nulls(min(1, found.num_rows), moments.type)])
     ends = pc.if_else(last, pa.scalar(None, following.type), following)
-    current: Any = last
+    current = last
     if not late:
-        # Deletions are not kept where no record comes late, so an interval that has ended keeps its end.
-        ended = pc.and_(pc.less(found.column(OFFSET), start), pc.invert(pc.fill_null(found.column(CURRENT), True)))
+        ended = ended.filter(events)
         ends = pc.if_else(ended, found.column(VALID_TO), ends)
         current = pc.and_not(last, ended)
     found = found.set_column(found.schema.get_field_index(VALID_TO), VALID_TO, ends)
     found = found.set_column(found.schema.get_field_index(CURRENT), CURRENT, current)
-    found = found.filter(pc.invert(found.column(DELETED)))
+    found = by_key(found.filter(pc.invert(found.column(DELETED))), key)
     new = pc.sum(pc.greater_equal(found.column(OFFSET), start)).as_py() or 0
     is_earlier = pc.less(found.column(OFFSET), start)
     still = pc.sum(pc.and_(is_earlier, found.column(CURRENT))).as_py() or 0
-    hidden = hidden.drop_columns([]) if late else hidden.slice(0, 0)
+    if late:
+        hidden = rows.filter(pc.or_(pc.invert(events), rows.column(DELETED)))
+    else:
+        current = pc.and_not(current, _array(rows.column(DELETED)).filter(events))
+        hidden = _newer_versions(rows, key, events, current)
     return Settled(found.drop_columns([DELETED]), hidden, inserted=new, updated=was_current - still, deleted=0)
 
 
@@ -74,8 +83,9 @@ def _in_order(rows: pa.Table, key: Sequence[str], order_by: Sequence[str]) -> pa
     return rows.take(sort_indices(rows, order, nulls_first=True)).combine_chunks()
 
 
-def _events(rows: pa.Table, key: Sequence[str]) -> Any:
-    """Of each row in order whether it differs from the one before it, as another key, another value, a deletion."""
+def _events(rows: pa.Table, key: Sequence[str], ended: Any) -> Any:
+    """Of each row in order whether it differs from the one before it, as another key, another value, a deletion, or a
+    record after an interval that has ``ended``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -93,19 +103,40 @@ def _events(rows: pa.Table, key: Sequence[str]) -> Any:
     # Two deletions are one, whatever else they say.
     both = pc.and_(deleted.slice(0, count - 1), deleted.slice(1))
     one = pc.xor(deleted.slice(0, count - 1), deleted.slice(1))
-    changed = pc.or_(pc.and_not(values, both), one)
+    after_end = pc.and_not(ended.slice(0, count - 1), deleted.slice(1))
+    changed = pc.or_(pc.or_(pc.and_not(values, both), one), after_end)
     changed = pa.concat_arrays([pa.array([True]), changed])
     # A deletion of what was never there is no event.
     return pc.and_not(pc.or_(first_of_key, changed), pc.and_(first_of_key, deleted))
 
 
+def _newer_versions(rows: pa.Table, key: Sequence[str], events: Any, current: Any) -> pa.Table:
+    """Of each key whose last interval goes on the last of its ordered ``rows``, if that has another version than the
+    interval's row: an ACTIVATE_VERSION may ask whether the key has records of it. ``current`` is said of the
+    ``events`` alone."""
+    import numpy as np
+
+    if not rows.num_rows:
+        return rows
+    last = np.flatnonzero(is_last_of(rows, key).to_numpy(zero_copy_only=False))
+    places = np.flatnonzero(events.to_numpy(zero_copy_only=False))
+    nearest = np.searchsorted(places, last, side="right") - 1
+    is_open = np.append(current.to_numpy(zero_copy_only=False), False)[nearest]
+    # A key without an event has none of its own there.
+    is_open &= np.append(places, -1)[nearest] > np.append(-1, last[:-1])
+    last, nearest = last[is_open], nearest[is_open]
+    versions = _array(rows.column(TABLE_VERSION))
+    return rows.take(last).filter(differing(versions.take(last), versions.take(places[nearest])))
+
+
 def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], activation: Activation) -> pa.Table:
-    """``rows`` with a deletion of each key that has records before ``activation`` and none of its version."""
+    """``rows`` with a deletion of each key that has records before ``activation`` and none of its version, behind the
+    last of these records. It counts as current, as no other deletion does: so it is known again."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     before = rows.filter(pc.less(rows.column(OFFSET), activation.offset))
-    of_it = pc.fill_null(pc.greater_equal(before.column(TABLE_VERSION), activation.version), False)
+    of_it = pc.fill_null(pc.equal(before.column(TABLE_VERSION), activation.version), False)
     ordered = _in_order(before.filter(pc.invert(of_it)), key, order_by)
     newest = ordered.filter(is_last_of(ordered, key))
     newest = newest.filter(pc.invert(newest.column(DELETED)))
@@ -120,13 +151,11 @@ def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], a
     made = {}
     for field in rows.schema:
         values = pa.nulls(count, field.type)
-        if field.name in key:
+        if field.name in (*key, *order_by, TABLE_VERSION):
             values = _array(newest.column(field.name))
         elif field.name == OFFSET:
             values = pa.repeat(pa.scalar(activation.offset, field.type), count)
-        elif field.name == TABLE_VERSION:
-            values = pa.repeat(pa.scalar(activation.version, field.type), count)
-        elif field.name == DELETED:
+        elif field.name in (DELETED, CURRENT):
             values = pa.repeat(True, count)
         elif field.name == VALID_FROM and pa.types.is_timestamp(field.type) and at is not None:
             moment = at if field.type.tz else at.replace(tzinfo=None)

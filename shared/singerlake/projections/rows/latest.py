@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
 from singerlake.projections.rows.convert import DELETED
-from singerlake.projections.rows.order import is_last_of, sort_indices, sorted_rows
+from singerlake.projections.rows.order import by_key, is_last_of, sort_indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,13 +36,10 @@ def winners(rows: pa.Table, key: Sequence[str], order_by: Sequence[str]) -> pa.T
 def latest(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, start: int, late: bool) -> Settled:
     """The table's rows of these keys, of its earlier ``rows`` and hidden records, offsets below ``start``, and of new
     ones. ``late``: records may come later that lose against a deletion."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     before = rows.filter(pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(rows.column(DELETED))))
-    won = winners(rows, key, order_by)
-    if any(pa.types.is_floating(won.schema.field(name).type) for name in key):
-        won = sorted_rows(won, key)
+    won = by_key(winners(rows, key, order_by), key)
     gone = won.column(DELETED)
     stay, hidden = won.filter(pc.invert(gone)), won.filter(gone)
     new = pc.sum(pc.greater_equal(stay.column(OFFSET), start)).as_py() or 0

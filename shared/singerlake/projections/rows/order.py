@@ -32,6 +32,14 @@ def sorted_rows(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     return rows.take(sort_indices(rows, order, nulls_first=False))
 
 
+def by_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """``rows`` by ``key`` as ``sorted_rows`` has them, of rows by a key without null that have NaN first."""
+    import pyarrow as pa
+
+    has_nan = any(pa.types.is_floating(rows.schema.field(name).type) for name in key)
+    return sorted_rows(rows, key) if has_nan else rows
+
+
 def values_at(rows: pa.Table, order: Sequence[str], row: int) -> tuple[Any, ...]:
     """The values of ``order`` in one row."""
     return tuple(rows.column(name)[row].as_py() for name in order)

@@ -29,19 +29,6 @@ def in_force(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(TABLE_VERSION), rows.schema.field(TABLE_VERSION), filled)
 
 
-def goes_back(activations: Sequence[Activation], before: Sequence[tuple[int, int]]) -> Activation | None:
-    """The first activation of a version lower than one that was in use before it; None where there is none.
-    ``before``: pairs of a version and the least offset at which it was in use."""
-    highest_known = None
-    for each in activations:
-        used = [version for version, offset in before if offset < each.offset]
-        highest = max([*used, *([] if highest_known is None else [highest_known])], default=None)
-        if highest is not None and each.version < highest:
-            return each
-        highest_known = each.version if highest is None else max(highest, each.version)
-    return None
-
-
 def not_gone(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
     """The rows that no activation after them sends away: of its version, or captured after it. Versions are those in
     force."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.rows.types import words_of
 from singerlake.projections.run.work import Work
@@ -44,12 +45,21 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
         declaration=plan.declaration.to_json(),
         sources=(plan.source,),
         activated=work.activations[-1] if work.activations else None,
+        version=_greatest(work),
+        moment=None if work.seen.moment is None else timestamp(work.seen.moment),
         columns=tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in plan.columns.table.fields),
+        key=plan.names(plan.key),
         order=plan.order,
         files=work.files,
         retired=tuple(retired),
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
     )
+
+
+def _greatest(work: Work) -> int | None:
+    known = work.plan.state.version if work.plan.state is not None else None
+    versions = [known, work.seen.greatest, *(each.version for each in work.activations)]
+    return max((each for each in versions if each is not None), default=None)
 
 
 def first_state(declaration: TableDeclaration, *, id: str, lake_id: str, now: str) -> TableState:

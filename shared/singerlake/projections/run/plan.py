@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from singerlake.arrow.plan.request import MessageKinds
+from msgspec import structs
+
+from singerlake.arrow.plan.request import MessageKinds, Request
+from singerlake.arrow.plan.snapshot import declared
 from singerlake.arrow.schema.columns import Array, Column, Date, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
+from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LineageChangedError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Keep, TableDeclaration
@@ -57,6 +62,12 @@ class TablePlan:
     def state(self) -> TableState | None:
         """The state that the run goes on from; None where the table is made anew."""
         return self.base.state if self.base is not None and not self.why else None
+
+    @property
+    def moment(self) -> datetime | None:
+        """When the last record before the new ones was captured, where the state says it."""
+        known = self.state.moment if self.state is not None else None
+        return None if known is None else parse_timestamp(known)
 
     @property
     def files(self) -> tuple[TableFile, ...]:
@@ -145,8 +156,9 @@ def make_plan(
     _check_names(declaration, columns, key)
     why = ""
     start = 0
+    names = tuple(columns.name_of(source) for source in key)
     if base is not None and base.state.is_published:
-        why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, base.state)
+        why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, names, base.state)
         start = 0 if why else base.state.sources[0].offset
         if start > manifest.next_offset:
             raise LakeError(
@@ -218,7 +230,9 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
             )
 
 
-def _why_anew(declaration: TableDeclaration, manifest: Manifest, columns: TableColumns, state: TableState) -> str:
+def _why_anew(
+    declaration: TableDeclaration, manifest: Manifest, columns: TableColumns, key: tuple[str, ...], state: TableState
+) -> str:
     """Why files that are there cannot be gone on from; empty where they can."""
     source = state.sources[0]
     before, now = dict(state.declaration), declaration.to_json()
@@ -227,15 +241,27 @@ def _why_anew(declaration: TableDeclaration, manifest: Manifest, columns: TableC
         return f"its declaration changed: {', '.join(changed)}"
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt, so that its offsets mean other records"
-    key = state_key(declaration.name)
+    if state.key != key:
+        return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
+    at = state_key(declaration.name)
     types = {field.name: field.type for field in columns.table.fields}
     for entry in state.columns:
         new = types.get(entry.name)
         if new is None:
             return f"column {entry.name!r} is gone"
-        if not only_adds(column_of(entry.type, key=key), plain(new)):
+        if not only_adds(column_of(entry.type, key=at), plain(new)):
             return f"column {entry.name!r} is {_shown(words_of(new))} now, and was {_shown(entry.type)}"
+    if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
+        return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
+
+
+def _declares_more(manifest: Manifest, offset: int) -> bool:
+    """Whether versions that appear from ``offset`` on change what of a record fits."""
+    earlier = {version: each for version, each in manifest.schemas.items() if each.first_offset < offset}
+    request = Request(metadata=True)
+    before = declared(structs.replace(manifest, schemas=earlier), [], request)
+    return before != declared(manifest, [], request)
 
 
 def plain(column: Column) -> Column:

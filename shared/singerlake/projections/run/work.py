@@ -16,7 +16,6 @@ from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.rows.convert import RowMaker, Seen
 from singerlake.projections.rows.types import place as place_of
-from singerlake.projections.rows.versions import goes_back
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import cut, regions
 from singerlake.projections.run.unique import check_unique
@@ -38,6 +37,8 @@ REGION_MEMORY = 64 << 20
 MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
 """A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
 that stay are as large as suits readers."""
+FEWEST_ROWS = 1000
+"""A task takes about as many at least, however large they are."""
 
 
 @dataclass
@@ -117,15 +118,26 @@ class Work:
     def _why_anew(self) -> str:
         """Why what is new cannot be taken in beside what is there; empty where it can."""
         plan, new = self.plan, self.seen.activations
-        if not plan.start or not new:
+        if not plan.start or plan.declaration.keep is Keep.APPEND:
             return ""
-        earlier = [(file.versions[1], file.offsets[0]) for file in plan.files if file.versions]
-        back = goes_back(new, earlier + list(self.seen.versions.items()))
+        greatest = plan.state.version if plan.state is not None else None
+        back = next((each for each in new if greatest is not None and each.version < greatest), None)
         if back is not None:
             return f"ACTIVATE_VERSION at offset {back.offset} names a version older than others"
-        if plan.declaration.keep is Keep.HISTORY and not plan.is_keyed:
+        if not plan.declaration.order_by and self._has_older(greatest):
+            return "records have a version older than that of others before them"
+        if new and plan.declaration.keep is Keep.HISTORY and not plan.is_keyed:
             return "ACTIVATE_VERSION may end the intervals of any key, and the table is not in the order of its key"
         return ""
+
+    def _has_older(self, greatest: int | None) -> bool:
+        """Whether the version in force of a new record is less than ``greatest``: it loses against a record that the
+        table may no longer know."""
+        if greatest is None:
+            return False
+        known = self.plan.state.activated if self.plan.state is not None else None
+        without = self.seen.unversioned and (known is None or known.version < greatest)
+        return without or (self.seen.least is not None and self.seen.least < greatest)
 
     def _extract(self, *, straight: bool) -> list[Extracted]:
         plan = self.plan
@@ -146,7 +158,9 @@ class Work:
             straight=straight,
             reduce=declared.keep is Keep.LATEST and not (declared.order_by and plan.messages is MessageKinds.ALL),
             bounds=self._bounds() if ordered else (),
+            activations=self.activations,
         )
+        self.seen.moment = plan.moment
         answers = []
         splits = pack(runs(files, plan.start, plan.stop, SPLIT_BYTES), SPLIT_BYTES)
         for _, answer in self._done(task, splits):
@@ -242,13 +256,13 @@ class Work:
 
     def _losing(self) -> set[int]:
         """The files of which an ACTIVATE_VERSION may send rows away, or end their intervals."""
-        if not self.seen.activations:
-            return set()
-        last = self.seen.activations[-1]
         return {
             index
             for index, file in enumerate(self.plan.files)
-            if file.offsets[0] < last.offset and file.versions != (last.version, last.version)
+            if any(
+                file.offsets[0] < each.offset and file.versions != (each.version, each.version)
+                for each in self.seen.activations
+            )
         }
 
     def _place(self, file_rows: int) -> Place:
@@ -270,7 +284,7 @@ class Work:
     def _region_rows(self, found: Sequence[SortedRun]) -> int:
         """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
         rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
-        return max(1000, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
+        return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
 
 
 def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:

@@ -64,6 +64,7 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     last: tuple[Any, ...]
     offsets: tuple[int, int]
     versions: tuple[int, int] | None = None
+    rescued: int = 0
     partition: tuple[str, ...] = ()
     hidden: SideFile | None = None
     typed: SideFile | None = None
@@ -117,8 +118,11 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     declaration: dict[str, Any]
     sources: tuple[Source, ...]
     activated: Activation | None = None
+    version: int | None = None
+    moment: str | None = None
     columns: tuple[ColumnEntry, ...]
     order: tuple[str, ...]
+    key: tuple[str, ...] = ()
     files: tuple[TableFile, ...] = ()
     retired: tuple[RetiredFile, ...] = ()
     runs: tuple[TableRun, ...] = ()

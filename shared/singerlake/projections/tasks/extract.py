@@ -18,8 +18,9 @@ from singerlake.projections.rows.convert import RowMaker, Seen, without_working
 from singerlake.projections.rows.latest import winners
 from singerlake.projections.rows.order import rows_up_to, sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
+from singerlake.projections.rows.versions import in_force
 from singerlake.projections.state.keys import scratch_path
-from singerlake.projections.state.model import TableFile
+from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.sorted_run import SortedRun, write_run
 from singerlake.projections.tasks.write_file import Place, write_files
 from singerlake.storage.port import Storage
@@ -44,7 +45,8 @@ class Extract:
     """The task. ``straight``: rows go into files of the table as they come. ``key`` and ``order_by`` are the table's
     names of columns; ``key`` is empty in a table that keeps all records. The sorted rows are in
     the order ``order``. ``reduce``: a record that another one of the
-    same task wins over may be left out. ``bounds`` are the last places of the table's files."""
+    same task wins over may be left out. ``bounds`` are the last places of the table's files, ``activations``
+    what came before the new messages."""
 
     maker: RowMaker
     messages: MessageKinds
@@ -56,6 +58,7 @@ class Extract:
     straight: bool = False
     reduce: bool = False
     bounds: tuple[tuple[Any, ...], ...] = ()
+    activations: tuple[Activation, ...] = ()
     request: Request = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,8 +77,9 @@ class Extract:
         if rows is None or not rows.num_rows or seen.failed:
             return Extracted(seen)
         if self.straight:
+            rows = in_force(rows, self.activations)
             return Extracted(seen, files=tuple(write_files(storage, self.place, without_working(rows), None)))
-        if self.reduce and len(seen.versions) + seen.unversioned <= 1 and not seen.activations:
+        if self.reduce and seen.has_one_version:
             rows = winners(rows, self.key, self.order_by)
         rows = sorted_rows(with_partitions(rows, self.place.partitions), self.order)
         touched = touched_ranges(rows, self.order, self.bounds)

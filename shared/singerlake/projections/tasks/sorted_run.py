@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.projections.rows.order import between, values_at
 from singerlake.projections.rows.types import place
+from singerlake.projections.tasks.local_folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ def write_run(storage: Storage, key: str, rows: pa.Table, order: Sequence[str]) 
 
     chunks = []
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with tempfile.TemporaryDirectory(prefix="singerlake-") as folder:
-        path = Path(folder) / "run"
+    with local_folder() as folder:
+        path = folder / "run"
         with path.open("wb") as file:
             for begin in range(0, rows.num_rows, CHUNK_ROWS):
                 part = rows.slice(begin, CHUNK_ROWS).combine_chunks()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
+from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
 from singerlake.projections.declaration.model import Format
 from singerlake.projections.formats.all import FORMATS
@@ -20,6 +18,7 @@ from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.types import to_json
 from singerlake.projections.state.keys import file_path, side_path, table_prefix
 from singerlake.projections.state.model import SideFile, TableFile
+from singerlake.projections.tasks.local_folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         stored, digest = _upload(storage, place.prefix + path, rows, place.format)
         if not FORMATS[place.format].readable:
             typed = _side(storage, place, "typed", id, rows)
-    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION]) for part in ranged])
+    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION, RESCUED.name]) for part in ranged])
     return TableFile(
         id=id,
         path=path,
@@ -112,6 +111,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         last=_least(lasts, max),
         offsets=_span(both, OFFSET) or (0, 0),
         versions=_span(both, TABLE_VERSION),
+        rescued=both.num_rows - both.column(RESCUED.name).null_count,
         partition=partition,
         hidden=kept,
         typed=typed,
@@ -140,8 +140,8 @@ def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:
 
 def _upload(storage: Storage, key: str, rows: pa.Table, format: Format) -> tuple[int, str]:
     """Stored bytes and SHA-256 of a new file at ``key``."""
-    with tempfile.TemporaryDirectory(prefix="singerlake-") as folder:
-        path = Path(folder) / "file"
+    with local_folder() as folder:
+        path = folder / "file"
         FORMATS[format].write(rows, path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
