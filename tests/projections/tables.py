@@ -165,7 +165,7 @@ def check_rows(table: LakeTable, wanted: Expected, when: str) -> None:
     found = rows_of(table)
     names = tuple(table.schema.names)
     assert names == wanted.names, f"{when}: columns are {names}, not {wanted.names}"
-    rows = [_plain(row) for row in wanted.rows]
+    rows = plain_rows(wanted)
     if found != rows:
         first = next((i for i, pair in enumerate(zip(found, rows, strict=False)) if pair[0] != pair[1]), "the end")
         shown = "\n".join([f"{when}: from row {first}", "found:", *map(repr, found), "wanted:", *map(repr, rows)])
@@ -179,6 +179,11 @@ def rows_of(table: LakeTable) -> list[dict[str, Any]]:
         if row["_rescued_data"] is not None:
             row["_rescued_data"] = json.loads(row["_rescued_data"])
     return [_plain(row) for row in found]
+
+
+def plain_rows(wanted: Expected) -> list[dict[str, Any]]:
+    """The rows that are expected, comparable with those of ``rows_of``."""
+    return [_plain(row) for row in wanted.rows]
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LineageChangedError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import LineageChangedError, MissingFileError, SingerlakeError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
@@ -71,6 +71,12 @@ class TableRunner:
             work = self._work(plan)
             try:
                 work.do()
+            except MissingFileError:
+                work.discard()
+                if self._is_as_planned(plan):
+                    raise
+                logger.warning("files of table %s or its stream were replaced meanwhile; going on", declaration.name)
+                continue
             except SingerlakeError:
                 work.discard()
                 raise
@@ -81,7 +87,6 @@ class TableRunner:
                 return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples)
             work.discard()
             logger.warning("table %s was written by another run meanwhile; going on from there", declaration.name)
-            full_refresh = False
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
         )
@@ -108,6 +113,12 @@ class TableRunner:
 
     def _work(self, plan: TablePlan) -> Work:
         return Work(self.storage, self.engine, plan, self.ids())
+
+    def _is_as_planned(self, plan: TablePlan) -> bool:
+        """Whether what a plan was made from is still so: if not, files that it names may have been collected."""
+        base = load(self.storage, plan.declaration.name)
+        same = (base and base.etag) == (plan.base and plan.base.etag)
+        return same and self.manifest(plan.declaration.tap, plan.declaration.stream) == plan.manifest
 
     def _announce(self, declaration: TableDeclaration) -> None:
         """Write a first state."""
