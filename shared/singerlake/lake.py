@@ -114,7 +114,8 @@ class Lake:
         return TableRunner(
             self.storage,
             self.lake_id,
-            lambda tap, stream: self.existing_stream(tap, stream).snapshot(),
+            # Only a stream without a state is looked for in the tap's listing, which grows with every stream.
+            lambda tap, stream: self.stream(tap, stream).state() or self.existing_stream(tap, stream).snapshot(),
             engine or (lambda _: Threads(self.storage)),
             self.clock,
             self.ids,

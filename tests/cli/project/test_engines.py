@@ -10,9 +10,9 @@ import pytest
 
 from singerlake.cli.commands.project import engines
 from singerlake.cli.commands.project.engines import PROCESSES_FROM, SPARK_FROM, EngineChoice, Engines
-from singerlake.cli.output import ProgressBar
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.maintenance.progress import Progress
 from singerlake.storage.port import Storage
 
 
@@ -51,7 +51,7 @@ class Doubles:
         return [2 * item for item in items]
 
 
-def opened(choice: EngineChoice, lake: Lake, held: ExitStack, bar: ProgressBar | None = None) -> Engines:
+def opened(choice: EngineChoice, lake: Lake, held: ExitStack, bar: Progress | None = None) -> Engines:
     return Engines(choice, lake, held, bar)
 
 
@@ -90,7 +90,7 @@ def test_auto_takes_processes_where_there_is_no_java(lake: Lake, monkeypatch: py
 
 def test_the_bar_is_told_of_all_that_is_done(lake: Lake) -> None:
     told: list[tuple[str, int]] = []
-    bar = ProgressBar(
+    bar = Progress(
         seen=True, sized=lambda size: told.append(("of", size)), advance=lambda size: told.append(("done", size))
     )
     with ExitStack() as held:

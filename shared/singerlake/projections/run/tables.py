@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from singerlake.errors import SingerlakeError
+from singerlake.maintenance.engines.engine import Answer, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.run import Outcome, TableRunner
-from singerlake.projections.state.commit import Found, load
+from singerlake.projections.state.commit import load
+from singerlake.storage.port import Storage
+
+SMALL_BYTES = 4 << 20
+"""Raw bytes to read and stored bytes of the table: what it takes to start an engine is more than the work."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +35,7 @@ def plan_tables(
     runner: TableRunner, tables: Iterable[Resolved], *, full_refresh: bool = False, threads: int = THREADS
 ) -> Iterator[TableResult]:
     """What a run would do for each table, in their order; nothing is written."""
-
-    def plan(table: Resolved) -> TableResult:
-        declaration = table.declaration
-        try:
-            manifest = runner.manifest(declaration.tap, declaration.stream)
-            schemas = list(manifest.schemas.values())
-            declaration = table.with_key(schemas[-1].key_properties if schemas else ())
-            base = load(runner.storage, declaration.name)
-            if not manifest.next_offset and not _is_published(base):
-                return TableResult(declaration, None)
-            return TableResult(declaration, make_plan(declaration, manifest, base, full_refresh=full_refresh))
-        except SingerlakeError as error:
-            return TableResult(declaration, None, error=error)
-
-    return in_parallel(plan, tables, threads=threads)
+    return in_parallel(lambda table: _planned(runner, table, full_refresh), tables, threads=threads)
 
 
 def run_tables(
@@ -52,24 +44,66 @@ def run_tables(
     *,
     full_refresh: bool = False,
     threads: int = THREADS,
+    together: bool = False,
     began: Callable[[TablePlan], None] = lambda _: None,
 ) -> Iterator[TableResult]:
-    """Bring each table up to its stream, in their order. ``began`` is told of each that has something to do."""
-    for planned in plan_tables(runner, tables, full_refresh=full_refresh, threads=threads):
-        plan = planned.plan
-        if plan is None:
-            yield planned
-        elif plan.is_nothing:
-            yield TableResult(planned.declaration, plan, Outcome(plan, plan.state, None))
+    """Bring each table up to its stream; answers in their order. ``together``: small tables are made side by side, each
+    by one thread of this process, while the others are made by the runner's engine, one after the other. ``began`` is
+    told of each of these."""
+    runner = replace(runner, lake_id=cache(runner.lake_id))
+    alone = replace(runner, engine=lambda _: _Here(runner.storage))
+
+    def first(table: Resolved) -> TableResult:
+        planned = _planned(runner, table, full_refresh)
+        if planned.plan is not None and together and _is_small(planned.plan):
+            return _made(alone, planned, full_refresh)
+        return planned
+
+    for result in in_parallel(first, tables, threads=threads):
+        if result.outcome is None and result.error is None and result.plan is not None:
+            began(result.plan)
+            yield _made(runner, result, full_refresh)
         else:
-            began(plan)
-            try:
-                outcome = runner.run(planned.declaration, full_refresh=full_refresh)
-            except SingerlakeError as error:
-                yield TableResult(planned.declaration, plan, error=error)
-            else:
-                yield TableResult(planned.declaration, outcome.plan, outcome)
+            yield result
 
 
-def _is_published(base: Found | None) -> bool:
-    return base is not None and base.state.is_published
+def _planned(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
+    """``outcome`` is there where there is nothing to do."""
+    declaration = table.declaration
+    try:
+        manifest = runner.manifest(declaration.tap, declaration.stream)
+        schemas = list(manifest.schemas.values())
+        declaration = table.with_key(schemas[-1].key_properties if schemas else ())
+        base = load(runner.storage, declaration.name)
+        if not manifest.next_offset and not (base is not None and base.state.is_published):
+            return TableResult(declaration, None)
+        plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
+    except SingerlakeError as error:
+        return TableResult(declaration, None, error=error)
+    return TableResult(declaration, plan, Outcome(plan, plan.state, None) if plan.is_nothing else None)
+
+
+def _made(runner: TableRunner, planned: TableResult, full_refresh: bool) -> TableResult:
+    if planned.outcome is not None:
+        return planned
+    try:
+        outcome = runner.run(planned.declaration, full_refresh=full_refresh)
+    except SingerlakeError as error:
+        return replace(planned, error=error)
+    return replace(planned, plan=outcome.plan, outcome=outcome)
+
+
+def _is_small(plan: TablePlan) -> bool:
+    """Whether all that a run may hold of this table is little, so that several can be made at once."""
+    return plan.new_bytes + sum(file.bytes for file in plan.files) <= SMALL_BYTES
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The engine for few items: the thread that asks."""
+
+    storage: Storage
+
+    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
+        for item in items:
+            yield item, task(self.storage, item)

@@ -71,6 +71,11 @@ class EngineChoice:
         if spark and self.engine not in (AUTO, "spark"):
             raise click.UsageError(f"{spark} is for --engine spark")
 
+    @property
+    def may_be_here(self) -> bool:
+        """Whether threads of this process may do the work of small tables."""
+        return self.kind(0) == "threads"
+
     def kind(self, size: int) -> str:
         """The engine for that many raw bytes."""
         if self.engine != AUTO:

@@ -47,7 +47,15 @@ def run(
             opened.bar = start(plan.declaration.name)
 
         runner = project.lake.table_runner(opened)
-        for result in run_tables(runner, tables, full_refresh=full_refresh, began=began):
+        made = run_tables(
+            runner,
+            tables,
+            full_refresh=full_refresh,
+            threads=engines.threads,
+            together=engines.may_be_here,
+            began=began,
+        )
+        for result in made:
             results.append(result)
             if not as_json:
                 say_result(result)
