@@ -128,15 +128,15 @@ class Lake:
     def catalogue(self, tap: str) -> dict[str, Any]:
         """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
-        entry is of the stream's newest version (``selection.newest_version``), and may be behind while a run goes on. A
+        entry is of the stream's newest version (``selection.newest_version``), and may be behind during a run. A
         catalogue that cannot be read counts as none."""
         known = _readable(self.storage.get(layout.catalogue_key(tap)), layout.catalogue_key(tap))
         cached = {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
         entries = []
         for name in self.streams(tap):
-            found = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
-            if found is not None:
-                entries.append(found)
+            entry = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
+            if entry is not None:
+                entries.append(entry)
         return {"streams": entries}
 
     def catalogued(self, tap: str) -> frozenset[str]:
@@ -160,8 +160,8 @@ class Lake:
             self._root.add_tap(tap)
 
     def _names(self, prefix: str) -> list[str]:
-        found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
-        return sorted(name for name in found if name is not None)
+        names = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
+        return sorted(name for name in names if name is not None)
 
     def _update_catalogue(self, tap: str, fresh: list[dict[str, Any]]) -> None:
         key = layout.catalogue_key(tap)
@@ -181,7 +181,7 @@ def _readable(stored: Stored | None, key: str) -> dict[str, Any] | None:
     try:
         return catalogue.from_json(stored.body, key=key) if stored else None
     except CorruptObjectError as error:
-        logger.warning("%s; going on without it", error)
+        logger.warning("%s; continuing without it", error)
         return None
 
 
@@ -313,14 +313,14 @@ class LakeStream:
         return open_reader(self.lake.storage, self.snapshot(), request)
 
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
-        """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmarkError``."""
+        """The offset at which a reader with ``bookmark`` continues. Raises ``LostBookmarkError``."""
         try:
             return selection.resume(manifest, bookmark)
         except LostBookmarkError:
             return selection.resume(manifest, bookmark, self._origins(manifest))
 
     def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
-        """What vacuumed files say they replaced, but for those that hold other messages than they say."""
+        """What vacuumed files say they replaced, without files that hold other messages than they say."""
         for file in manifest.files:
             try:
                 provenance = self.provenance(file)

@@ -1,4 +1,4 @@
-"""From a reader's events to output and checkpoints: where blocks are cut, and when a bookmark is told."""
+"""From a reader's events to output and checkpoints: where blocks are cut, and when a bookmark is emitted."""
 
 from __future__ import annotations
 

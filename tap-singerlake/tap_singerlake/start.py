@@ -22,11 +22,11 @@ def start_offset(stream: LakeStream, manifest: Manifest, bookmark: Bookmark | No
 def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
     """The bookmark that a STATE has for a stream; None where it has none. Raises ``SettingError`` for what is no
     bookmark of this tap."""
-    found = state.get("bookmarks", {}).get(stream)
-    if not found:
+    stored = state.get("bookmarks", {}).get(stream)
+    if not stored:
         return None
     try:
-        bookmark = msgspec.convert(found, Bookmark)
+        bookmark = msgspec.convert(stored, Bookmark)
     except msgspec.ValidationError as error:
         raise SettingError(
             f"the state of stream {stream!r} is not a bookmark of this tap: {error}",

@@ -74,4 +74,4 @@ def test_what_cannot_be_noted_is_a_warning(caplog: pytest.LogCaptureFixture, mon
 
     monkeypatch.setattr(type(store), "commit", fails)
     note(place)
-    assert "the run of 'vacuum' is done and could not be noted: down; wait" in caplog.text
+    assert "the run of 'vacuum' succeeded, but could not be recorded: down; wait" in caplog.text

@@ -75,7 +75,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_positive(
-                "partition_bytes", options, "no positive number of bytes", "write it in digits, as 67108864"
+                "partition_bytes", options, "not a positive number of bytes", "write it in digits, as 67108864"
             ),
             cores=_positive("cores", options, "no positive number", "write it in digits, as 16"),
         ),

@@ -49,15 +49,15 @@ def captured(line: bytes) -> str:
 
 def _member(text: str, name: str) -> str:
     """The text of an object's last member of that name, by a parser that takes what ``json.loads`` takes."""
-    found, at = "", text.index("{")
+    written, at = "", text.index("{")
     while text[at] != "}":
         key, at = _PARSER.raw_decode(text, _behind_space(text, at + 1))
         begin = _behind_space(text, _behind_space(text, at) + 1)
         _, end = _PARSER.raw_decode(text, begin)
         if key == name:
-            found = text[begin:end]
+            written = text[begin:end]
         at = _behind_space(text, end)
-    return found
+    return written
 
 
 def _behind_space(text: str, at: int) -> int:

@@ -42,7 +42,7 @@ def docs() -> None:
     metavar="N",
     help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
 )
-@click.option("--beside", is_flag=True, help="The folder may hold other files, too; none of them is overwritten.")
+@click.option("--beside", is_flag=True, help="The folder may hold other files; they are never overwritten.")
 @json_option
 @quiet_option
 @click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Streams read at once.")

@@ -51,10 +51,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def _duration(text: str) -> timedelta:
     """``90s``, ``30m``, ``12h``, ``7d``."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is no duration; write 90s, 30m, 12h or 7d")
-    found_time = timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a duration; write 90s, 30m, 12h or 7d")
+    found_time = timedelta(**{_UNITS[match.group(2)]: int(match.group(1))})
     if found_time > _LONGEST:
         raise click.BadParameter(f"{text!r} is longer than {_LONGEST.days}d")
     return found_time
@@ -113,8 +113,8 @@ def gc(
 
     Shows what would be deleted; deletes only with --delete. A file goes in steps, at least two runs and a grace time
     apart: a first one notes which files manifest.json calls retired, a later one deletes those that were noted a grace
-    time ago. With --orphans, files that nothing lists and nobody touched for the grace time are retired before. Writers
-    and readers go on meanwhile; run it again where it was interrupted. Exits with 1 where something is left that a
+    time ago. With --orphans, it first retires files that no manifest lists and that are older than the grace time.
+    Writers and readers go on meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a
     person should look at, and with 2 where access was denied.
     """
     done: list[_StreamCollection] = []
@@ -144,7 +144,7 @@ def gc(
                 if delete:
                     locks = remove_locks(lake.storage, locks)
             except (LakeError, SettingError) as error:
-                # One that cannot be collected keeps none of the others back.
+                # The others are collected even if one cannot be.
                 findings.append(Finding("manifest", there.prefix, f"is not collected: {error.message}; {error.hint}"))
                 continue
             except SingerlakeError as error:

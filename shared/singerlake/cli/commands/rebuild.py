@@ -117,7 +117,7 @@ def _streams(
     journal: SurveyJournal | None,
     as_json: bool,
 ) -> tuple[Streams, list[Finding]]:
-    """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
+    """Each stream repaired; one that cannot be is a finding, and the others are repaired."""
     done: Streams = {}
     findings: list[Finding] = []
     with progress() as start:

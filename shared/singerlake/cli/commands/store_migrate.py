@@ -79,7 +79,7 @@ def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: boo
 
 
 def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
-    """One that cannot be moved keeps none of the others back. Wrong settings would for all of them: they are raised."""
+    """The others are moved even if one cannot be. Wrong settings would for all of them: they are raised."""
     there, started = lake.stream(*pair), lake.clock.now()
     try:
         old, new = there.store(), there.store(kind)

@@ -59,7 +59,7 @@ def vacuum(
 ) -> None:
     """Join runs of small files into larger ones: the same messages under the same offsets.
 
-    Writers and readers go on meanwhile, and bookmarks and checkpoints stay good. No message is decompressed, and
+    Writers and readers may run meanwhile, and bookmarks and checkpoints stay valid. No message is decompressed, and
     nothing is deleted: the files that were replaced stay until they are collected. Run it again where it was
     interrupted. Exits with 1 where files are not what the manifest says; those stay as they are.
     """

@@ -115,13 +115,13 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
 def _contradiction(manifest: Manifest, what: str) -> CorruptObjectError:
     return CorruptObjectError(
         f"the manifest contradicts itself: {what}",
-        hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
+        hint="run 'singerlake verify'; if it says the same, run 'singerlake rebuild'",
         key=layout.manifest_key(manifest.tap, manifest.stream),
     )
 
 
 def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, int, str]] = ()) -> int:
-    """The offset at which a reader goes on.
+    """The offset at which a reader continues.
 
     Same lineage, and the bookmark's file either gone or where the bookmark says: the offset itself. Otherwise the
     bookmark's file is looked for among the listed files, then among ``origins``: ``(original id, offset of its first
@@ -153,8 +153,8 @@ prepare_decoders(Bookmark)
 
 def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
     """The schema of a version, by its hash. Raises ``CorruptObjectError`` where the manifest has none."""
-    found = manifest.schemas.get(version)
-    if found is None:
+    schema = manifest.schemas.get(version)
+    if schema is None:
         raise CorruptObjectError(
             "the manifest has no schema for a version that it lists",
             hint="run 'singerlake rebuild', which takes it from the data files",
@@ -162,4 +162,4 @@ def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
             stream=manifest.stream,
             version=version,
         )
-    return found
+    return schema

@@ -139,7 +139,8 @@ class S3Storage:
         return outcome
 
     def upload(self, key: str, path: Path) -> Entry:
-        """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object nobody lists."""
+        """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object that no
+        manifest lists."""
         full = self._prefix + check_key(key)
         size = path.stat().st_size
 
@@ -239,7 +240,7 @@ class S3Storage:
     def delete_all(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), _DELETED_AT_ONCE):
             page = keys[start : start + _DELETED_AT_ONCE]
-            # What a request for many did not do, for whatever reason, is done one by one, with all that this knows of
+            # What a request for many did not do, for any reason, is done one by one, with all that this knows of
             # replies that were lost; some stores know no other way.
             for key in self._left_of(page):
                 self.delete(key)
