@@ -21,10 +21,11 @@ from singerlake.errors import (
     UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
-from singerlake.format.state import fold, selection
+from singerlake.format.state import fold
+from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark, Slice
+from singerlake.format.state.selection import Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
@@ -315,9 +316,9 @@ class LakeStream:
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
         """The offset at which a reader with ``bookmark`` continues. Raises ``LostBookmarkError``."""
         try:
-            return selection.resume(manifest, bookmark)
+            return resume(manifest, bookmark)
         except LostBookmarkError:
-            return selection.resume(manifest, bookmark, self._origins(manifest))
+            return resume(manifest, bookmark, self._origins(manifest))
 
     def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
         """What vacuumed files say they replaced, without files that hold other messages than they say."""

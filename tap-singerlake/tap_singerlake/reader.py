@@ -10,15 +10,9 @@ from dataclasses import dataclass
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
-from singerlake.format.state.selection import (
-    Bookmark,
-    Slice,
-    check_offsets,
-    newest_version,
-    resolve_version,
-    schema_of,
-)
+from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 from tap_singerlake.start import start_offset

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import SettingError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark, first_offset
+from singerlake.format.state.selection import first_offset
 from singerlake.lake import LakeStream
 
 

@@ -12,8 +12,9 @@ from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import LakeError, UnknownNameError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
-from singerlake.format.state.selection import Bookmark, resolve_version
+from singerlake.format.state.selection import resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered

@@ -23,9 +23,9 @@ from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
+from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
-from singerlake.manifests.known_schema import add_schema, put_schema
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage

@@ -93,7 +93,7 @@ def test_an_option_that_means_nothing_is_named(options: dict[str, str], message:
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("b BINARY", r"column 'b' is of the type binary, which JSON .*; write base64\(...\)"),
+        ("b BINARY", r"column 'b' is of the type binary, for which JSON .*; write base64\(...\)"),
         ("s STRUCT<x: ARRAY<BINARY>>", r"column 's.x\[\]' is of the type binary"),
         ("m MAP<INT, STRING>", "column 'm' is of the type map<int,string>, .*make its keys strings"),
         ("m MAP<STRING, BINARY>", "column 'm{}' is of the type binary"),

@@ -29,8 +29,8 @@ def diff(
 ) -> None:
     """Compare two schema versions of a stream: FIRST and SECOND are labels (v1), hashes or their path segments.
 
-    Exits with 1 where the second is not compatible with the first: where a property is gone, holds values that it did
-    not hold before, or the keys are others. --tap and --stream may be left out where the lake has one stream alone.
+    Exits with 1 if the second is not compatible with the first: if a property is gone or holds values that it did not
+    hold before, or if the keys changed. --tap and --stream may be left out if the lake has only one stream.
     """
     pairs = chosen_streams(lake, tap, stream)
     if len(pairs) != 1:

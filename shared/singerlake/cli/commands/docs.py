@@ -59,8 +59,8 @@ def build_command(
 ) -> None:
     """Write a static site about a lake, which a browser reads from a disk or from any web server.
 
-    Reads the manifests, and of the data files nothing but the samples that --samples asks for. Exits with 1 where a
-    stream cannot be read: its page says why, and the others are there.
+    Reads the manifests. Of the data files it reads only the samples that --samples asks for. Exits with 1 if a stream
+    cannot be read: its page says why, and the others are there.
     """
     with progress() as start:
         bar = start("streams", unit="streams")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from singerlake.cli.commands.store import KEPT
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import (
     chosen_streams,
     context_of,
@@ -38,7 +38,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.locks import remove_locks, stale_locks
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.tally import Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
@@ -83,7 +83,7 @@ class _StreamCollection:
     default=f"{GRACE.days}d",
     show_default=True,
     metavar="TIME",
-    help="How long each step waits. It must be longer than any read, and than a writer may pause.",
+    help="How long each step waits. It must be longer than any read and any pause of a writer.",
 )
 @click.option(
     "--keep",
@@ -111,11 +111,11 @@ def gc(
 ) -> None:
     """Delete replaced files, orphans, old transactions and stale locks, each after a grace time.
 
-    Shows what would be deleted; deletes only with --delete. A file goes in steps, at least two runs and a grace time
-    apart: a first one notes which files manifest.json calls retired, a later one deletes those that were noted a grace
-    time ago. With --orphans, it first retires files that no manifest lists and that are older than the grace time.
-    Writers and readers go on meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a
-    person should look at, and with 2 where access was denied.
+    Shows what would be deleted; deletes only with --delete. A file needs at least two runs, a grace time apart: the
+    first notes which files manifest.json calls retired, a later one deletes files that were noted a grace time ago.
+    With --orphans, it first retires files that no manifest lists and that are older than the grace time. Writers and
+    readers may run meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a person
+    should look at, and with 2 if access was denied.
     """
     done: list[_StreamCollection] = []
     findings: list[Finding] = []

@@ -53,11 +53,11 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, yes: bool) -> None:
-    """Release the lock of a writer that is gone.
+    """Release the lock of a dead writer.
 
     KEY is as 'lock ls' shows it; with --tap and --stream instead, all locks of that stream. Writers take over the lock
-    of a dead one by themselves; this is for those who cannot wait. A lock that changes meanwhile is left alone, and a
-    writer that lives after all loses no data: commits do not rest on locks.
+    of a dead writer by themselves; this is for when you cannot wait. A lock that changes meanwhile is left alone. A
+    writer that is still alive loses no data, because commits do not depend on locks.
     """
     held = _chosen(lake, key, tap, stream)
     if not held:

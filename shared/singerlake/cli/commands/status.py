@@ -59,10 +59,10 @@ class _StreamStatus:
 def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
     """List the last runs of each stream: what they moved and how they ended.
 
-    A run is 'running', 'completed', 'failed' (its input was at fault), 'interrupted' (by a signal) or 'lost': it never
-    said how it ended, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of
-    the stream now. KIND is 'capture', or what maintenance changed the stream. Times are those of the writers' clocks.
-    Exits with 1 where a stream's manifest is missing or cannot be read.
+    A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
+    outcome, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of the stream
+    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks. Exits
+    with 1 if a stream's manifest is missing or cannot be read.
     """
     statuses = list(
         in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS)

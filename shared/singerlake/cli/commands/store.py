@@ -11,7 +11,7 @@ import click
 from singerlake.cli.commands.store_create import create
 from singerlake.cli.commands.store_identify import identify
 from singerlake.cli.commands.store_migrate import migrate
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, error_json, say, say_json, shown, table
 from singerlake.errors import LostStateError, SingerlakeError
@@ -68,9 +68,9 @@ def store() -> None:
 def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the manifest store of each stream, with its transactions.
 
-    TRANSACTION is the newest number, PUBLISHED the one that manifest.json has, TAIL how many lie between, FLOOR the
-    number up to which a log was trimmed. Exits with 1 where a state is missing, cannot be read or is on its way to
-    another store.
+    TRANSACTION is the newest number, PUBLISHED the number in manifest.json, TAIL the transactions between them, and
+    FLOOR the number up to which a log was trimmed. Exits with 1 if a state is missing or cannot be read, or if a
+    migration of the stream is not finished.
     """
     pairs = chosen_streams(lake, tap, stream)
     statuses = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
@@ -101,8 +101,8 @@ def trim(
 ) -> None:
     """Remove transactions that a snapshot covers, except the last ones of each stream.
 
-    Shows what would be removed; removes it only with --yes. Writers and readers may run meanwhile. Exits with 1 where a
-    stream could not be trimmed, and with 2 where access was denied.
+    Shows what would be removed; removes it only with --yes. Writers and readers may run meanwhile. Exits with 1 if a
+    stream could not be trimmed, and with 2 if access was denied.
     """
     done: list[tuple[str, str, Trimmed | SingerlakeError]] = []
     for name, each in chosen_streams(lake, tap, stream):

@@ -49,10 +49,10 @@ class _StreamVersions:
 def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the schema versions of streams: since when, from which offset on, how many records.
 
-    Reads the manifests and no data file. A version that comes back after others keeps the offset where it first
-    appeared; reading from it on reads the others too. With --json the lineage that the offsets are of is there, too,
-    and the offset after the last message. Exits with 1 where a stream's manifest is missing or cannot be
-    read.
+    Reads the manifests and no data file. A version that comes back after others keeps the offset of its first
+    appearance; reading from there gives the others too. --json also gives each stream's lineage, within which offsets
+    mean the same messages, and the offset after the last message. Exits with 1 if a stream's manifest is missing or
+    cannot be read.
     """
     pairs = chosen_streams(lake, tap, stream)
     read = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import LineageChangedError, LostBookmarkError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.lake import LakeStream
 from singerlake.wording import shown
 

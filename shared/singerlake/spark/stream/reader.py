@@ -22,8 +22,9 @@ from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.errors import MissingFileError, SettingError
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark, schema_of
+from singerlake.format.state.selection import schema_of
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions

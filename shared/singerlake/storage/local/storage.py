@@ -34,7 +34,7 @@ from singerlake.storage.local.errors import settle, translate
 from singerlake.storage.local.files import adopt, copy_durably, exclusive, fill_durably, sync_folder, write_durably
 from singerlake.storage.local.places import Places, opened
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.window import window
+from singerlake.storage.stream_part import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""

@@ -23,7 +23,7 @@ from singerlake.errors import (
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.proved import Proved
+from singerlake.storage.probe_results import Proved
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
@@ -31,7 +31,7 @@ from singerlake.storage.s3.lost_replies import Write, send_until_known
 from singerlake.storage.s3.settings import S3Settings
 from singerlake.storage.s3.stream import open_stream
 from singerlake.storage.s3.upload import cause_of_upload, upload
-from singerlake.storage.window import window
+from singerlake.storage.stream_part import window
 
 __all__ = ["S3Settings", "S3Storage"]
 
