@@ -8,9 +8,9 @@ readable for good. A new format gets a new folder beside it.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import itertools
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -214,4 +214,6 @@ def build(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    build(parser.parse_args().folder)

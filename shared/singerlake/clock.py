@@ -112,10 +112,10 @@ def parse_timestamp(text: str) -> datetime | None:
     if len(text) == 27 and text[4] + text[7] + text[10] + text[19] + text[26] == "--T.Z" and text.isascii():
         with suppress(ValueError):
             return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
-    found = _TIMESTAMP.match(text.strip())
-    if found is None:
+    match = _TIMESTAMP.match(text.strip())
+    if match is None:
         return None
-    day, hour, minute, second, fraction, _, hours, minutes = found.groups()
+    day, hour, minute, second, fraction, _, hours, minutes = match.groups()
     offset = f"{hours}:{minutes or '00'}" if hours else "+00:00"
     try:
         of_day = f"{hour}:{minute or '00'}:{second or '00'}.{(fraction or '')[:6]:0<6}"

@@ -14,7 +14,7 @@
     │   ├── InvalidMessageError
     │   ├── InvalidSchemaError
     │   └── TruncatedInputError
-    ├── LakeError           a person has to look at what is on storage before anything goes on
+    ├── LakeError           a person has to look at what is on storage before work continues
     │   ├── CorruptObjectError
     │   ├── UnsupportedFormatError
     │   ├── ForeignManifestError
@@ -158,7 +158,7 @@ class TruncatedInputError(InputError):
 
 
 class LakeError(SingerlakeError):
-    """A person has to look at what is on storage before anything goes on."""
+    """A person has to look at what is on storage before work continues."""
 
     kind: ClassVar[str] = "lake"
 
@@ -266,7 +266,7 @@ class StorageFullError(RetryableError):
 
 
 class UnknownOutcomeError(SingerlakeError):
-    """A write may or may not have taken effect, and reading back did not tell. Nothing may be deleted before the
+    """A write may or may not have taken effect: reading it back did not show which. Nothing may be deleted before the
     outcome is known."""
 
     kind: ClassVar[str] = "unknown_outcome"

@@ -18,10 +18,11 @@ from singerlake.errors import (
     UnknownNameError,
 )
 from singerlake.format import catalogue, layout, root
-from singerlake.format.state import fold, selection
+from singerlake.format.state import fold
+from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark, Slice
+from singerlake.format.state.selection import Slice
 from singerlake.lock import LockSettings
 from singerlake.maintenance.catalogue_file import CatalogueFile
 from singerlake.maintenance.engines.engine import Engine, Threads
@@ -32,6 +33,7 @@ from singerlake.manifests.find_store import logged_kind, store_of
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
+from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
 from singerlake.storage.port import Storage
@@ -95,9 +97,7 @@ class Lake:
 
     def tables(self) -> list[str]:
         """Names of the tables that runs of ``singerlake project`` made or began."""
-        from singerlake.projections.state.commit import tables
-
-        return tables(self.storage)
+        return table_names(self.storage)
 
     def table(self, name: str) -> LakeTable:
         """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs
@@ -156,14 +156,14 @@ class Lake:
     def catalogue(self, tap: str) -> dict[str, Any]:
         """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
-        entry is of the stream's newest version (``selection.newest_version``), and may be behind while a run goes on. A
+        entry is of the stream's newest version (``selection.newest_version``), and may be behind during a run. A
         catalogue that cannot be read counts as none."""
         cached = CatalogueFile(self.storage, tap).entries()
         entries = []
         for name in self.streams(tap):
-            found = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
-            if found is not None:
-                entries.append(found)
+            entry = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
+            if entry is not None:
+                entries.append(entry)
         return {"streams": entries}
 
     def catalogued(self, tap: str) -> frozenset[str]:
@@ -184,8 +184,8 @@ class Lake:
             self._root.add_tap(tap)
 
     def _names(self, prefix: str) -> list[str]:
-        found = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
-        return sorted(name for name in found if name is not None)
+        names = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)
+        return sorted(name for name in names if name is not None)
 
 
 def _known(names: list[str]) -> str:
@@ -316,14 +316,14 @@ class LakeStream:
         return open_reader(self.lake.storage, self.snapshot(), request)
 
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
-        """The offset at which a reader with ``bookmark`` goes on. Raises ``LostBookmarkError``."""
+        """The offset at which a reader with ``bookmark`` continues. Raises ``LostBookmarkError``."""
         try:
-            return selection.resume(manifest, bookmark)
+            return resume(manifest, bookmark)
         except LostBookmarkError:
-            return selection.resume(manifest, bookmark, self._origins(manifest))
+            return resume(manifest, bookmark, self._origins(manifest))
 
     def _origins(self, manifest: Manifest) -> Iterator[tuple[str, int, str]]:
-        """What vacuumed files say they replaced, but for those that hold other messages than they say."""
+        """What vacuumed files say they replaced, without files that hold other messages than they say."""
         for file in manifest.files:
             try:
                 provenance = self.provenance(file)

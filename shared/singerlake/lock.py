@@ -169,18 +169,21 @@ class Lock:
         fresh = msgspec.structs.replace(body, refreshed=timestamp(self._clock.now()), nonce=self._ids())
         outcome = self._replace(fresh, etag)
         if isinstance(outcome, Refused):
-            found = self._storage.get(self._key)
-            if found is not None and parse_lock(found.body, key=self._key) == fresh:
-                outcome = Written(found.etag)
+            stored = self._storage.get(self._key)
+            if stored is not None and parse_lock(stored.body, key=self._key) == fresh:
+                outcome = Written(stored.etag)
         if isinstance(outcome, Refused):
-            logger.warning("the lock %s was taken over; going on, since commits are safe without it", self._key)
+            logger.warning(
+                "another writer took over the lock %s; continuing, because commits are safe without it", self._key
+            )
             self._mine = None
             return False
         self._mine = (fresh, outcome.etag)
         return True
 
     def release(self) -> None:
-        """Give the lock up, if it is still this writer's. Failures are logged: a lock nobody refreshes goes stale."""
+        """Give the lock up, if it is still this writer's. Failures are logged: a lock that is not refreshed goes
+        stale."""
         if self._mine is None:
             return
         (body, etag), self._mine = self._mine, None

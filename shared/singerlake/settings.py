@@ -62,16 +62,16 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
     "s3_probe_max_wait_seconds": setting(
         "integer",
         "Probe wait",
-        "How long a writer asks again where the answers of storage do not show whether it honours conditional writes. "
-        "Then, and with 0 at once, it stops before it writes.",
+        "How long a writer asks again if the answers of storage do not show whether it honours conditional writes. "
+        "After that it stops before it writes; 0: at once.",
         default=60,
         minimum=0,
     ),
     "patience_seconds": setting(
         "integer",
         "Patience",
-        "How long each request waits for a storage or a database that refuses connections or answers that it is busy: "
-        "long enough for it to restart. A quarter of that where it never answered this process.",
+        "How long each request waits for a storage or a database that is busy or refuses connections: long enough for "
+        "it to restart. A quarter of that if it has never answered this process.",
         default=PATIENCE_SECONDS,
         minimum=0,
     ),
@@ -115,7 +115,7 @@ STORE_SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings:
-    """What the manifest stores are told. ``postgres_url`` holds a password; it is not part of the text of this."""
+    """The settings of manifest stores. ``postgres_url`` holds a password, so the ``repr`` leaves it out."""
 
     dynamodb_table: str = "singerlake"
     dynamodb_endpoint_url: str | None = None
@@ -171,12 +171,12 @@ def unread_variables(
     """The settings of a plugin that its environment names and its configuration leaves at the default: in Meltano a
     variable counts only for a setting that ``meltano.yml`` names, elsewhere only with ``--config=ENV``."""
     prefix = plugin.upper().replace("-", "_") + "_"
-    found = []
+    messages = []
     for name, described in known.items():
         text, default = environment.get(prefix + name.upper()), described.get("default")
         if text and config.get(name) in (None, default) and text.lower() != str(default).lower():
-            found.append(name)
-    return found
+            messages.append(name)
+    return messages
 
 
 def unread(plugin: str, names: Collection[str]) -> str:

@@ -216,11 +216,11 @@ def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
 
 def read_header(head: bytes) -> FileHeader | None:
     """The header of a file that was written by a target, from the file's first bytes; None where it has none."""
-    found = member_extra(head)
-    if found is None or found[0] is None:
+    extra = member_extra(head)
+    if extra is None or extra[0] is None:
         return None
     try:
-        return msgspec.json.decode(found[0], type=FileHeader)
+        return msgspec.json.decode(extra[0], type=FileHeader)
     except REFUSALS:
         return None
 
@@ -235,7 +235,7 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
     """What ``read_provenance`` gives, and how many bytes the file has up to the last member that says it."""
     parts: list[Provenance] = []
     at = size = 0
-    while (found := member_extra(head[at : at + _LONGEST_EMPTY])) is not None:
+    while (extra := member_extra(head[at : at + _LONGEST_EMPTY])) is not None:
         member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
         window = head[at : at + _LONGEST_EMPTY]
         try:
@@ -244,9 +244,9 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
         except igzip_lib.error:  # type: ignore[misc]  # isal's stub has an instance here
             break
         at += len(window) - len(member.unused_data)
-        if found[0] is not None:
+        if extra[0] is not None:
             with suppress(*REFUSALS):
-                parts.append(msgspec.json.decode(found[0], type=Provenance))
+                parts.append(msgspec.json.decode(extra[0], type=Provenance))
                 size = at
     return (Provenance.joined(parts) if parts else None), size
 

@@ -94,7 +94,7 @@ class Spools:
         return gone
 
     def _marked(self, folder: Path) -> int | None:
-        """The descriptor of the folder's mark, locked; None where that cannot be done, and then nobody removes it."""
+        """The descriptor of the folder's mark, locked; None if that is not possible; the folder is then not removed."""
         if self._boot is None or not flock.AVAILABLE:
             return None
         mark = None
@@ -104,7 +104,7 @@ class Spools:
             os.write(mark, json.dumps({"format": _FORMAT, "boot": self._boot}).encode())
             os.rename(folder / _UNNAMED, folder / _MARK)
         except OSError as error:
-            logger.debug("the spool folder %s bears no mark: %s", folder, error)
+            logger.debug("the spool folder %s has no mark: %s", folder, error)
             if mark is not None:
                 os.close(mark)
             return None

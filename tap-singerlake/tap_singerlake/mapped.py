@@ -99,7 +99,7 @@ def register(
         mapper.register_raw_stream_schema(stream, selected, list(key_properties))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise SettingError(
-            f"the schema of stream {stream!r} is beyond what stream maps or flattening can follow: {error!r}",
+            f"the schema of stream {stream!r} is too complex for stream maps or flattening: {error!r}",
             hint="leave the stream out of stream_maps and unset flattening_enabled",
         ) from error
     return [one for one in mapper.stream_maps[stream] if not isinstance(one, RemoveRecordTransform)]

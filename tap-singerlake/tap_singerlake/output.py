@@ -17,7 +17,7 @@ from singer_sdk.singerlib.encoding.simple import Message
 from singer_sdk.singerlib.json import serialize_json
 
 GRACE_SECONDS = 2.0
-"""How long a signal waits for a line that is being written while nobody reads it."""
+"""How long a signal waits for a line that is being written if the target does not read it."""
 
 # What a pipe holds: a larger piece would only block inside the kernel, where a signal cannot stop it.
 _PIECE = 1 << 16
@@ -44,8 +44,8 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         self.write(self.format_message(message) + b"\n")
 
     def write(self, lines: bytes | memoryview) -> None:
-        """Write bytes that end on a newline. Raises ``SystemExit`` after a signal and where nobody reads any more,
-        ``OSError`` where standard output takes nothing."""
+        """Write bytes that end on a newline. Raises ``SystemExit`` after a signal and if the target has closed its
+        input, ``OSError`` where standard output takes nothing."""
         self._leave_if_told()
         self._writing = True
         try:

@@ -10,15 +10,9 @@ from dataclasses import dataclass
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
-from singerlake.format.state.selection import (
-    Bookmark,
-    Slice,
-    check_offsets,
-    newest_version,
-    resolve_version,
-    schema_of,
-)
+from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 from tap_singerlake.start import start_offset
@@ -42,7 +36,7 @@ class MessageBlock:
     lineage: str | None
 
     def bookmark(self, messages: int) -> Bookmark:
-        """Where a reader stands who has passed on the first ``messages`` of these."""
+        """The position of a reader that has passed on the first ``messages`` of these."""
         offset = self.block.offset + messages
         return Bookmark(lineage=self.lineage, offset=offset, file=self.file.id, line=offset - self.file.offset)
 
@@ -87,7 +81,7 @@ class Reader:
                         key=self.stream.prefix + self._current.path,
                         id=self._current.id,
                     ) from error
-                logger.info("%r: a file was replaced while it was being read, going on in its successor", fresh.stream)
+                logger.info("%r: a file was replaced while it was being read; continuing in the new file", fresh.stream)
                 manifest = fresh
 
     def _files(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
@@ -108,7 +102,7 @@ class Reader:
             self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)
             yield FileEnd(self.position)
         if not manifest.files:
-            # Whatever is written there is told of the table, as by the tap that was captured.
+            # A value that is written there is a message about the table, as it was of the captured tap.
             version = newest_version(manifest)
             if version is not None and (wanted is None or version in wanted):
                 yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))

@@ -1,11 +1,11 @@
-"""From a reader's events to output and checkpoints: where blocks are cut, and when a bookmark is told."""
+"""From a reader's events to output and checkpoints: where blocks are cut, and when a bookmark is emitted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
 from singerlake.format.lines.messages import is_record_line
-from singerlake.format.state.selection import Bookmark
+from singerlake.format.state.bookmark import Bookmark
 from tap_singerlake.passthrough import Conversion
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 

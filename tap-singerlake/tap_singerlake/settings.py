@@ -1,4 +1,4 @@
-"""What the tap is told: its own settings, in the shapes that files, environments and Meltano give them."""
+"""The tap's own settings, in the forms that files, environments and Meltano give them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "from_version": setting(
         "string",
         "From version",
-        "Where to begin without a bookmark: at the first message of this schema version, whatever follows. A label "
+        "Without a bookmark, begin at the first message of this schema version and replay everything after it. A label "
         '(`v2`), a hash, or JSON text per stream: `{"flights": "v2"}`. Default: the beginning.',
     ),
     "versions": {
@@ -52,7 +52,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "max_records": setting(
         "integer",
         "Max records",
-        "Stop each stream after this many records; the next run goes on there. Default: no limit.",
+        "Stop each stream after this many records; the next run continues there. Default: no limit.",
         minimum=1,
     ),
     "state_every_records": setting(
@@ -95,21 +95,21 @@ class Choice:
                 hint=f"it has: {', '.join(names)}",
             )
 
-    def require(self, found: Mapping[str, UnknownNameError | None]) -> None:
-        """``found``: of each stream that the setting concerns, why it has no such version, None where it has. Raises
+    def require(self, versions: Mapping[str, UnknownNameError | None]) -> None:
+        """``versions``: of each stream that the setting concerns, why it has no such version, None where it has. Raises
         ``UnknownNameError`` that names all those which have none."""
-        lacking = {stream: error for stream, error in found.items() if error is not None}
+        lacking = {stream: error for stream, error in versions.items() if error is not None}
         if not lacking:
             return
-        if len(found) == 1:
+        if len(versions) == 1:
             raise next(iter(lacking.values()))
         known = "; ".join(f"{stream!r}: {error.hint}" for stream, error in lacking.items())
-        rest = {stream: self.of(stream) for stream in found if stream not in lacking}
+        rest = {stream: self.of(stream) for stream in versions if stream not in lacking}
         way = f"of the others only, set it to {json.dumps(rest, ensure_ascii=False)}"
         if not rest:
             way = f"a version of each stream, write it as in {json.dumps({next(iter(lacking)): 'v1'})}"
         raise UnknownNameError(
-            f"{self.name} asks for versions that {len(lacking)} of {len(found)} streams do not have: "
+            f"{self.name} asks for versions that {len(lacking)} of {len(versions)} streams do not have: "
             + ", ".join(error.message for error in lacking.values()),
             hint=f"{known}; to ask {way}",
         )
@@ -117,19 +117,19 @@ class Choice:
 
 def from_version(config: Mapping[str, Any]) -> Choice:
     """The setting ``from_version``: text for all streams, or for each. Raises ``SettingError``."""
-    found = _maybe_json("from_version", config.get("from_version"))
-    texts = list(found.values()) if isinstance(found, dict) else [found]
+    value = _maybe_json("from_version", config.get("from_version"))
+    texts = list(value.values()) if isinstance(value, dict) else [value]
     if not all(text is None or isinstance(text, str) for text in texts):
-        raise SettingError("from_version names something else than a version", hint='write "v2" or {"stream": "v2"}')
-    return Choice("from_version", found)
+        raise SettingError("from_version does not name a version", hint='write "v2" or {"stream": "v2"}')
+    return Choice("from_version", value)
 
 
 def versions(config: Mapping[str, Any]) -> Choice:
     """The setting ``versions``: a tuple of texts for all streams, or for each. Raises ``SettingError``."""
-    found = _maybe_json("versions", config.get("versions"))
-    if isinstance(found, dict):
-        return Choice("versions", {stream: _texts(value) for stream, value in found.items()})
-    return Choice("versions", _texts(found))
+    chosen = _maybe_json("versions", config.get("versions"))
+    if isinstance(chosen, dict):
+        return Choice("versions", {stream: _texts(value) for stream, value in chosen.items()})
+    return Choice("versions", _texts(chosen))
 
 
 def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list[str]:
@@ -138,13 +138,13 @@ def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list
     names = sorted(known)
     chosen: set[str] = set()
     for pattern in patterns or ():
-        found = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
-        if not found:
+        matching = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+        if not matching:
             raise UnknownNameError(
                 f"streams: the lake holds no stream {pattern!r} of this tap",
                 hint=f"it has: {', '.join(names)}" if names else "it has none yet",
             )
-        chosen |= found
+        chosen |= matching
     return sorted(chosen) if patterns else names
 
 
@@ -157,7 +157,9 @@ def _maybe_json(name: str, value: Any) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise SettingError(f"{name} begins like JSON and is none: {error}", hint="check the quotes") from error
+        raise SettingError(
+            f"{name} begins like JSON but is not valid JSON: {error}", hint="check the quotes"
+        ) from error
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
@@ -166,5 +168,5 @@ def _texts(value: Any) -> tuple[str, ...] | None:
     if value is None or value == []:
         return None
     if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
-        raise SettingError("versions names something else than versions", hint='write ["v1", "v2"]')
+        raise SettingError("versions does not name versions", hint='write ["v1", "v2"]')
     return tuple(text for text in value if text) or None

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import SettingError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark, first_offset
+from singerlake.format.state.selection import first_offset
 from singerlake.lake import LakeStream
 
 
@@ -22,11 +23,11 @@ def start_offset(stream: LakeStream, manifest: Manifest, bookmark: Bookmark | No
 def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
     """The bookmark that a STATE has for a stream; None where it has none. Raises ``SettingError`` for what is no
     bookmark of this tap."""
-    found = state.get("bookmarks", {}).get(stream)
-    if not found:
+    stored = state.get("bookmarks", {}).get(stream)
+    if not stored:
         return None
     try:
-        bookmark = msgspec.convert(found, Bookmark)
+        bookmark = msgspec.convert(stored, Bookmark)
     except msgspec.ValidationError as error:
         raise SettingError(
             f"the state of stream {stream!r} is not a bookmark of this tap: {error}",

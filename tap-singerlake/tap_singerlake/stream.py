@@ -12,8 +12,9 @@ from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import LakeError, UnknownNameError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
-from singerlake.format.state.selection import Bookmark, resolve_version
+from singerlake.format.state.selection import resolve_version
 from singerlake.lake import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
@@ -81,7 +82,7 @@ class ReplayedStream(Stream):
         and what storage raises; the last STATE then stands where everything before it was written.
         """
         if self._is_removed:
-            self.logger.info("stream maps remove stream %r: it is not read, its bookmark stays", self.name)
+            self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
             return
         reader = self._reader()
         manifest = self._lake_stream.snapshot()
@@ -163,7 +164,7 @@ class ReplayedStream(Stream):
         deselected = (column for column, one in self.metadata.items() if column and one.selected is False)
         if kept := [shown(column) for column in deselected if self.mask[column]]:
             self.logger.warning(
-                "stream %r: key properties are always replayed, these, too, though the catalog deselects them: %s",
+                "stream %r: key properties are always replayed, these too, although the catalog deselects them: %s",
                 self.name,
                 _some(kept),
             )

@@ -130,7 +130,7 @@ class Ingest:
         """Take in all of the input; the counts of messages by type.
 
         Input that no Singer reader can accept ends it, after what came before is committed and its STATE emitted.
-        Raises ``InputError`` and whatever the lake raises.
+        Raises ``InputError`` and what the lake raises.
         """
         with self._closing_on_error(), self._waker:
             try:
@@ -175,7 +175,7 @@ class Ingest:
         if not whole:
             raise TruncatedInputError(
                 "the input ended in the middle of a line",
-                hint="what came before is committed; see why the tap stopped, then run again",
+                hint="everything before it is committed; find out why the tap stopped, then run again",
                 line=self._decoder.next_number,
                 length=len(rest),
             )

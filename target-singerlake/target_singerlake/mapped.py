@@ -153,8 +153,8 @@ class MappedDecoder:
 
     def _transformed(self, way: _MappedStream, content: dict[str, Any], number: int) -> dict[str, Any] | None:
         if way.unchanged:
-            found: dict[str, Any] = content["record"]
-            return found
+            sent: dict[str, Any] = content["record"]
+            return sent
         try:
             record: dict[str, Any] | None = way.map.transform(copy.copy(content["record"]))
         except MappingError:

@@ -21,7 +21,7 @@ class StateOutput:
         try:
             self._emit(value + b"\n")
         except (OSError, ValueError, AttributeError) as error:
-            # Closed, full, or not there at all: commits go on.
+            # Closed, full, or not there at all: commits continue.
             self.broken = (getattr(error, "strerror", None) or str(error)).lower()
             _silence()
         else:

@@ -1,4 +1,4 @@
-"""What the target is told: its settings' JSON Schema, and their typed values."""
+"""The target's settings: their JSON Schema, and their typed values."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "max_file_bytes": setting(
         "integer",
         "Bytes per file",
-        "Close a file once its compressed bytes reach this; 0: never. A file may be larger by what is compressed at "
-        "once, about a megabyte.",
+        "Close a file once its compressed bytes reach this; 0: never. A file may be about a megabyte "
+        "larger, because that much is compressed at once.",
         default=128 << 20,
         minimum=0,
     ),
@@ -79,8 +79,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "spool_dir": setting(
         "string",
         "Spool directory",
-        "Where files grow until they are uploaded; what killed runs left there is removed. Default: the system's "
-        "temporary directory.",
+        "The folder in which files grow until they are uploaded. Files of killed runs are removed. Default: the "
+        "system's temporary directory.",
     ),
     "lock_max_wait_seconds": setting(
         "integer",

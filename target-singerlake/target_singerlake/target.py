@@ -25,7 +25,7 @@ from target_singerlake.mapped import MappedDecoder
 from target_singerlake.settings import SCHEMA, settings_of
 
 _MEANINGLESS = ("load_method", "batch_size_rows", "batch_config", "process_activate_version_messages")
-"""Settings of singer-sdk for targets that load tables; a lake takes whatever comes, and keeps all of it."""
+"""Settings of singer-sdk for targets that load tables; a lake stores every message."""
 
 
 class TargetSingerlake(Target):

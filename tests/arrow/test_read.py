@@ -103,7 +103,7 @@ def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
     key = layout.manifest_key("t", "s")
     stream.lake.storage.delete(key)
     with pytest.raises(
-        LineageChangedError, match=f"'{lineage}', and what the stream's is now its lost manifest said; run"
+        LineageChangedError, match=f"'{lineage}', but the manifest is lost, so the stream's lineage is not known; run"
     ):
         stream.to_arrow(from_offset=9, lineage=lineage)
     repair_stream(
@@ -142,10 +142,10 @@ def test_modes(stream: LakeStream, caplog: pytest.LogCaptureFixture) -> None:
     build_stream(stream.lake, "t", "odd", V1, [{"id": 1}, {"id": "x"}, {"id": 3, "on": "soon"}])
     odd = stream.lake.stream("t", "odd")
     assert odd.to_arrow().read_all().column("_rescued_data").to_pylist() == [None, '{"id":"x"}', '{"on":"soon"}']
-    assert "t/odd: 2 rows hold a value that its column cannot" in caplog.text
+    assert "t/odd: 2 rows have null in place of a value that does not fit its column" in caplog.text
     with caplog.at_level(logging.WARNING):
         assert odd.to_arrow(mode="dropmalformed").read_all().column("id").to_pylist() == [1]
-    assert "t/odd: 2 rows left out" in caplog.text
+    assert "t/odd: left out 2 rows" in caplog.text
     with pytest.raises(ValueDoesNotFitError, match="line=3, offset=1"):
         odd.to_arrow(mode="FAILFAST").read_all()
 
@@ -172,7 +172,7 @@ def test_a_file_that_was_altered_or_holds_less_than_the_manifest_says_is_an_erro
         ({"columns": []}, SettingError, "'columns' names nothing"),
         ({"columns": "id"}, SettingError, r"columns is one text; give a list of names, as \['id'\]"),
         ({"versions": "v1"}, SettingError, "versions is one text"),
-        ({"from_offset": "1"}, SettingError, "'from_offset' is no whole number"),
+        ({"from_offset": "1"}, SettingError, "'from_offset' is not a whole number"),
         ({"metadata": "false"}, SettingError, "metadata is neither True nor False"),
         ({"mode": None}, SettingError, "option 'mode' is not one of PERMISSIVE"),
         (

@@ -103,7 +103,7 @@ def test_variants_are_the_text_their_engine_gives_on_one_line() -> None:
 
 
 def test_a_variant_that_is_no_json_is_refused() -> None:
-    with pytest.raises(ValueDoesNotFitError, match="column 'c' holds a variant that is no JSON"):
+    with pytest.raises(ValueDoesNotFitError, match="column 'c' holds a variant that is not JSON"):
         texts(variants([{"value": b"NaN", "metadata": b""}]))
 
 
@@ -115,10 +115,10 @@ BAD: dict[str, tuple[pa.Array, str]] = {
     "NaN": (pa.array([1.0, math.nan]), "column 'c' holds NaN or an infinity"),
     "infinity": (pa.array([-math.inf], pa.float32()), "column 'c' holds NaN or an infinity"),
     "NaN within": (pa.array([[{"d": math.nan}]]), r"column 'c\[\].d' holds NaN"),
-    "no UTF-8": (not_utf8(), "column 'c' holds text that is no UTF-8"),
+    "no UTF-8": (not_utf8(), "column 'c' holds text that is not UTF-8"),
     "a key without UTF-8": (
         pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), not_utf8(), pa.array([1])),
-        r"column 'c \(key\)' holds text that is no UTF-8",
+        r"column 'c \(key\)' holds text that is not UTF-8",
     ),
     "the year 10000": (
         pa.array([2_932_897], pa.int32()).cast(pa.date32()),
@@ -147,7 +147,7 @@ def test_nan_below_a_null_is_no_value() -> None:
     [pa.array([b"x"]), pa.array([timedelta(1)]), pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))],
 )
 def test_a_type_without_counterpart_is_refused(array: pa.Array) -> None:
-    with pytest.raises(SettingError, match="column 'c' is of a type that JSON has no counterpart of"):
+    with pytest.raises(SettingError, match="column 'c' has a type without a counterpart in JSON"):
         texts(array)
 
 

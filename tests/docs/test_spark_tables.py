@@ -61,7 +61,7 @@ DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
     "`object` with `properties`": [
         (person(name=STRING), "struct<name:string>", [{"name": "a"}, {}], [{"name": "a"}, {"name": None}])
     ],
-    "`object` without, or with a schema for further properties": [
+    "`object` without `properties`, or with a schema for additional ones": [
         ({"type": "object"}, "string", [{"a": [1]}], ['{"a": [1]}']),
         ({**person(a=INTEGER), "additionalProperties": STRING}, "string", [{"b": "c"}], ['{"b": "c"}']),
     ],

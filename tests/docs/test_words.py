@@ -27,7 +27,9 @@ SOURCES = sorted(
 )
 PHRASES = re.compile(
     r"\b(of which|so many|whoever|none that is|otherwise than|unless told otherwise|up to, and not with|"
-    r"slip of the pen|rather was|lets? this user not|for who cannot)\b",
+    r"slip of the pen|rather was|lets? this user not|for who cannot|heard of|and is none|honours no|somebody else|"
+    r"put back from|from outside|going on (?:in|without)|save for|keeps none of the others|is none of its|"
+    r"is no (?:whole|positive|share|duration|counterpart)|does not any more|no use|with an eye to)\b",
     re.IGNORECASE,
 )
 

@@ -20,6 +20,7 @@ from singerlake.arrow.plan.splits import Split, runs
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.hashing import schema_hash
+from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, NewFile, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
@@ -210,7 +211,7 @@ def by_the_library(stream: LakeStream, offset: int) -> list[bytes]:
 
 def by_the_tap_s_reader(stream: LakeStream, offset: int) -> list[bytes]:
     manifest = stream.snapshot()
-    bookmark = selection.Bookmark(lineage=manifest.lineage, offset=offset)
+    bookmark = bookmarks.Bookmark(lineage=manifest.lineage, offset=offset)
     events = list(Reader(stream, position=bookmark).events(manifest))
     schemas = {json.dumps(json.loads(event.line)) for event in events if isinstance(event, SchemaLine)}
     assert all("key_properties" not in json.loads(line) for line in schemas), "the first SCHEMA message rules"

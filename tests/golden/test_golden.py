@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.lake import Lake
 from tests.format.state.test_fold import check_log
@@ -68,7 +69,7 @@ def test_bookmarks_of_replaced_files_still_resume(lake: Lake) -> None:
     manifest = flights.snapshot()
     for original, line, offset in (("0000000000000006", 1, 1), ("000000000000000f", 1, 3)):
         for lineage in (manifest.lineage, "another"):
-            bookmark = selection.Bookmark(lineage=lineage, offset=offset, file=original, line=line)
+            bookmark = bookmarks.Bookmark(lineage=lineage, offset=offset, file=original, line=line)
             assert flights.resume(manifest, bookmark) == offset
 
 

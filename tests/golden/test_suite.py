@@ -17,6 +17,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LostBookmarkError, LostStateError, SingerlakeError
 from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.lake import Lake, LakeStream
 from singerlake.maintenance.verify.verify import verify_stream
@@ -131,7 +132,7 @@ def test_the_lake_s_id_is_that_expected(lake: Lake, expected: dict[str, Any]) ->
 
 def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected: dict[str, Any]) -> None:
     for each in expected.get("bookmarks", ()):
-        bookmark = selection.Bookmark(**each["bookmark"])
+        bookmark = bookmarks.Bookmark(**each["bookmark"])
         if each["offset"] is None:
             with pytest.raises(LostBookmarkError):
                 stream.resume(stream.snapshot(), bookmark)

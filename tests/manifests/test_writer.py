@@ -260,7 +260,7 @@ def test_without_conditions_every_writer_says_at_its_start_that_it_is_best_effor
         caplog.clear()
         writer = place.writer()
         writer.open()
-        assert caplog.text.count("best effort, run one writer a stream only") == 1
+        assert caplog.text.count("best effort, run only one writer for each stream") == 1
         place.publish(writer)
         assert caplog.text.count("best effort") == 1
 

@@ -69,7 +69,7 @@ def test_beside_other_files_when_told(tmp_path: Path) -> None:
 def test_what_is_in_the_way_of_a_page_is_never_overwritten(tmp_path: Path, mine: str) -> None:
     (tmp_path / mine).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / mine).write_text("mine")
-    with pytest.raises(SettingError, match=r"no page of this site.*nothing was changed"):
+    with pytest.raises(SettingError, match=r"holds a file that is not of this site.*nothing was changed"):
         write(tmp_path, "index.html", "taps/t.html", beside=True)
     assert there(tmp_path) == {mine}
     assert (tmp_path / mine).read_text() == "mine"
@@ -78,7 +78,7 @@ def test_what_is_in_the_way_of_a_page_is_never_overwritten(tmp_path: Path, mine:
 def test_a_page_that_is_new_is_not_put_over_a_file_that_came_meanwhile(tmp_path: Path) -> None:
     write(tmp_path, "index.html")
     (tmp_path / "new.html").write_text("mine")
-    with pytest.raises(SettingError, match="no page of this site"):
+    with pytest.raises(SettingError, match="holds a file that is not of this site"):
         write(tmp_path, "index.html", "new.html")
     assert there(tmp_path) == {INDEX, "index.html", "new.html"}
     assert (tmp_path / "index.html").read_text() == "index.html of 1"

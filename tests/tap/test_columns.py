@@ -151,7 +151,7 @@ def test_a_key_property_of_any_version_is_automatic_and_says_so_where_it_is_dese
     out = replay(root, catalog=catalog)
     assert out.records()[0]["ssn"] == PRIVATE
     assert "name" not in out.records()[1]
-    assert "key properties are always replayed, these, too, though the catalog deselects them: 'ssn'" in caplog.text
+    assert "key properties are always replayed, these too, although the catalog deselects them: 'ssn'" in caplog.text
 
 
 def test_a_stream_whose_manifest_is_damaged_is_offered_as_the_catalogue_has_it(people, root, caplog):

@@ -11,9 +11,9 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import BrokenFileError, CorruptObjectError, LostBookmarkError, MissingFileError, UnknownNameError
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine, verified

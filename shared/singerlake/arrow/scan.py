@@ -111,11 +111,11 @@ class _Weighed:
 def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
     """Say how many rows lost a value or a property, or were left out, so that none of it is silent."""
     if decoder.dropped:
-        what = "%s: %d rows left out, each with a value that its column cannot hold"
+        what = "%s: left out %d rows with a value that does not fit its column"
         logger.warning(what, shown(stream), decoder.dropped)
     elif decoder.rescued:
-        what = "%s: %d rows hold a value that its column cannot, and null in its place"
+        what = "%s: %d rows have null in place of a value that does not fit its column"
         logger.warning(what, shown(stream), decoder.rescued)
     if decoder.undeclared:
-        what = "%s: %d rows hold properties that no schema declares, and that no column holds"
+        what = "%s: %d rows have properties that no schema declares and no column holds"
         logger.warning(what, shown(stream), decoder.undeclared)

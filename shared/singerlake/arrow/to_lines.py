@@ -95,7 +95,7 @@ class LineEncoder:
             elements = self._complete_text(_children(array, array.values), path + "[]")
             return _lists(array, elements, "[", "]"), False
         raise SettingError(
-            f"column {path!r} is of a type that JSON has no counterpart of", hint="convert it before writing", type=kind
+            f"column {path!r} has a type without a counterpart in JSON", hint="convert it before writing", type=kind
         )
 
     def _complete_text(self, array: pa.Array, path: str) -> pa.Array:
@@ -130,7 +130,7 @@ class LineEncoder:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, UnicodeEncodeError):
             raise ValueDoesNotFitError(
-                f"column {path!r} holds a variant that is no JSON", hint="leave out NaN and infinities"
+                f"column {path!r} holds a variant that is not JSON", hint="leave out NaN and infinities"
             ) from None
         # A number of such text may end a line of its own; JSON allows a newline between any two parts of it.
         return text.replace("\n", " ").replace("\r", " ")
@@ -202,7 +202,7 @@ def _escaped(array: pa.Array, path: str) -> pa.Array:
         text = array.cast(pa.large_string()).cast(pa.large_binary()).cast(pa.large_string())
     except pa.ArrowInvalid:
         raise ValueDoesNotFitError(
-            f"column {path!r} holds text that is no UTF-8", hint="convert it, or write base64(...) of it"
+            f"column {path!r} holds text that is not UTF-8", hint="convert it, or write base64(...) of it"
         ) from None
     return _replaced(text, pc.match_substring_regex(text, _NEEDS_ESCAPE), lambda value: _name(value)[1:-1])
 

@@ -15,7 +15,7 @@ def duration(text: str) -> timedelta:
     """``90s``, ``30m``, ``12h``, ``7d``."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is no duration; write 90s, 30m, 12h or 7d")
+        raise click.BadParameter(f"{text!r} is not a duration; write 90s, 30m, 12h or 7d")
     found_time = timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
     if found_time > _LONGEST:
         raise click.BadParameter(f"{text!r} is longer than {_LONGEST.days}d")

@@ -1,4 +1,4 @@
-"""How a command ends that is told to: in order, so that it gives its locks back and removes what it began."""
+"""How a command ends on a signal: in order, so that it releases its locks and removes what it began."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def journal_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--journal",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Note each file that was read in FILE, and leave out what it notes as sound and unchanged.",
+        help="Note each file that was read in FILE; skip files that it notes as sound and that have not changed.",
     )(command)
 
 

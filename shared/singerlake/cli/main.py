@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.exits import FAILED, exit_code
+from singerlake.cli.exit_codes import FAILED, exit_code
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.errors import SingerlakeError
 

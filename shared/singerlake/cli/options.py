@@ -121,7 +121,7 @@ quiet_option = click.option(
     expose_value=False,
     is_eager=True,
     callback=be_quiet,
-    help="Say nothing but what is wrong; show no progress.",
+    help="Print only problems; show no progress.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."

@@ -76,12 +76,12 @@ def to_json(catalogue: dict[str, Any]) -> bytes:
 def from_json(body: bytes, *, key: str) -> dict[str, Any]:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``."""
     try:
-        found = decode(body, dict[str, Any])
+        content = decode(body, dict[str, Any])
     except msgspec.DecodeError as error:
         raise CorruptObjectError(f"not a catalogue: {error}", hint=_HINT, key=key) from error
-    streams = found.get("streams")
+    streams = content.get("streams")
     if not isinstance(streams, list) or not all(
         isinstance(item, dict) and isinstance(item.get("tap_stream_id"), str) for item in streams
     ):
         raise CorruptObjectError("not a catalogue: 'streams' is not a list of catalog entries", hint=_HINT, key=key)
-    return found
+    return content

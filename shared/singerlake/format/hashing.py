@@ -16,7 +16,7 @@ SHORT = 7
 """Characters of a hash in the ordinary case (Singerlake Spec: "a 7 character hash")."""
 
 DEEPEST = 400
-"""Levels that a schema may be nested: whatever takes one apart by recursion must not meet the interpreter's limit."""
+"""Levels that a schema may be nested: code that walks one by recursion must not meet the interpreter's limit."""
 
 _SETS = ("type", "required")
 
@@ -112,8 +112,8 @@ def _canonical(schema: Any) -> Any:
         holder[at] = made
         todo += [(made, name, inner) for name, inner in members if isinstance(made[name], dict | list)]
     # What was found later may lie within what was found before.
-    for found in reversed(sets):
-        found.sort(key=lambda item: json.dumps(item, sort_keys=True))
+    for one_set in reversed(sets):
+        one_set.sort(key=lambda item: json.dumps(item, sort_keys=True))
     return root[0]
 
 

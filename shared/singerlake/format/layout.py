@@ -116,8 +116,8 @@ def log_name(number: int) -> str:
 
 def log_number(name: str) -> int | None:
     """The number in such a name; None for anything else."""
-    found = _LOG_NAME.match(name)
-    return int(found.group(1)) if found and not found.group(2) else None
+    match = _LOG_NAME.match(name)
+    return int(match.group(1)) if match and not match.group(2) else None
 
 
 def log_snapshot_name(number: int) -> str:
@@ -127,20 +127,20 @@ def log_snapshot_name(number: int) -> str:
 
 def log_snapshot_number(name: str) -> int | None:
     """The number in such a name; None for anything else."""
-    found = _LOG_NAME.match(name)
-    return int(found.group(1)) if found and found.group(2) else None
+    match = _LOG_NAME.match(name)
+    return int(match.group(1)) if match and match.group(2) else None
 
 
 def log_own_name(number: int, id: str, kind: str) -> str:
-    """A name below ``log_prefix`` that nobody else will ever use, for what a database only points at: the ``body`` of a
+    """A unique name below ``log_prefix``, for what a database only points at: the ``body`` of a
     transaction, or a ``snapshot`` of the state after it."""
     return f"{number:020d}-{id}.{kind}.json"
 
 
 def log_own_name_parts(name: str) -> tuple[int, str] | None:
     """Number and kind in such a name; None for anything else."""
-    found = _LOG_OWN_NAME.match(name)
-    return (int(found.group(1)), found.group(2)) if found else None
+    match = _LOG_OWN_NAME.match(name)
+    return (int(match.group(1)), match.group(2)) if match else None
 
 
 def stream_lock_key(tap_id: str, stream: str) -> str:
@@ -172,8 +172,8 @@ def file_path(stream: str, version: str, first: datetime, last: datetime, file_i
 def file_id_in(path: str) -> str | None:
     """The identity at the end of a data file's name; None where the name has none. Only for listings: what a file
     is called decides nothing that its header or the manifest says."""
-    found = _FILE_ID.search(path)
-    return found.group(1) if found else None
+    match = _FILE_ID.search(path)
+    return match.group(1) if match else None
 
 
 def is_data_file(path: str) -> bool:

@@ -101,4 +101,6 @@ def _check_url(name: str, url: str) -> None:
             f"the URL of link {name!r} is not a URL", hint=f"it begins with one of {known}, and says where"
         )
     if parts.password:
-        raise SettingError(f"the URL of link {name!r} holds a password", hint="everybody can read it; leave it out")
+        raise SettingError(
+            f"the URL of link {name!r} holds a password", hint="anybody who reads the lake can read it; leave it out"
+        )

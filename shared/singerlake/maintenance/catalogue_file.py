@@ -48,5 +48,5 @@ class CatalogueFile:
         try:
             return catalogue.from_json(stored.body, key=self.key) if stored else None
         except CorruptObjectError as error:
-            logger.warning("%s; going on without it", error)
+            logger.warning("%s; continuing without it", error)
             return None

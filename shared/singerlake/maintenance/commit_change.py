@@ -46,8 +46,8 @@ def submit_change(
 def stream_closed(tap: str, stream: str, successor: str) -> SingerlakeError:
     """The error that a stream which is on its way to another store gives to maintenance."""
     return StreamClosedError(
-        f"this stream is on its way to the manifest store {successor!r}",
-        hint="run 'singerlake store migrate' to its end, then run again",
+        f"a migration of this stream is not finished; its new manifest store is {successor!r}",
+        hint="finish it with 'singerlake store migrate', then run again",
         tap=tap,
         stream=stream,
     )

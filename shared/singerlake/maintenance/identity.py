@@ -81,11 +81,11 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
     was another. Raises ``SettingError`` for an id that no lake has, ``LostStateError`` where the streams name others,
     ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
     if not _ID.match(lake_id):
-        raise SettingError("this is not a lake id", hint="it has letters, digits, - and _ alone", lake_id=lake_id)
-    found = evidence(storage)
-    if found.lakes and lake_id not in found.lakes:
+        raise SettingError("this is not a lake id", hint="use only letters, digits, - and _", lake_id=lake_id)
+    named = evidence(storage)
+    if named.lakes and lake_id not in named.lakes:
         raise LostStateError(
-            f"the streams are of another lake: {found.told()}",
+            f"the streams are of another lake: {named.told()}",
             hint="give that id; nothing was written",
             lake_id=lake_id,
         )
@@ -93,7 +93,7 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
 
     def made(stored: Stored | None) -> bytes | None:
         if stored is None:
-            return root.to_json(root.new(lake_id=lake_id, manifest_store=found.kind or default_kind))
+            return root.to_json(root.new(lake_id=lake_id, manifest_store=named.kind or default_kind))
         before = root.from_json(stored.body, key=key)
         return root.to_json(root.with_lake_id(before, lake_id), stored.body)
 
@@ -125,8 +125,8 @@ def _in_files(storage: Storage, tap: str, stream: str) -> str | None:
         if newest.key.endswith(layout.SCHEMA):
             stored = storage.get(newest.key)
             return kept_schema.from_json(stored.body, key=newest.key).lake_id if stored else None
-        found = member_extra(storage.read_range(newest.key, 0, min(newest.size, _HEAD)))
+        extra = member_extra(storage.read_range(newest.key, 0, min(newest.size, _HEAD)))
     except (LakeError, MissingFileError):
         return None
-    said = own_words(found[0]) if found and found[0] is not None else None
+    said = own_words(extra[0]) if extra and extra[0] is not None else None
     return said.lake_id if said else None

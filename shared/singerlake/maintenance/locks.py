@@ -1,4 +1,4 @@
-"""The locks of a lake: which there are, taking one away from its holder, and removing those that nobody needs."""
+"""The locks of a lake: which there are, taking one away from its holder, and removing those of dead writers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def locks_of(storage: Storage, tap: str, stream: str) -> Iterator[LockFile]:
     prefix = layout.stream_prefix(tap, stream)
     folders = storage.list_folder(prefix).folders
     for key in (prefix + layout.LOCK, *(f"{prefix}{folder}{layout.LOCK}" for folder in folders)):
-        found = read_lock(storage, key)
-        if found is not None:
-            yield found
+        lock = read_lock(storage, key)
+        if lock is not None:
+            yield lock
 
 
 def read_lock(storage: Storage, key: str) -> LockFile | None:
@@ -60,7 +60,7 @@ def _lock_file(key: str, stored: Stored) -> LockFile:
 
 def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource) -> bool:
     """Mark a lock as released, as its holder would; False where it changed since it was seen, so that it is somebody
-    else's or alive. The holder, if it lives, goes on: its commits are safe without the lock. Raises what storage
+    else's or alive. The holder, if it lives, continues: its commits are safe without the lock. Raises what storage
     raises."""
     now = timestamp(clock.now())
     before = held.body or LockBody(writer_id="unknown", acquired=now, refreshed=now, nonce=ids())

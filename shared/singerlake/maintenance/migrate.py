@@ -137,8 +137,8 @@ def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
 def _refuse_third(state: Manifest, kind: str) -> None:
     if state.closed is not None and state.closed != kind:
         raise StreamClosedError(
-            f"this stream is on its way to the manifest store {state.closed!r}",
-            hint=f"run 'singerlake store migrate --to {state.closed}' to its end first",
+            f"a migration of this stream is not finished; its new manifest store is {state.closed!r}",
+            hint=f"finish it with 'singerlake store migrate --to {state.closed}' first",
             tap=state.tap,
             stream=state.stream,
         )
@@ -175,20 +175,20 @@ def _is_later(state: Manifest, closed: Manifest) -> bool:
 def _moved_on(closed: Manifest, kind: str) -> StreamClosedError:
     """To begin again from what the new store was given at first would forget all that was committed since."""
     return StreamClosedError(
-        f"while this migration stood still, others ended it and moved the stream on to the manifest store {kind!r}",
-        hint="run again if it is to be moved from there; nothing was changed",
+        f"another process finished this migration and then moved the stream to the manifest store {kind!r}",
+        hint="to move it from there, run again; nothing was changed",
         tap=closed.tap,
         stream=closed.stream,
     )
 
 
-def _other(found: Manifest) -> ForeignManifestError:
+def _other(other: Manifest) -> ForeignManifestError:
     return ForeignManifestError(
-        f"the manifest store {found.store!r} holds another state of this stream already, which is not closed",
-        hint="see where it comes from: another lake, or a copy of this one; nothing of it was changed",
-        tap=found.tap,
-        stream=found.stream,
-        transaction=found.transaction.number,
+        f"the manifest store {other.store!r} already holds another state of this stream, which is not closed",
+        hint="find out whether it is of another lake or of a copy of this one; nothing was changed",
+        tap=other.tap,
+        stream=other.stream,
+        transaction=other.transaction.number,
     )
 
 

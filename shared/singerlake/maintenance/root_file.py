@@ -1,4 +1,4 @@
-"""``singerlake.json`` as runs use it: read once, made where it is missing, told of new taps."""
+"""``singerlake.json`` as runs use it: read once, made if it is missing, extended by new taps."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class RootFile:
             if stored is not None:
                 self._seen = root.from_json(stored.body, key=self._key)
                 return None
-            found = evidence(self._storage)
-            kind = manifest_store or found.kind or default_kind
-            return root.to_json(root.new(lake_id=found.lake_id or self.fresh_id(), manifest_store=kind))
+            named = evidence(self._storage)
+            kind = manifest_store or named.kind or default_kind
+            return root.to_json(root.new(lake_id=named.lake_id or self.fresh_id(), manifest_store=kind))
 
         with self._making:
             if self._seen is None and replace_if_unchanged(self._storage, self._key, born):

@@ -26,7 +26,7 @@ class _LoggedState(msgspec.Struct):
 
 
 class _LoggedChange(msgspec.Struct):
-    """Of a birth the whole state, of a close the store in which the stream goes on."""
+    """Of a birth the whole state, of a close the store in which the stream continues."""
 
     manifest: _LoggedState | None = None
     kind: str = ""

@@ -27,7 +27,7 @@ def no_history(
             tap=tap,
             stream=stream,
         )
-    whose = "manifest.json says that it is of" if said else f"the manifest store {kind} knows one of this name of"
+    whose = "manifest.json says that it is of" if said else f"the manifest store {kind} knows a stream of this name of"
     return LostStateError(
         f"singerlake.json says that this lake is {lake_id!r}, and the manifest store {kind} has no history of it here; "
         f"{whose} {', '.join(map(repr, lakes))}",

@@ -42,7 +42,7 @@ class LockfileStore:
         honoured = self._storage.capabilities().conditional_put
         if not honoured and not self._said:
             logger.warning(
-                "%s honours no conditional writes: best effort, run one writer a stream only", self._storage.url
+                "%s ignores conditional writes: best effort, run only one writer for each stream", self._storage.url
             )
             self._said = True
         return not honoured
@@ -62,7 +62,7 @@ class LockfileStore:
         return Loaded(in_lake(own, self._lake_id), etag)
 
     def create(self, manifest: Manifest) -> Loaded:
-        """Birth. Of several writers' first states one stays, and all go on from that one."""
+        """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
         note(manifest)
         there = self._storage.head(self._key)
@@ -84,11 +84,11 @@ class LockfileStore:
         stored = self._storage.get(self._key)
         if stored is None:
             return None
-        found = read_manifest(stored.body, key=self._key)
-        if found.store == self.kind:
-            return self._own(found, stored.etag)
-        check_own(found, tap=self._tap, stream=self._stream, store=None, key=self._key)
-        return Loaded(msgspec.structs.replace(base.manifest, closed=found.store), stored.etag)
+        manifest = read_manifest(stored.body, key=self._key)
+        if manifest.store == self.kind:
+            return self._own(manifest, stored.etag)
+        check_own(manifest, tap=self._tap, stream=self._stream, store=None, key=self._key)
+        return Loaded(msgspec.structs.replace(base.manifest, closed=manifest.store), stored.etag)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
         """Replace the manifest, on condition that it is still ``base``. Where conditions were seen to be ignored it is
@@ -100,8 +100,8 @@ class LockfileStore:
         if isinstance(outcome, Refused):
             return Outdated()
         if self.exclusive:
-            found = self.load()
-            return found if found and found.manifest.transaction == after.transaction else Outdated()
+            current = self.load()
+            return current if current and current.manifest.transaction == after.transaction else Outdated()
         return Loaded(after, outcome.etag)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:

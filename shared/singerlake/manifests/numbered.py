@@ -49,7 +49,7 @@ class TransactionLog(Protocol):
 
     def append(self, number: int, body: bytes) -> bool:
         """Put a record under a number that was never used; False where something is there. Raises
-        ``UnknownOutcomeError`` where no answer came and reading back did not tell."""
+        ``UnknownOutcomeError`` where no answer came and reading it back did not show which."""
         ...
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
@@ -122,10 +122,10 @@ class NumberedStore:
         try:
             return self._read(base.manifest)
         except ForeignManifestError:
-            found = published(self._storage, self._key)
-            if found is None or found.store == self.kind:
+            shown = published(self._storage, self._key)
+            if shown is None or shown.store == self.kind:
                 raise
-            return _loaded(msgspec.structs.replace(base.manifest, closed=found.store))
+            return _loaded(msgspec.structs.replace(base.manifest, closed=shown.store))
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: record 0, then ``manifest.json``. Of several births one stays."""
@@ -241,13 +241,13 @@ class NumberedStore:
             return None
         if there.number < (base.transaction.number if base else -1) + _LONG_TAIL:
             return None
-        found = next(iter(self._log.read(there.number - 1, whole=False)), None)
+        first = next(iter(self._log.read(there.number - 1, whole=False)), None)
         stored = self._storage.get(self._key)
-        if found is None or stored is None:
+        if first is None or stored is None:
             return None
         manifest = read_manifest(stored.body, key=self._key)
         try:
-            record = decode(found[1], Record)
+            record = decode(first[1], Record)
         except msgspec.DecodeError:
             return None
         same = (record.number, record.transaction.id) == (manifest.transaction.number, manifest.transaction.id)

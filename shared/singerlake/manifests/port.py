@@ -115,6 +115,6 @@ class ManifestStore(Protocol):
         ...
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """Remove transactions that a durable snapshot covers, but for the last ``keep``. In this order: an immutable
+        """Remove transactions that a durable snapshot covers, except the last ``keep``. In this order: an immutable
         snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""
         ...

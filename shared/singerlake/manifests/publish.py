@@ -107,10 +107,10 @@ def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There
 
 def _beginning(storage: Storage, key: str) -> _ManifestBeginning | None:
     try:
-        found = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
+        match = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
     except MissingFileError:
         return None
-    return decode(found.group(0) + b"}", _ManifestBeginning) if found else None
+    return decode(match.group(0) + b"}", _ManifestBeginning) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ def published(storage: Storage, key: str) -> Published | None:
     except MissingFileError:
         return None
     # The quotes of a name are escaped, so no tap's or stream's name can look like this.
-    found = _BEGINNING.match(head)
-    if found:
-        return Published(found.group(1).decode("ascii"), int(found.group(3)), _text(found.group(2)))
+    match = _BEGINNING.match(head)
+    if match:
+        return Published(match.group(1).decode("ascii"), int(match.group(3)), _text(match.group(2)))
     stored = storage.get(key)
     if stored is None:
         return None
@@ -140,8 +140,8 @@ def published(storage: Storage, key: str) -> Published | None:
     return Published(manifest.store, manifest.transaction.number, manifest.lake_id)
 
 
-def _text(found: bytes | None) -> str | None:
-    return found.decode("utf-8", "replace") if found else None
+def _text(text: bytes | None) -> str | None:
+    return text.decode("utf-8", "replace") if text else None
 
 
 def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
@@ -151,11 +151,11 @@ def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
         _number(read_manifest(stored.body, key=key), manifest, key)
 
 
-def _number(found: Manifest, like: Manifest, key: str) -> int:
+def _number(manifest: Manifest, like: Manifest, key: str) -> int:
     """The transaction number of a published manifest that ``like`` may follow."""
-    handed_over = found.closed == like.store and found.lineage == like.lineage
-    check_own(found, tap=like.tap, stream=like.stream, store=None if handed_over else like.store, key=key)
-    return found.transaction.number
+    handed_over = manifest.closed == like.store and manifest.lineage == like.lineage
+    check_own(manifest, tap=like.tap, stream=like.stream, store=None if handed_over else like.store, key=key)
+    return manifest.transaction.number
 
 
 prepare_decoders(_ManifestBeginning)

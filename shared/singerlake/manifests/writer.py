@@ -23,9 +23,9 @@ from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock import Lock, LockSettings
+from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
-from singerlake.manifests.known_schema import add_schema, put_schema
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.storage.port import Storage
@@ -219,7 +219,7 @@ class StreamWriter:
         raise self._closed(self.store.kind)
 
     def _moved_on(self, loaded: Loaded) -> Loaded:
-        """``loaded``, or, where the stream was closed, its state in the store in which it goes on."""
+        """``loaded``, or, where the stream was closed, its state in the store in which it continues."""
         for _ in range(_MOVES):
             closed = loaded.manifest.closed
             if closed is None:
@@ -231,7 +231,7 @@ class StreamWriter:
         raise self._closed(loaded.manifest.closed or self.store.kind)
 
     def _move_to(self, kind: str) -> bool:
-        """Go over to the manifest store in which a closed stream goes on; False where that cannot be."""
+        """Change to the manifest store in which a closed stream continues; False if that is not possible."""
         if self.successor is None or kind == self.store.kind:
             return False
         store = self.successor(kind)
@@ -270,8 +270,8 @@ class StreamWriter:
     def _confirm(self, files: Sequence[NewFile]) -> None:
         """Between commit and STATE: the files are there with their bytes."""
         for file in files:
-            found = self.storage.head(self._key(file))
-            if found is None or found.size != file.bytes:
+            stored = self.storage.head(self._key(file))
+            if stored is None or stored.size != file.bytes:
                 raise MissingFileError(
                     "a file just committed is not on storage as it was uploaded",
                     hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
@@ -369,15 +369,15 @@ class StreamWriter:
             raise self._closed(outcome.successor)
         raise CommitRefusedError(
             f"a finished file no longer fits its stream: {outcome.reason}",
-            hint="run again; the uploaded file was left where it is",
+            hint="run again; the uploaded file stays where it is",
             tap=self.tap,
             stream=self.stream,
         )
 
     def _closed(self, kind: str) -> StreamClosedError:
         return StreamClosedError(
-            f"this stream is on its way to the manifest store {kind!r}",
-            hint="run 'singerlake store migrate' to its end, then run again",
+            f"a migration of this stream is not finished; its new manifest store is {kind!r}",
+            hint="finish it with 'singerlake store migrate', then run again",
             tap=self.tap,
             stream=self.stream,
         )

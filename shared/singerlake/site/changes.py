@@ -29,30 +29,34 @@ class Change:
         return {"added": "+", "removed": "-", "changed": "~", "breaking": "!", "renamed": "?", "keys": "!"}[self.kind]
 
 
-def changes_of(found: SchemaDiff) -> tuple[Change, ...]:
+def changes_of(difference: SchemaDiff) -> tuple[Change, ...]:
     """What readers notice first, then the rest in the order of the schemas."""
-    return tuple(Change(kind, cut(path, _PATH), cut(says, _TEXT)) for kind, path, says in _lines(found))
+    return tuple(Change(kind, cut(path, _PATH), cut(says, _TEXT)) for kind, path, says in _lines(difference))
 
 
-def _lines(found: SchemaDiff) -> Iterator[tuple[Kind, str, str]]:
-    if found.keys is not None:
-        before, after = (", ".join(keys) or "none" for keys in found.keys)
+def _lines(difference: SchemaDiff) -> Iterator[tuple[Kind, str, str]]:
+    if difference.keys is not None:
+        before, after = (", ".join(keys) or "none" for keys in difference.keys)
         yield "keys", "keys", f"{before} → {after}"
-    for each in found.removed:
+    for each in difference.removed:
         yield "removed", each.path, each.full_type
     for compatible in (False, True):
-        for change in found.changed:
+        for change in difference.changed:
             if change.compatible == compatible:
                 types = " → ".join(dict.fromkeys((change.before.full_type, change.after.full_type)))
                 yield "changed" if compatible else "breaking", change.before.path, f"{types}: {', '.join(change.how)}"
-    for each in found.added:
+    for each in difference.added:
         yield "added", each.path, each.full_type
-    for pair in found.renamed:
+    for pair in difference.renamed:
         yield "renamed", f"{cut(pair.before, _PATH // 2)} → {cut(pair.after, _PATH // 2)}", "looks renamed"
 
 
-def in_short(found: SchemaDiff) -> str:
+def in_short(difference: SchemaDiff) -> str:
     """``2 added, 1 removed``."""
-    counts = ((len(found.added), "added"), (len(found.removed), "removed"), (len(found.changed), "changed"))
-    told = [f"{count:,} {what}" for count, what in counts if count] + (["other keys"] if found.keys else [])
+    counts = (
+        (len(difference.added), "added"),
+        (len(difference.removed), "removed"),
+        (len(difference.changed), "changed"),
+    )
+    told = [f"{count:,} {what}" for count, what in counts if count] + (["other keys"] if difference.keys else [])
     return ", ".join(told) or "no property differs"

@@ -64,9 +64,9 @@ class Chart:
     height: int = HEIGHT
 
 
-def growth(found: Histograms) -> Chart | None:
+def growth(histograms: Histograms) -> Chart | None:
     """Bytes that were there at the end of each period; None where there is nothing to draw."""
-    unit, made = periods(found)
+    unit, made = periods(histograms)
     if not made:
         return None
     bars, ticks = _bars(
@@ -87,9 +87,9 @@ def growth(found: Histograms) -> Chart | None:
     )
 
 
-def arrivals(found: Histograms) -> Chart | None:
+def arrivals(histograms: Histograms) -> Chart | None:
     """Files of each period; None where there is nothing to draw."""
-    unit, made = periods(found)
+    unit, made = periods(histograms)
     if not made:
         return None
     top = max(made, key=lambda period: period.came.files)
@@ -113,9 +113,9 @@ def arrivals(found: Histograms) -> Chart | None:
     )
 
 
-def sizes(found: Histograms) -> Chart | None:
+def sizes(histograms: Histograms) -> Chart | None:
     """Files of each range of sizes; None where there is nothing to draw."""
-    made = ranges(found)
+    made = ranges(histograms)
     if not made:
         return None
     top = max(made, key=lambda each: each.files)

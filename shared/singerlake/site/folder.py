@@ -62,7 +62,7 @@ class SiteFolder:
             self._forget_staged()
 
     def stage(self, path: str, body: bytes) -> None:
-        """Write one file of the new site, which nobody sees yet."""
+        """Write one file of the new site, which is not visible yet."""
         target = self.root / _STAGE / path
         with _translated(target):
             try:
@@ -141,7 +141,7 @@ class SiteFolder:
 
 def _in_the_way(path: Path) -> SettingError:
     return SettingError(
-        "a file that is no page of this site is at a page's path",
+        "a page's path holds a file that is not of this site",
         hint="nothing was changed; move it away, or choose another folder",
         file=str(path),
     )
@@ -157,7 +157,7 @@ def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
         if not root.exists():
             return SiteFolder(root, frozenset())
         if not root.is_dir():
-            raise SettingError("the output is no folder", hint="choose another with --output", output=str(root))
+            raise SettingError("the output is not a folder", hint="choose another with --output", output=str(root))
         own = (root / INDEX).is_file()
         if (root / _STAGE).is_symlink() or ((root / _STAGE).exists() and not own):
             raise SettingError(
@@ -169,7 +169,7 @@ def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
             return SiteFolder(root, _files_in(root / INDEX))
         if not beside and any(root.iterdir()):
             raise SettingError(
-                "the output folder holds other files, and no site of this program",
+                "the output folder holds other files, but no site of this program",
                 hint="choose an empty folder, or write beside them with --beside; none of them is ever overwritten",
                 output=str(root),
             )
@@ -178,13 +178,13 @@ def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
 
 def _files_in(index: Path) -> frozenset[str]:
     try:
-        found = json.loads(index.read_bytes())
-        files = found["files"]
-        if found["format"] != _FORMAT or not isinstance(files, list):
+        content = json.loads(index.read_bytes())
+        files = content["files"]
+        if content["format"] != _FORMAT or not isinstance(files, list):
             raise ValueError("of another format")
         for path in files:
             if not isinstance(path, str) or not _PATH.match(path):
-                raise ValueError(f"{path!r} is no page of a site")
+                raise ValueError(f"{path!r} is not a page of a site")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptObjectError(
             f"the list of the site's files cannot be read: {error}",
@@ -211,5 +211,5 @@ def _translated(path: Path) -> Iterator[None]:
                 f"the site cannot be written here: {error.strerror}", hint="choose another folder", path=where
             ) from error
         raise StorageUnavailableError(
-            f"the output folder does not answer as it should: {error.strerror}", hint="run again", path=where
+            f"the output folder cannot be read: {error.strerror}", hint="run again", path=where
         ) from error

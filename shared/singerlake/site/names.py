@@ -1,4 +1,4 @@
-"""What the files of pages are called: safe on every file system, and the same whatever else the lake holds."""
+"""What the files of pages are called: safe on every file system, and independent of what else the lake holds."""
 
 from __future__ import annotations
 

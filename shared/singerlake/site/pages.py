@@ -1,4 +1,4 @@
-"""Which pages a site has, what each is called and what it is told. Pure."""
+"""Which pages a site has, their names, and the values that their templates get. Pure."""
 
 from __future__ import annotations
 

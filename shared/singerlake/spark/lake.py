@@ -62,15 +62,15 @@ def snapshot(stream: LakeStream) -> Manifest:
     key = (storage.url, stream.lake.s3, stream.tap, stream.name)
     with _lock:
         known = _kept.get(key)
-    found = _followed(stream, known) if known is not None and known.etag == entry.etag else None
-    found = found or _read(stream, entry.etag)
-    if found.stays:
+    cached = _followed(stream, known) if known is not None and known.etag == entry.etag else None
+    cached = cached or _read(stream, entry.etag)
+    if cached.stays:
         with _lock:
-            _kept[key] = found
+            _kept[key] = cached
             _kept.move_to_end(key)
             while len(_kept) > KEPT:
                 _kept.popitem(last=False)
-    return found.manifest
+    return cached.manifest
 
 
 def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:

@@ -33,7 +33,7 @@ def checked(given: Mapping[str, str], optional: Sequence[str], of_streams: Seque
     its catalogue."""
     options = {name.lower(): value for name, value in given.items()}
     if options.keys() >= _OF_A_TABLE:
-        raise SettingError("Spark would make a table of this that is read without its options", hint=_USE_A_VIEW)
+        raise SettingError("Spark would make a table from this, and read it without its options", hint=_USE_A_VIEW)
     known = (*REQUIRED, *optional, *S3_SETTINGS)
     for name in options:
         if name not in {each.lower() for each in (*known, *of_streams)}:
@@ -90,7 +90,7 @@ def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
             return msgspec.json.decode(text, type=tuple[str, ...])
         except msgspec.DecodeError as error:
             raise SettingError(
-                f"option {option!r} is no JSON array of strings: {error}", hint='write ["a","b"], or a,b'
+                f"option {option!r} is not a JSON array of strings: {error}", hint='write ["a","b"], or a,b'
             ) from None
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -108,5 +108,5 @@ def whole(name: str, options: Mapping[str, str], *, default: int, least: int, mo
     text = options.get(name, str(default)).strip()
     if not (text.isascii() and text.isdigit()) or int(text) < least or (most is not None and int(text) > most):
         span = f"of {least} or more" if most is None else f"from {least} to {most}"
-        raise SettingError(f"option {name!r} is no whole number {span}", hint=f"write digits, as {default}")
+        raise SettingError(f"option {name!r} is not a whole number {span}", hint=f"write digits, as {default}")
     return int(text)

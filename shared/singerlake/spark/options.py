@@ -75,9 +75,9 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             variant=truth("variant", options.get("variant", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_positive(
-                "partition_bytes", options, "no positive number of bytes", "write it in digits, as 67108864"
+                "partition_bytes", options, "not a positive number of bytes", "write it in digits, as 67108864"
             ),
-            cores=_positive("cores", options, "no positive number", "write it in digits, as 16"),
+            cores=_positive("cores", options, "not a positive number", "write it in digits, as 16"),
         ),
         storage=storage(options),
         limits=Limits(
@@ -105,7 +105,7 @@ def _offset(option: str, options: Mapping[str, str]) -> int | None:
 
 
 def _limit(option: str, options: Mapping[str, str]) -> int | None:
-    return _positive(option, options, "no positive number", "write it in digits, as 1000000")
+    return _positive(option, options, "not a positive number", "write it in digits, as 1000000")
 
 
 def _positive(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:

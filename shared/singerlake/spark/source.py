@@ -98,7 +98,7 @@ class SingerlakeDataSource(DataSource):
         """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Of options that a stream
         cannot have the reader says so itself."""
         from singerlake.spark.stream.reader import SingerlakeStreamReader
-        from singerlake.spark.stream.refused import RefusedStream
+        from singerlake.spark.stream.wrong_options import RefusedStream
 
         if names_a_table(self._given):
             hint = "stream what it is made of, with the options 'tap' and 'stream'"

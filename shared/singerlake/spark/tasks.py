@@ -27,7 +27,7 @@ Work = Callable[[list[Any]], "list[Any] | SingerlakeError"]
 """What a worker does with a group."""
 
 _GROUPS_PER_CORE = 4
-"""Of one Spark job: some tasks take longer than others. Between two jobs answers are told and noted."""
+"""Of one Spark job: some tasks take longer than others. Answers are shown and noted between two jobs."""
 
 
 _CONNECT_GROUPS = 16
@@ -115,7 +115,7 @@ def spark_tasks(
 def _answers(
     url: str, settings: S3Settings | None, task: Task[Any, Any], group: list[Any]
 ) -> list[Any] | SingerlakeError:
-    """In a worker. Errors are told, not raised: Spark would try again, and show all of its own stack."""
+    """In a worker. Errors are returned, not raised: Spark would try again, and show all of its own stack."""
     try:
         storage = _storage(url, settings)
         if not storage.list_folder(f"{layout.RAW}/").folders:

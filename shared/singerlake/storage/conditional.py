@@ -18,7 +18,7 @@ def put_on_condition(
     """Put ``body`` where the object still has ``etag``, or where there is none (None). ``just_read``: the caller's last
     request was to read the object.
 
-    The request carries its condition whatever the probe found: where it is honoured after all, nothing is lost. Where
+    The request always carries its condition: if it is honoured after all, nothing is lost. Where
     conditions were seen to be ignored, a look just before the write is all there is, and another writer may come
     between the two. A storage that answers 501 to conditions gets the request without. Raises what storage raises.
     """

@@ -26,7 +26,7 @@ def check_key(key: str) -> str:
     or what no bytes stand for, or takes a name that an adapter keeps for itself."""
     if not is_key(key):
         raise CorruptObjectError(
-            "no object can have this key", hint="look where this name comes from and correct it there", key=key
+            "no object can have this key", hint="find out where this name comes from, and correct it there", key=key
         )
     return key
 

@@ -20,7 +20,7 @@ from singerlake.clock import Backoff, Clock
 
 PATIENCE_SECONDS = 60
 """Where no setting says otherwise."""
-DOWN = "run again when it is back; patience_seconds says for how long requests wait for it"
+DOWN = "run again when it is back; patience_seconds is how long requests wait for it"
 """The next step where what answered before was given up."""
 LEAST_TRIES = 3
 """Of each request, however long the first took: one lost on its way is sent again even after a long time-out."""
@@ -33,7 +33,7 @@ _AT_FIRST = 0.25
 _TOLD_AFTER = 1.0
 _TOLD_EVERY = 10.0
 _OVER_AFTER = 15.0
-"""Seconds without a failure after which the next one begins another outage: nobody asked in between."""
+"""Seconds without a failure after which the next one begins another outage: no request was sent in between."""
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Patience:
         return Wait(self)
 
     def answered(self) -> None:
-        """The place answered, whatever it said, and is not busy."""
+        """The place answered in some way, and is not busy."""
         if self._outage is None and self._key in _answered:
             return
         _answered.add(self._key)
@@ -129,7 +129,7 @@ class Patience:
         return self._key in _answered
 
     def tell(self, trouble: RetryReason, left: float) -> None:
-        """Say in the log that the outage goes on, not at once and not too often."""
+        """Say in the log that the outage continues, not at once and not too often."""
         now = self.clock.monotonic()
         with self._lock:
             outage = self._outage

@@ -47,7 +47,8 @@ class _Verdict(Enum):
 
 
 def at_once(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
-    """A ``Race`` in threads. Raises what an attempt raises, but for ``UnknownOutcomeError``, which is no success."""
+    """A ``Race`` in threads. Raises what an attempt raises, except ``UnknownOutcomeError``, which counts as no
+    success."""
     barrier = threading.Barrier(len(bodies))
 
     def run(body: bytes) -> bool:
@@ -121,9 +122,9 @@ def storage_time(storage: Storage, *, ids: IdSource) -> datetime:
 def _left_behind(storage: Storage) -> str | None:
     """The oldest objects of a probe that ended long before the newest one, both on the storage's clock."""
     entries = (entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :])
-    found = sorted(entries, key=lambda entry: entry.last_modified)
-    if len(found) > 1 and found[-1].last_modified - found[0].last_modified > _LEFT_BEHIND:
-        return found[0].key.rpartition("/")[0]
+    newest_last = sorted(entries, key=lambda entry: entry.last_modified)
+    if len(newest_last) > 1 and newest_last[-1].last_modified - newest_last[0].last_modified > _LEFT_BEHIND:
+        return newest_last[0].key.rpartition("/")[0]
     return None
 
 

@@ -1,5 +1,5 @@
 """What a lake root says: a folder or an S3 bucket with a prefix. Whatever could only be meant as something else is
-refused, since a folder made by mistake takes data that nobody finds."""
+refused, because a folder made by mistake would take data that nobody finds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _url(scheme: str, behind: str, rest: str) -> FolderRoot | BucketRoot:
     if scheme == "s3" and not behind and rest.startswith("//"):
         return _bucket(*rest[2:].partition("/")[::2])
     if scheme in ("s3", "file"):
-        raise SettingError(f"lake_root is no whole {scheme} URL", hint=_form(scheme))
+        raise SettingError(f"lake_root is not a complete {scheme} URL", hint=_form(scheme))
     if not _SCHEME.fullmatch(scheme):
         raise SettingError("lake_root has a colon like a URL, but no scheme", hint=_or_a_folder(FORMS))
     raise SettingError("lake_root has an unknown scheme", hint=_or_a_folder(_form(scheme)), scheme=scheme)
@@ -88,7 +88,7 @@ def _file(rest: str) -> FolderRoot:
         )
     if _PERCENT.search(path):
         raise SettingError(
-            "lake_root is a file URL with a '%' that no two hexadecimal digits follow", hint="write %25, or the path"
+            "lake_root is a file URL with a '%' without two hexadecimal digits after it", hint="write %25, or the path"
         )
     # What is not UTF-8 is kept, as Python keeps it in names of files.
     folder = os.fsdecode(unquote_to_bytes(path.encode("utf-8", "surrogateescape")))

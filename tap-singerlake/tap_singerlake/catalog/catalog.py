@@ -175,8 +175,8 @@ def _keys(value: Any) -> list[str] | None:
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _any_has(known: Iterable[Mapping[str, Any]], name: str, value: Any) -> bool:

@@ -74,12 +74,12 @@ def defines_nothing_new(asked: Any, known: Iterable[Mapping[str, Any]], keyword:
 
 
 def unknown(schemas: Iterable[Any], schema: Any, metadata: Iterable[Breadcrumb]) -> list[Breadcrumb]:
-    """The outermost columns of ``schemas`` that a catalog with this schema and metadata has never heard of."""
+    """The outermost columns of ``schemas`` that a catalog with this schema and metadata does not know."""
     known = {crumb[:length] for crumb in metadata for length in range(2, len(crumb) + 1, 2)}
-    found: dict[Breadcrumb, None] = {}
+    unknown_columns: dict[Breadcrumb, None] = {}
     for one in schemas:
-        found.update(dict.fromkeys(_unknown(one, schema, known, ())))
-    return list(found)
+        unknown_columns.update(dict.fromkeys(_unknown(one, schema, known, ())))
+    return list(unknown_columns)
 
 
 def shown(column: Breadcrumb) -> str:
@@ -120,5 +120,5 @@ def _shell(schema: Any) -> dict[str, Any]:
 
 
 def _members(schema: Any, name: str) -> dict[str, Any]:
-    found = schema.get(name) if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
+    part = schema.get(name) if isinstance(schema, dict) else None
+    return part if isinstance(part, dict) else {}

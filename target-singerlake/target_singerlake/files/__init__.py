@@ -1,1 +1,1 @@
-"""Files that grow until they are committed, and what is told of them."""
+"""Files that grow until they are committed, and the progress of a run."""

@@ -93,7 +93,7 @@ class OpenFiles:
         return True
 
     def take_bare(self) -> list[Schema]:
-        """The schemas of streams without a message so far, but for those that were given before."""
+        """The schemas of streams without a message so far; each schema is given only once."""
         bare, self._bare = list(self._bare.values()), {}
         return bare
 

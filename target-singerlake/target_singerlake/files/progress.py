@@ -1,4 +1,4 @@
-"""What a person and Meltano are told while a run goes on, and at its end."""
+"""Log lines about the progress of a run, and its summary for a person and for Meltano."""
 
 from __future__ import annotations
 

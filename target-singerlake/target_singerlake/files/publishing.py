@@ -138,20 +138,20 @@ class Publisher:
     def outcomes(self, patience: float = 0.0) -> list[Committed | KnownStream]:
         """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
         ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
-        found: list[Committed | KnownStream] = []
+        results: list[Committed | KnownStream] = []
         self._settle_some()
         while True:
             try:
-                wait = patience > 0 and self.busy and not found
+                wait = patience > 0 and self.busy and not results
                 outcome = self._outcomes.get(block=wait, timeout=patience if wait else None)
             except Empty:
                 break
             if isinstance(outcome, BaseException):
-                if found:
+                if results:
                     self._outcomes.put(outcome)
                     break
                 raise outcome
-            found.append(outcome)
+            results.append(outcome)
             if isinstance(outcome, KnownStream):
                 self._keeping -= 1
                 if outcome.manifest is not None:
@@ -159,7 +159,7 @@ class Publisher:
             else:
                 self.pending -= 1
                 self._note(outcome.growing.schema.stream, outcome.manifest)
-        return found
+        return results
 
     def settle(self) -> None:
         """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
@@ -349,8 +349,8 @@ def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
     spool, content = growing.spool, growing.schema.content
     if spool is None or spool.messages != growing.messages:
         raise BrokenFileError(
-            "a file in the spool does not hold all that was read for it",
-            hint="nothing of it was committed; run again, and report this",
+            "a file in the spool lacks messages that were read for it",
+            hint="it was not committed; run again, and report this",
             stream=stream,
             id=growing.header.id,
         )

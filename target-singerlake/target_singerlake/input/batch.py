@@ -115,7 +115,9 @@ def _opened(url: str, s3: S3Settings) -> BinaryIO:
         return open_storage(f"s3://{bucket}", s3).open(key)
     if scheme not in ("", "file"):
         raise InvalidMessageError(
-            "a BATCH file is where this target cannot read", hint="use a path, file:// or s3://", scheme=scheme
+            "a BATCH file is in a place that this target cannot read",
+            hint="use a path, file:// or s3://",
+            scheme=scheme,
         )
     failures: list[Exception] = []
     for path in _paths(url) if scheme else (url,):

@@ -70,7 +70,7 @@ class EarlyActivations:
         for stream, held in self._streams.items():
             raise MessageBeforeSchemaError(
                 "an ACTIVATE_VERSION message came, and its stream's SCHEMA never did",
-                hint="every other message is committed, and no STATE behind it was emitted; the tap must send SCHEMA",
+                hint="every other message is committed, and no later STATE was emitted; the tap must send SCHEMA",
                 line=held.lines[0][1],
                 stream=stream,
                 streams=len(self._streams),

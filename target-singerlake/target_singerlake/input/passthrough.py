@@ -1,7 +1,7 @@
 """From lines to messages, without taking records apart.
 
 A line is decoded just far enough to know that it is one whole JSON text, what it is, and that a record has its key
-properties; its bytes then go on as they came. msgspec does that in C for a run of lines of one stream; what it
+properties; its bytes then pass on as they came. msgspec does that in C for a run of lines of one stream; what it
 refuses gets a second hearing from ``json``, which takes what Python-made taps write (NaN, lone surrogates).
 """
 
@@ -64,9 +64,9 @@ class RecordCheck:
     def decode_odd_time(self, line: bytes) -> Any:
         """A line that ``decode_line`` refused, if only for its ``time_extracted``: a tap that writes one such time
         writes them all so. Raises as ``decode_line``."""
-        found = self._decode_any_time(line)
+        decoded = self._decode_any_time(line)
         self.decode_line = self._decode_any_time
-        return found
+        return decoded
 
     def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
         """Raises ``MissingKeyPropertyError``."""
@@ -136,24 +136,24 @@ class PassthroughDecoder:
                 stream = head.stream
                 if head.type == "RECORD":
                     time = self.checks[stream].decode_line(line).time_extracted
-                    found: Records | Message | None = Records(stream, line, 1, number, [time])
+                    message: Records | Message | None = Records(stream, line, 1, number, [time])
                 else:
-                    found = self._unless_early(_message(head.type, stream, line, number))
+                    message = self._unless_early(_message(head.type, stream, line, number))
             except (*_REFUSALS, KeyError):
-                found = self._second_hearing(line, number)
-            if found is None:
+                message = self._second_hearing(line, number)
+            if message is None:
                 number += 1
                 continue
-            yield found
+            yield message
             number += 1
-            if found.stream == self._current and type(found) is Records:
+            if message.stream == self._current and type(message) is Records:
                 streak += 1
                 if streak >= _SHORT_RUN and not suspicious:
                     break
-            elif type(found) is Records:
-                self._current, streak = found.stream, 0
-            elif type(found) is Message and found.kind == "SCHEMA":
-                yield from self.early.release(found.stream, _activation(found.stream))
+            elif type(message) is Records:
+                self._current, streak = message.stream, 0
+            elif type(message) is Message and message.kind == "SCHEMA":
+                yield from self.early.release(message.stream, _activation(message.stream))
         return number
 
     def _unless_early(self, message: Message) -> Message | None:
@@ -230,7 +230,7 @@ def envelope(content: Any, line: bytes, number: int) -> tuple[Kind, str]:
 
 
 def _some_number(_: str) -> int:
-    """Stands for a number nobody looks at; to convert one of many thousand digits is slow, and may be refused."""
+    """Replaces a number that is not used: converting one of many thousand digits is slow, and may be refused."""
     return 0
 
 

@@ -138,17 +138,17 @@ def binary(source: IO[Any] | None) -> BinaryIO:
 
     Raises ``SettingError`` where the process was started with its standard input closed.
     """
-    found: Any = source if source is not None else sys.stdin
-    if found is None:
+    stream: Any = source if source is not None else sys.stdin
+    if stream is None:
         raise SettingError("standard input is closed", hint="pipe a tap's output into the target, or use --input")
-    below = getattr(found, "buffer", None)
+    below = getattr(stream, "buffer", None)
     if below is not None:
-        found = below
-    if isinstance(found, io.TextIOBase):
-        return io.BytesIO(found.read().encode("utf-8", "surrogatepass"))
-    if not hasattr(found, "read1"):
-        found = io.BufferedReader(found)
-    return found  # type: ignore[no-any-return]
+        stream = below
+    if isinstance(stream, io.TextIOBase):
+        return io.BytesIO(stream.read().encode("utf-8", "surrogatepass"))
+    if not hasattr(stream, "read1"):
+        stream = io.BufferedReader(stream)
+    return stream  # type: ignore[no-any-return]
 
 
 class MessageReader(GenericSingerReader[bytes]):
@@ -171,5 +171,5 @@ class MessageReader(GenericSingerReader[bytes]):
 
     def deserialize_json(self, line: bytes) -> dict[str, Any]:
         """One line as JSON, numbers exact."""
-        found: dict[str, Any] = parse(line, 0)
-        return found
+        message: dict[str, Any] = parse(line, 0)
+        return message

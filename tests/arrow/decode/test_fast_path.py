@@ -224,6 +224,7 @@ def test_any_records_written_in_any_style_are_read_alike(
 
 @given(st.integers(0, len(LINE.encode()) - 2), st.binary(max_size=3), st.integers(0, 3))
 @example(LINE.index('"time'), b'"i":3,', 0)
+@example(0, b"\x0b", 0)
 def test_a_line_with_any_damage_is_read_alike(at: int, put: bytes, cut: int) -> None:
     whole = LINE.encode()
     damaged = whole[:at] + put.replace(b"\n", b"") + whole[at + cut : -1] + b"\n"

@@ -178,7 +178,7 @@ def test_whoever_chooses_columns_knows_of_the_others(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING):
         assert stream.to_arrow(columns=["o"]).read_all().num_rows == 2
     assert [each.getMessage() for each in caplog.records] == [
-        "t/s: 1 rows hold properties that no schema declares, and that no column holds"
+        "t/s: 1 rows have properties that no schema declares and no column holds"
     ]
 
 
@@ -191,7 +191,7 @@ def test_what_is_kept_is_no_warning_and_what_is_counted_is_one(
         assert kept == [f'{{"m":{n}}}' if n % 2 else None for n in range(10)]
         assert caplog.records == []
         assert stream.to_arrow(mode="DROPMALFORMED").read_all().num_rows == 10
-    assert "t/s: 5 rows hold properties that no schema declares" in caplog.text
+    assert "t/s: 5 rows have properties that no schema declares" in caplog.text
 
 
 def test_more_names_than_the_compiled_reader_takes_are_read_all_the_same(tmp_path: Path) -> None:

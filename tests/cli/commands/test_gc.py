@@ -103,7 +103,7 @@ def test_a_stream_whose_metadata_was_put_back_keeps_what_came_since(run: Run, ro
     result = run("gc", root, *NOW, "--orphans", "--delete")
     assert result.exit_code == 1
     assert result.stdout.count("missing: ") == 6
-    assert "'singerlake rebuild --discard-manifest' makes it anew from" in result.stdout
+    assert "'singerlake rebuild --discard-manifest' makes it again from" in result.stdout
     assert joined.exists()
     assert run("rebuild", root, "--discard-manifest").exit_code == 0
     assert lake.stream("t", "s").snapshot().next_offset == 30

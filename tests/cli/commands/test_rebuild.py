@@ -232,8 +232,8 @@ def test_a_stream_on_its_way_to_another_store_is_left_alone_and_says_how_it_gets
     result = run("rebuild", lake.storage.url, *flags)
     assert result.exit_code == 1
     assert (
-        "manifest: raw/t/flights/: this stream is on its way to the manifest store 'log'; "
-        "run 'singerlake store migrate' to its end, then run again\n" in result.stdout
+        "manifest: raw/t/flights/: a migration of this stream is not finished; its new manifest store is 'log'; "
+        "finish it with 'singerlake store migrate', then run again\n" in result.stdout
     )
     assert body_of(lake, FLIGHTS) == before
     assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0

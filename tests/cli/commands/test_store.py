@@ -52,7 +52,7 @@ class TestLs:
         close(lake, "log")
         result = run("store", "ls", lake.storage.url)
         assert result.exit_code == 1
-        assert "t/flights: is on its way to log; run 'singerlake store migrate --to log' to its end" in result.stdout
+        assert "t/flights: is not yet moved to log; run 'singerlake store migrate --to log' again" in result.stdout
         assert rows(result.stdout)["flights"][:2] == ["!", "lockfile"]
         listed = json.loads(run("store", "ls", lake.storage.url, "--json").stdout)
         assert [each["moving_to"] for each in listed["streams"]] == [None, "log", None]

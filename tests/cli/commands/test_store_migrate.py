@@ -140,7 +140,9 @@ class TestMigrate:
         assert result.exit_code == 1
         lines = result.stdout.splitlines()
         assert lines[0].startswith("t/a/b: not moved: not a JSON object")
-        assert lines[1].startswith("t/flights: not moved: this stream is on its way to the manifest store 'dynamodb'")
+        assert lines[1].startswith(
+            "t/flights: not moved: a migration of this stream is not finished; its new manifest store is 'dynamodb'"
+        )
         assert lines[2:] == ["u/x: moved from lockfile to log at transaction 3, 1 file, 1 message"]
         metadata = lake.root_metadata()
         assert metadata is not None

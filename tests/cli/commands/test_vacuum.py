@@ -270,7 +270,7 @@ def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
     monkeypatch.setattr(LocalStorage, "compose", forgets)
     result = run("vacuum", root)
     assert result.exit_code == 1
-    assert "storage gave back other bytes of a joined file than it was made of" in result.stderr
+    assert "storage returned other bytes of a joined file than were written" in result.stderr
     assert everything(root) == before
     assert len(lake.stream("t", "s").snapshot().files) == 6
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from singerlake.errors import LostBookmarkError, UnknownNameError
 from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark, first_offset, resolve_version, resume, select
+from singerlake.format.state.selection import first_offset, resolve_version, select
 from tests.format.state.test_fold import SCHEMAS, add, born, done, new_file
 
 

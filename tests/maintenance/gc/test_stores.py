@@ -12,9 +12,9 @@ import pytest
 
 from singerlake.errors import LostStateError, StorageUnavailableError, StreamClosedError
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.format.state.transactions import Close, Rebase
 from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream

@@ -91,7 +91,7 @@ def test_half_way_a_writer_that_comes_is_told_what_to_do(
         try:
             publish(upload, writer_of(place))
         except StreamClosedError as error:
-            told += "run 'singerlake store migrate' to its end" in error.hint
+            told += "finish it with 'singerlake store migrate'" in error.hint
             migrate(place, target)
             publish(upload, writer_of(place))
         migrate(place, target)

@@ -168,7 +168,7 @@ def test_another_state_in_a_database_is_never_replaced(target: str, request: pyt
     other = place.store(kind=target).create(msgspec.structs.replace(place.first(), store=target))
     place.storage.put(KEY, stored.body)
     for dry_run in (True, False):
-        with pytest.raises(ForeignManifestError, match=f"'{target}' holds another state"):
+        with pytest.raises(ForeignManifestError, match=f"'{target}' already holds another state"):
             migrate(place, target, dry_run=dry_run)
     assert newest(place) == before
     there = place.store(kind=target).load()

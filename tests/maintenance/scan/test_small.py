@@ -116,7 +116,7 @@ def test_a_survey_finds_the_same_as_of_files_that_are_opened(
     at_once = survey(storage, "t", STREAM, entries)
     opened_alone(monkeypatch)
     assert at_once == survey(storage, "t", STREAM, entries)
-    assert len(at_once.found) >= len(SOUND)
+    assert len(at_once.files) >= len(SOUND)
     assert at_once.findings
 
 

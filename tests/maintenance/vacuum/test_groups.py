@@ -100,5 +100,5 @@ def killed(root: str) -> Storage:
 
 def test_a_process_that_was_killed_is_told_of(lake: Lake) -> None:
     files = lake.stream("t", "s").snapshot().files
-    with pytest.raises(StorageUnavailableError, match="ended from outside"):
+    with pytest.raises(StorageUnavailableError, match="was killed"):
         list(Processes(partial(killed, lake.storage.url), 1)(CHECK, files))

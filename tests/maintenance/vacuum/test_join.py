@@ -152,7 +152,7 @@ def test_a_file_joined_over_and_over_tells_all_that_it_was_in_between() -> None:
 def test_a_joined_file_that_names_a_place_beyond_itself_is_refused(before: int) -> None:
     told = Provenance(id=file_id(2), lineage="l", offset=0, replaces=((file_id(3), 5),), through=(("x", before),))
     body = provenance_members(told) + file_bytes([numbered(3, 5)], extra=header(3))
-    with pytest.raises(BrokenFileError, match="names a place that it does not have"):
+    with pytest.raises(BrokenFileError, match="names a member that it does not have"):
         head_of(2, body)
 
 
@@ -275,7 +275,7 @@ def test_a_joined_file_whose_originals_do_not_add_up_is_refused() -> None:
     body = vacuumed_bytes(2, [(3, 2)])
     file = listed(2, body)
     more = msgspec.structs.replace(file, messages=3, members=((file.members[0][0], 3),))
-    with pytest.raises(BrokenFileError, match="other messages than it says"):
+    with pytest.raises(BrokenFileError, match="other messages than the files that it names"):
         read_head(more, body[: file.members[0][0]])
 
 

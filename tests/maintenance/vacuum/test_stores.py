@@ -10,8 +10,8 @@ import pytest
 
 from singerlake.errors import LostStateError, StreamClosedError
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.format.state.transactions import Close, RetireFiles
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream

@@ -30,7 +30,7 @@ def test_it_is_said_once_and_several_writers_may_run(crew: Crew, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         assert not store.exclusive
         assert not store.exclusive
-    assert caplog.text.count("honours no conditional writes") == 1
+    assert caplog.text.count("ignores conditional writes") == 1
 
 
 def test_with_conditions_there_is_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:

@@ -145,7 +145,7 @@ def test_tables_of_somebody_else_s_are_left_alone(empty: PostgresPlace, table: s
     empty.change(table)
     if "text" in table:
         empty.change("INSERT INTO schema_version VALUES ('7')")
-    with pytest.raises(SettingError, match="somebody else's"):
+    with pytest.raises(SettingError, match="tables of another program"):
         create_schema(empty.url, empty.schema)
     left = empty.query("SELECT count(*) FROM pg_tables WHERE schemaname = %s", empty.schema)
     assert left == [(1,)]

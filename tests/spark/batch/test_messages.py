@@ -115,6 +115,6 @@ def test_offsets_of_another_lineage_are_refused(load: Load, lake: Lake) -> None:
     lineage = snapshot(lake).lineage
     assert load(from_offset=1, lineage=lineage).count() == 2
     rebuild(lake)
-    with pytest.raises(PySparkException, match=f"'lineage' is '{lineage}'.*; find out anew what the offsets are"):
+    with pytest.raises(PySparkException, match=f"'lineage' is '{lineage}'.*; look up the offsets again"):
         load(from_offset=1, lineage=lineage).count()
     assert load(from_offset=1, lineage=f" {snapshot(lake).lineage} ").count() == 2

@@ -25,7 +25,7 @@ from singerlake.manifests.port import Loaded, Pending
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow
 from singerlake.spark.stream.reader import SingerlakeStreamReader
-from singerlake.spark.stream.refused import RefusedStream
+from singerlake.spark.stream.wrong_options import RefusedStream
 from tests.lakes import build_stream
 
 TAP, STREAM = "tap-a", "orders!"

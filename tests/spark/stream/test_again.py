@@ -83,7 +83,7 @@ def test_after_a_rebuild_a_query_goes_on_by_file_and_line_and_says_so(
             made.latestOffset(end, ALL)
     told = [record.getMessage() for record in caplog.records if "was rebuilt" in record.getMessage()]
     assert len(told) == 1
-    assert f"after message 4 of file {end['file']}, before which there are 14 messages now, and were 14" in told[0]
+    assert f"after message 4 of file {end['file']}; 14 messages are before it now, and 14 were before" in told[0]
 
 
 def lose_first_file(lake: Lake) -> None:
@@ -98,7 +98,7 @@ def test_a_query_whose_file_is_gone_for_good_says_what_to_do(lake: Lake) -> None
     for made in (reader(lake),):
         with pytest.raises(LostBookmarkError, match="start it with a new checkpointLocation, and option 'from_offset'"):
             made.latestOffset(end, ALL)
-        with pytest.raises(LostBookmarkError, match="no longer holds the file in which this query stands"):
+        with pytest.raises(LostBookmarkError, match="no longer holds this query's current file"):
             made.partitions(end, end)
 
 
@@ -132,7 +132,7 @@ def test_a_batch_beyond_the_end_of_an_older_state_is_refused_and_not_cut(lake: L
     start, end = planned(lake, 20, 28)
     lake.storage.put(key, older.body)
     made = reader(lake)
-    with pytest.raises(LineageChangedError, match="put back to an older state"):
+    with pytest.raises(LineageChangedError, match="restored to an older state"):
         made.partitions(start, end)
     assert made.latestOffset(end, ALL) == end
 

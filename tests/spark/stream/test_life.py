@@ -107,7 +107,7 @@ def test_a_file_that_went_away_after_planning_says_to_start_again(lake: Lake) ->
     made = reader(lake)
     partitions = made.partitions(made.initialOffset(), made.latestOffset(made.initialOffset(), ALL))
     vacuum(lake)
-    with pytest.raises(MissingFileError, match="start the query again, it goes on where it stands"):
+    with pytest.raises(MissingFileError, match="start the query again, it continues from its checkpoint"):
         [batch for partition in partitions for batch in made.read(partition)]
     assert ids(rows(made, made.initialOffset(), made.latestOffset(made.initialOffset(), ALL))) == list(range(25))
 

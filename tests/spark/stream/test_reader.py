@@ -180,7 +180,7 @@ def test_what_spark_says_of_a_limit_holds_beside_the_options(lake: Lake) -> None
 @pytest.mark.parametrize("name", ["maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"])
 @pytest.mark.parametrize("value", ["0", "-1", "1e6", "many", "", "1.5", "²"])
 def test_a_limit_that_is_no_positive_number_is_named(lake: Lake, name: str, value: str) -> None:
-    with pytest.raises(SettingError, match=f"option '{name}' is no positive number"):
+    with pytest.raises(SettingError, match=f"option '{name}' is not a positive number"):
         reader(lake, **{name: value})
 
 

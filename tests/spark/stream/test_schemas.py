@@ -63,7 +63,7 @@ def test_new_columns_appear_at_the_next_start_and_a_warning_says_so_once(
     version = list(snapshot(lake).versions)[1]
     assert [record.getMessage() for record in caplog.records] == [
         f"tap-a/orders!: version v2 ({version}) brings new columns 'tags', and wider types of 'id'; this query keeps "
-        "the columns it started with, and has them when it is started again"
+        "the columns it started with; start it again to get the new ones"
     ]
     caplog.clear()
     with caplog.at_level(logging.WARNING):

@@ -271,7 +271,7 @@ def failure(action: Callable[[], object]) -> str:
         ({"pushdown": True, "metadata": True}, "option 'pushdown' is not for streams"),
         ({"from_offset": "x", "schema": "id BIGINT"}, "option 'from_offset' is no offset"),
         ({"lineage": "x", "from_offset": 5}, "option 'lineage' is 'x', and the stream's is"),
-        ({"maxRecordsPerTrigger": 0}, "option 'maxRecordsPerTrigger' is no positive number"),
+        ({"maxRecordsPerTrigger": 0}, "option 'maxRecordsPerTrigger' is not a positive number"),
         ({"maxrecordspertriger": 5}, "option 'maxrecordspertriger' is not known; use one of: path"),
         ({"from_offset": 26}, "option 'from_offset' is 26, the stream ends at 25"),
         ({"versions": "v9"}, "has no version 'v9'"),
@@ -299,7 +299,7 @@ def test_a_checkpoint_that_the_lake_cannot_answer_any_more_says_what_to_do(lake:
     rebuild(lake)
     add(lake, 100)
     message = failure(lambda: sink.run(load()))
-    assert "no longer holds the file in which this query stands" in message
+    assert "no longer holds this query's current file" in message
     assert "new checkpointLocation" in message
 
 

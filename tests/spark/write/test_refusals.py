@@ -73,13 +73,13 @@ def test_what_is_left_out_is_as_in_the_target() -> None:
         ({"mode": "append"}, "option 'mode' is not known"),
         *(({name: " "}, f"option '{name}' is missing") for name in REQUIRED),
         ({"key_properties": "a,a"}, "option 'key_properties' names a column twice"),
-        ({"key_properties": "[1]"}, "option 'key_properties' is no JSON array of strings"),
+        ({"key_properties": "[1]"}, "option 'key_properties' is not a JSON array of strings"),
         ({"manifest_store": "zookeeper"}, "option 'manifest_store' is not one of lockfile"),
-        ({"compression_level": "0"}, "option 'compression_level' is no whole number from 1 to 9"),
-        ({"compression_level": "10"}, "option 'compression_level' is no whole number from 1 to 9"),
-        ({"max_file_bytes": "-1"}, "option 'max_file_bytes' is no whole number of 0 or more"),
-        ({"max_file_records": "1e3"}, "option 'max_file_records' is no whole number"),
-        ({"lock_refresh_seconds": "0"}, "option 'lock_refresh_seconds' is no whole number of 1 or more"),
+        ({"compression_level": "0"}, "option 'compression_level' is not a whole number from 1 to 9"),
+        ({"compression_level": "10"}, "option 'compression_level' is not a whole number from 1 to 9"),
+        ({"max_file_bytes": "-1"}, "option 'max_file_bytes' is not a whole number of 0 or more"),
+        ({"max_file_records": "1e3"}, "option 'max_file_records' is not a whole number"),
+        ({"lock_refresh_seconds": "0"}, "option 'lock_refresh_seconds' is not a whole number of 1 or more"),
         ({"lock_refresh_seconds": "50"}, "lock_refresh_seconds is more than half"),
         ({"s3_path_style": "1"}, "option 's3_path_style' is neither true nor false"),
     ],
@@ -93,7 +93,7 @@ def test_an_option_that_means_nothing_is_named(options: dict[str, str], message:
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("b BINARY", r"column 'b' is of the type binary, which JSON .*; write base64\(...\)"),
+        ("b BINARY", r"column 'b' is of the type binary, for which JSON .*; write base64\(...\)"),
         ("s STRUCT<x: ARRAY<BINARY>>", r"column 's.x\[\]' is of the type binary"),
         ("m MAP<INT, STRING>", "column 'm' is of the type map<int,string>, .*make its keys strings"),
         ("m MAP<STRING, BINARY>", "column 'm{}' is of the type binary"),
@@ -172,7 +172,7 @@ def test_overwrite_is_refused_with_the_reason_and_all_that_was_there_still_is(pl
 
 VALUES: dict[str, tuple[str, dict[str, Any], str]] = {
     "NaN": ("SELECT id, if(id = 3, double('NaN'), 1D) d FROM range(4)", {}, "column 'd' holds NaN or an infinity"),
-    "no UTF-8": ("SELECT CAST(X'ff' AS STRING) s", {}, "column 's' holds text that is no UTF-8"),
+    "no UTF-8": ("SELECT CAST(X'ff' AS STRING) s", {}, "column 's' holds text that is not UTF-8"),
     "the year 10000": ("SELECT date_add(date'9999-12-31', int(id)) d FROM range(2)", {}, "column 'd' holds a time"),
     "a null key": ("SELECT nullif(id, 2) id FROM range(4)", {"key_properties": "id"}, "key property 'id' is null in 1"),
 }

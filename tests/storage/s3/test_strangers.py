@@ -90,14 +90,14 @@ ROLE = "arn:aws:iam::123456789012:role/lake"
 @pytest.mark.parametrize(
     ("status", "body", "expected", "said"),
     [
-        (405, XML % b"MethodNotAllowed", errors.SettingError, "assumes no roles; leave aws_role_arn unset"),
-        (405, b"", errors.SettingError, "assumes no roles"),
-        (400, XML % b"InvalidRequest", errors.SettingError, "assumes no roles"),
-        (404, PAGE, errors.SettingError, "assumes no roles"),
-        (200, PAGE, errors.SettingError, "assumes no roles"),
-        (200, b"", errors.SettingError, "assumes no roles"),
-        (200, b"<a/>", errors.SettingError, "assumes no roles"),
-        (501, XML % b"NotImplemented", errors.SettingError, "assumes no roles"),
+        (405, XML % b"MethodNotAllowed", errors.SettingError, "cannot assume roles; leave aws_role_arn unset"),
+        (405, b"", errors.SettingError, "cannot assume roles"),
+        (400, XML % b"InvalidRequest", errors.SettingError, "cannot assume roles"),
+        (404, PAGE, errors.SettingError, "cannot assume roles"),
+        (200, PAGE, errors.SettingError, "cannot assume roles"),
+        (200, b"", errors.SettingError, "cannot assume roles"),
+        (200, b"<a/>", errors.SettingError, "cannot assume roles"),
+        (501, XML % b"NotImplemented", errors.SettingError, "cannot assume roles"),
         (403, XML % b"AccessDenied", errors.AccessDeniedError, "the role cannot be assumed.*whom the role trusts"),
         (403, STS % b"InvalidClientTokenId", errors.AccessDeniedError, "the role cannot be assumed.*access key"),
         (

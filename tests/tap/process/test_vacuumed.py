@@ -7,8 +7,8 @@ import json
 import pytest
 
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import vacuum_stream

@@ -26,7 +26,7 @@ _NOTHING = b"null"
 def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
     """The JSON text that names of properties lead to, from the line inwards; ``null`` where there is nothing. Raises
     one of ``NOT_STRICT``."""
-    text = line.strip()
+    text = line.strip(b" \t\r\n")  # JSON's white space; Python's own has more
     for key in keys:
         text = bytes(_OBJECT.decode(text).get(key, _NOTHING)) if text[:1] == b"{" else _NOTHING
     return text
@@ -49,15 +49,15 @@ def captured(line: bytes) -> str:
 
 def _member(text: str, name: str) -> str:
     """The text of an object's last member of that name, by a parser that takes what ``json.loads`` takes."""
-    found, at = "", text.index("{")
+    written, at = "", text.index("{")
     while text[at] != "}":
         key, at = _PARSER.raw_decode(text, _behind_space(text, at + 1))
         begin = _behind_space(text, _behind_space(text, at) + 1)
         _, end = _PARSER.raw_decode(text, begin)
         if key == name:
-            found = text[begin:end]
+            written = text[begin:end]
         at = _behind_space(text, end)
-    return found
+    return written
 
 
 def _behind_space(text: str, at: int) -> int:

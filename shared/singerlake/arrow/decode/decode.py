@@ -165,9 +165,9 @@ class BatchDecoder:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
                 if place is None and field.name == OFFSET:
-                    found = MisfitError(field.name, describe(field.type), "a larger number")
+                    misfit = MisfitError(field.name, describe(field.type), "a larger number")
                     raise value_error(
-                        Lost((field.name,), str(rows.offsets[-1]), found), rows.offsets[-1], origin, hint=_BIGINT
+                        Lost((field.name,), str(rows.offsets[-1]), misfit), rows.offsets[-1], origin, hint=_BIGINT
                     ) from None
                 if isinstance(field.type, Integer) and field.nullable and not _ROUNDED.search(data):
                     try:
@@ -198,12 +198,12 @@ class BatchDecoder:
         """What no schema declares, by row."""
         if self._known is None or rows.declared:
             return {}
-        found = {
+        undeclared = {
             row: list(self._slow_path.undeclared(rows.line(data, row)))
             for row in range(len(rows))
             if rows.is_record(row)
         }
-        return {row: each for row, each in found.items() if each}
+        return {row: each for row, each in undeclared.items() if each}
 
     def _mended(
         self, given: Sequence[Any], field: Field, arrow: pa.DataType, rows: Rows, data: bytes, origin: Origin

@@ -100,19 +100,19 @@ class PlainLines:
         if self._idle:
             self._idle -= 1
             return None
-        found = self._read(data)
+        parts = self._read(data)
         # Values that are not plain seldom come alone, and each try may read most of a chunk in vain.
-        self._pause = 0 if found else min(_MOST_PAUSE, 2 * self._pause + 1)
+        self._pause = 0 if parts else min(_MOST_PAUSE, 2 * self._pause + 1)
         self._idle = self._pause // 2
-        return found
+        return parts
 
     def _read(self, data: bytes) -> Taken | None:
         import pyarrow as pa
 
-        found = compiled.read(data, self._names, self._kinds, self._inside, self._envelope, self._closed)
-        if found is None:
+        result = compiled.read(data, self._names, self._kinds, self._inside, self._envelope, self._closed)
+        if result is None:
             return None
-        rows, parts, rest = found
+        rows, parts, rest = result
         arrays: list[pa.Array] = [None] * len(parts)
         try:
             for index, part in zip(self._places, parts, strict=True):

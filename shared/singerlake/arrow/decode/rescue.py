@@ -47,7 +47,7 @@ def _written(tree: dict[str | int, Any]) -> str:
 
 @lru_cache(maxsize=4096)
 def _name(name: str) -> str:
-    """As JSON; without escapes that it does not need, but for what has no UTF-8."""
+    """As JSON, without needless escapes; text that has no UTF-8 form is escaped."""
     written = json.dumps(name, ensure_ascii=False)
     try:
         written.encode()

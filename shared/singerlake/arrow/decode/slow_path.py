@@ -121,17 +121,17 @@ class SlowPath:
         except NOT_STRICT:
             message = parse(line)
         kind = message.get("type") if isinstance(message, dict) else None
-        found: list[Lost] = []
+        misfits: list[Lost] = []
         read = self._without_record(kind, message, place, lost)
         if read is not None:
             return read
         record = message.get("record") if kind == "RECORD" else None
         if not isinstance(record, dict):
             raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
-        read = self._beside(message, found)
-        read.record = fit_record(record, self._record, found)
-        if found:
-            lost[place] = found
+        read = self._beside(message, misfits)
+        read.record = fit_record(record, self._record, misfits)
+        if misfits:
+            lost[place] = misfits
         return read
 
     def _as_written(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
@@ -143,11 +143,11 @@ class SlowPath:
             return read
         if kind != "RECORD" or record[:1] != b"{":
             raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
-        found: list[Lost] = []
-        read = self._beside(message, found)
-        read.record = fit_texts(record, self._record, found)
-        if found:
-            lost[place] = found
+        misfits: list[Lost] = []
+        read = self._beside(message, misfits)
+        read.record = fit_texts(record, self._record, misfits)
+        if misfits:
+            lost[place] = misfits
         return read
 
     def _without_record(
@@ -158,11 +158,11 @@ class SlowPath:
             return SimpleNamespace(record=False)
         if kind != "ACTIVATE_VERSION":
             return None
-        found: list[Lost] = []
-        read = self._beside(message, found)
+        misfits: list[Lost] = []
+        read = self._beside(message, misfits)
         read.record = None
-        if found and self._blank is not None:
-            lost[place] = found
+        if misfits and self._blank is not None:
+            lost[place] = misfits
         return read
 
     def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:
@@ -214,7 +214,7 @@ def path_of(keys: Iterable[str | int]) -> str:
 
 def _no_message(error: Exception, offset: int, origin: Origin) -> BrokenFileError:
     return BrokenFileError(
-        f"holds a line that is no Singer message ({type(error).__name__})",
+        f"holds a line that is not a Singer message ({type(error).__name__})",
         hint="run 'singerlake verify'",
         file=origin.path,
         offset=offset,

@@ -80,7 +80,7 @@ class Request:
             )
         for name, value in (("from_offset", self.from_offset), ("to_offset", self.to_offset)):
             if value is not None and not isinstance(value, int):
-                raise SettingError(f"option {name!r} is no whole number", hint="offsets are integers, from 0 on")
+                raise SettingError(f"option {name!r} is not a whole number", hint="offsets are integers, from 0 on")
             if value is not None and value < 0:
                 raise SettingError(f"option {name!r} is negative", hint="offsets count from 0")
         if self.from_offset is not None and self.to_offset is not None and self.to_offset < self.from_offset:
@@ -91,7 +91,7 @@ class Request:
         if self.messages is MessageKinds.ALL and not self.metadata:
             raise SettingError(
                 "option 'messages' is 'all' without 'metadata'",
-                hint="set 'metadata' to true: its columns tell what an ACTIVATE_VERSION message says, and where",
+                hint="set 'metadata' to true: its columns show an ACTIVATE_VERSION message's version and offset",
             )
         if self.lineage is not None and not (isinstance(self.lineage, str) and self.lineage.strip()):
             raise SettingError(

@@ -43,7 +43,7 @@ def pin(manifest: Manifest, request: Request) -> Pin:
         if offset is not None and offset > end:
             raise SettingError(
                 f"option {name!r} is {offset}, the stream ends at {end}",
-                hint="what is not written yet would be read differently tomorrow",
+                hint="set it to the end or before; a later offset would give other rows tomorrow",
                 tap=manifest.tap,
                 stream=manifest.stream,
             )
@@ -64,11 +64,13 @@ def check_lineage(manifest: Manifest, request: Request) -> None:
     if request.lineage is None or request.lineage.strip() == manifest.lineage:
         return
     if manifest.lineage is None:
-        what = f"option 'lineage' is {request.lineage!r}, and what the stream's is now its lost manifest said"
-        hint = "run 'singerlake rebuild', and find out anew what the offsets are"
+        what = (
+            f"option 'lineage' is {request.lineage!r}, but the manifest is lost, so the stream's lineage is not known"
+        )
+        hint = "run 'singerlake rebuild', and look up the offsets again"
     else:
         what = f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt"
-        hint = "find out anew what the offsets are; then set the new lineage, or leave it out"
+        hint = "look up the offsets again; then set the new lineage, or leave it out"
     raise LineageChangedError(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
 
 
@@ -157,7 +159,7 @@ def _named(columns: Struct, name: str) -> Field:
 
 
 def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownNameError:
-    """The error for a column that nobody declared, within the struct that ``path`` leads to."""
+    """The error for a column that is not declared, within the struct that ``path`` leads to."""
     names = ", ".join(field.name for field in columns.fields)
     hint = f"there are: {names}"
     if not path and name == RESCUED.name:

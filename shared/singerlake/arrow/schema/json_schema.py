@@ -166,10 +166,10 @@ def _referenced(pointer: str, root: Any) -> Any:
     """What a JSON Pointer fragment (RFC 6901) into the same schema names; None for anything else."""
     if not pointer.startswith("#/"):
         return None
-    found = root
+    target = root
     for part in pointer[2:].split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(target, dict) or key not in target:
             return None
-        found = found[key]
-    return found
+        target = target[key]
+    return target

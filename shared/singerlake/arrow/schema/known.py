@@ -58,8 +58,8 @@ def known_in(columns: Struct, declared: Struct | None, *, whole: bool) -> KnownO
     is nothing to look for."""
     if declared is None:
         return None
-    found = _object(columns, declared, closed=whole)
-    return found if whole or any(found.names.values()) else None
+    known = _object(columns, declared, closed=whole)
+    return known if whole or any(known.names.values()) else None
 
 
 def _object(wanted: Struct, declared: Struct, *, closed: bool = True) -> KnownObject:

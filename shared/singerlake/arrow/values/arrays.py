@@ -1,6 +1,6 @@
 """From the values of one column to an Arrow array, exactly or not at all.
 
-Values are as ``values.fit`` gives them, or as a typed msgspec decoder does: the same, but for JSON text, which may
+Values are as ``values.fit`` gives them, or as a typed msgspec decoder does: the same, except JSON text, which may
 still be ``msgspec.Raw``.
 """
 
@@ -88,8 +88,8 @@ def _in_years(times: pa.Array, counted: pa.DataType, bounds: tuple[int, int]) ->
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.min_max(times.view(counted)).as_py()
-    if found["min"] is not None and (found["min"] < bounds[0] or found["max"] > bounds[1]):
+    span = pc.min_max(times.view(counted)).as_py()
+    if span["min"] is not None and (span["min"] < bounds[0] or span["max"] > bounds[1]):
         raise pa.ArrowInvalid("a year before 1 or after 9999")
     return times
 
@@ -166,9 +166,9 @@ def _explain(value: Any, field: Field, arrow: pa.DataType, path: str) -> MisfitE
     if value is None:
         return MisfitError(path, f"{describe(field.type)}, never null", "null")
     for inner, inner_field, inner_arrow, inner_path in _inside(value, field.type, arrow, path):
-        found = _explain(inner, inner_field, inner_arrow, inner_path)
-        if found is not None:
-            return found
+        reason = _explain(inner, inner_field, inner_arrow, inner_path)
+        if reason is not None:
+            return reason
     return MisfitError(path, describe(field.type), "one that does not fit")
 
 
@@ -258,7 +258,7 @@ def _whole(number: float) -> int:
 
     if number.is_integer() and -EXACT < number < EXACT:
         return int(number)
-    raise pa.ArrowInvalid("no integer, or one that was written as a float of too many digits")
+    raise pa.ArrowInvalid("not an integer, or an integer written as a float with too many digits")
 
 
 def _variants(texts: Sequence[str | None], arrow: pa.DataType) -> pa.Array:
@@ -287,8 +287,8 @@ def _structs(values: Sequence[Any], column: Struct, arrow: pa.DataType) -> pa.Ar
     ]
     if len(present) == len(values):
         return pa.StructArray.from_arrays(children, fields=fields)
-    found = iter(range(len(present)))
-    places = pa.array([None if value is None else next(found) for value in values], pa.int64())
+    counter = iter(range(len(present)))
+    places = pa.array([None if value is None else next(counter) for value in values], pa.int64())
     spread = [child.take(places) for child in children]
     return pa.StructArray.from_arrays(spread, fields=fields, mask=places.is_null())
 

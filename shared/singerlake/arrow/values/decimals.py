@@ -48,20 +48,20 @@ def _written_out(text: str, arrow: pa.Decimal128Type) -> str:
     """The same number without an exponent and without needless zeros. Raises ``pyarrow.ArrowInvalid``."""
     import pyarrow as pa
 
-    found = _NUMBER.fullmatch(text)
-    if found is None or not (found["whole"] or found["part"]):
+    match = _NUMBER.fullmatch(text)
+    if match is None or not (match["whole"] or match["part"]):
         raise pa.ArrowInvalid("no number")
-    written = found["whole"] + found["part"]
+    written = match["whole"] + match["part"]
     digits = written.strip("0")
     if not digits:
         return "0"
-    power = (found["power"] or "").lstrip("0")
+    power = (match["power"] or "").lstrip("0")
     if len(power) > _POWER:
         raise pa.ArrowInvalid("more zeros than are declared")
-    exponent = int((found["direction"] or "") + (power or "0"))
-    exponent += len(written) - len(written.rstrip("0")) - len(found["part"])
+    exponent = int((match["direction"] or "") + (power or "0"))
+    exponent += len(written) - len(written.rstrip("0")) - len(match["part"])
     if exponent < -arrow.scale or len(digits) + exponent > arrow.precision - arrow.scale:
         raise pa.ArrowInvalid("more digits before or after the point than are declared")
     after = max(0, -exponent)
     padded = (digits + "0" * max(0, exponent)).rjust(after + 1, "0")
-    return found["sign"] + (f"{padded[:-after]}.{padded[-after:]}" if after else padded)
+    return match["sign"] + (f"{padded[:-after]}.{padded[-after:]}" if after else padded)

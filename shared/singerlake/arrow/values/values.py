@@ -138,13 +138,13 @@ def _fit_fields(
         item = value.get(field.name)
         here = (*keys, field.name)
         try:
-            found = fit(item, field.type, prefix + field.name, lost, here)
+            fitting = fit(item, field.type, prefix + field.name, lost, here)
         except MisfitError as misfit:
             if lost is None:
                 raise
             lost.append(Lost(here, text_of(item), misfit))
-            found = None
-        setattr(fitted, slot(index), found)
+            fitting = None
+        setattr(fitted, slot(index), fitting)
     return fitted
 
 

@@ -30,9 +30,9 @@ def annotate_command(
     unlink: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Say who owns a tap, what it is and where to read on; without such an option, show what is said.
+    """Note who owns a tap, what it is and where to read on; without such an option, show the notes.
 
-    It stands in the lake's singerlake.json, where every run and every rebuild keeps it.
+    The notes are in the lake's singerlake.json. Every run and every rebuild keeps them.
     """
     edit = Edit(owner=owner, description=description, links=dict(map(_link, links)), unlink=unlink)
     lake.existing_streams(tap)

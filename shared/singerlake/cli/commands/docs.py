@@ -42,7 +42,7 @@ def docs() -> None:
     metavar="N",
     help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
 )
-@click.option("--beside", is_flag=True, help="The folder may hold other files, too; none of them is overwritten.")
+@click.option("--beside", is_flag=True, help="The folder may hold other files; they are never overwritten.")
 @json_option
 @quiet_option
 @click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Streams read at once.")
@@ -59,8 +59,8 @@ def build_command(
 ) -> None:
     """Write a static site about a lake, which a browser reads from a disk or from any web server.
 
-    Reads the manifests, and of the data files nothing but the samples that --samples asks for. Exits with 1 where a
-    stream cannot be read: its page says why, and the others are there.
+    Reads the manifests. Of the data files it reads only the samples that --samples asks for. Exits with 1 if a stream
+    cannot be read: its page says why, and the others are there.
     """
     with progress() as start:
         bar = start("streams", unit="streams")

@@ -26,10 +26,10 @@ from singerlake.maintenance.reports.runs import last_signs, track
 @click.option("--runs", type=click.IntRange(0), default=3, show_default=True, help="How many runs of each stream.")
 @click.pass_context
 def export(ctx: click.Context, lake: Lake, tap: str | None, runs: int) -> None:
-    """Write all that is known of a lake without its data as one JSON document on standard output.
+    """Write all metadata of a lake as one JSON document on standard output.
 
-    What people say of each tap, and of each stream its versions, counts and last runs, which come from the manifests.
-    Exits with 1 where a stream's manifest is missing or cannot be read; the stream says so.
+    It has the notes of each tap, and the versions, counts and last runs of each stream, from the manifests. Exits with
+    1 if a stream's manifest is missing or cannot be read; the stream's entry says so.
     """
     metadata = lake.root_metadata()
     taps = chosen_taps(lake, tap)

@@ -11,7 +11,7 @@ import click
 
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.durations import duration
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import (
     chosen_streams,
     context_of,
@@ -38,7 +38,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.locks import remove_locks, stale_locks
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.tally import Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
@@ -70,7 +70,7 @@ class _StreamCollection:
     default=f"{GRACE.days}d",
     show_default=True,
     metavar="TIME",
-    help="How long each step waits. It must be longer than any read, and than a writer may pause.",
+    help="How long each step waits. It must be longer than any read and any pause of a writer.",
 )
 @click.option(
     "--keep",
@@ -98,11 +98,11 @@ def gc(
 ) -> None:
     """Delete replaced files, orphans, old transactions and stale locks, each after a grace time.
 
-    Shows what would be deleted; deletes only with --delete. A file goes in steps, at least two runs and a grace time
-    apart: a first one notes which files manifest.json calls retired, a later one deletes those that were noted a grace
-    time ago. With --orphans, files that nothing lists and nobody touched for the grace time are retired before. Writers
-    and readers go on meanwhile; run it again where it was interrupted. Exits with 1 where something is left that a
-    person should look at, and with 2 where access was denied.
+    Shows what would be deleted; deletes only with --delete. A file needs at least two runs, a grace time apart: the
+    first notes which files manifest.json calls retired, a later one deletes files that were noted a grace time ago.
+    With --orphans, it first retires files that no manifest lists and that are older than the grace time. Writers and
+    readers may run meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a person
+    should look at, and with 2 if access was denied.
     """
     done: list[_StreamCollection] = []
     findings: list[Finding] = []
@@ -131,7 +131,7 @@ def gc(
                 if delete:
                     locks = remove_locks(lake.storage, locks)
             except (LakeError, SettingError) as error:
-                # One that cannot be collected keeps none of the others back.
+                # The others are collected even if one cannot be.
                 findings.append(Finding("manifest", there.prefix, f"is not collected: {error.message}; {error.hint}"))
                 continue
             except SingerlakeError as error:

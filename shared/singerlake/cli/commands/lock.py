@@ -35,12 +35,12 @@ def lock() -> None:
 @json_option
 def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the locks that writers hold, with their age since the storage last saw them change."""
-    found = [held for pair in chosen_streams(lake, tap, stream) for held in locks_of(lake.storage, *pair)]
-    found = [held for held in found if not held.free]
+    locks = [held for pair in chosen_streams(lake, tap, stream) for held in locks_of(lake.storage, *pair)]
+    locks = [held for held in locks if not held.free]
     if as_json:
-        say_json({"lake": lake.storage.url, "locks": [_json(lake, held) for held in found]})
-    elif found:
-        table(_COLUMNS, (_row(lake, held) for held in found))
+        say_json({"lake": lake.storage.url, "locks": [_json(lake, held) for held in locks]})
+    elif locks:
+        table(_COLUMNS, (_row(lake, held) for held in locks))
     else:
         say("no locks")
 
@@ -53,11 +53,11 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, yes: bool) -> None:
-    """Release the lock of a writer that is gone.
+    """Release the lock of a dead writer.
 
     KEY is as 'lock ls' shows it; with --tap and --stream instead, all locks of that stream. Writers take over the lock
-    of a dead one by themselves; this is for those who cannot wait. A lock that changes meanwhile is left alone, and a
-    writer that lives after all loses no data: commits do not rest on locks.
+    of a dead writer by themselves; this is for when you cannot wait. A lock that changes meanwhile is left alone. A
+    writer that is still alive loses no data, because commits do not depend on locks.
     """
     held = _chosen(lake, key, tap, stream)
     if not held:
@@ -86,10 +86,10 @@ def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) ->
         ]
     if not key.startswith(f"{layout.RAW}/") or key.rpartition("/")[2] != layout.LOCK:
         raise UnknownNameError("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
-    found = read_lock(lake.storage, key)
-    if found is None:
+    lock = read_lock(lake.storage, key)
+    if lock is None:
         raise UnknownNameError("no lock has this key", hint="see 'singerlake lock ls'", key=key)
-    return [] if found.free else [found]
+    return [] if lock.free else [lock]
 
 
 def _age(lake: Lake, held: LockFile) -> timedelta:

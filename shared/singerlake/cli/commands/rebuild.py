@@ -31,7 +31,7 @@ from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_roo
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 
@@ -66,7 +66,7 @@ Streams = dict[tuple[str, str], RepairSummary]
 @click.option(
     "--discard-manifest",
     is_flag=True,
-    help="Make the manifest anew even where one is there, damaged or not. Offsets then begin a new lineage.",
+    help="Make the manifest again even if there is one, damaged or not. Offsets then begin a new lineage.",
 )
 @json_option
 @quiet_option
@@ -88,9 +88,9 @@ def rebuild(
 ) -> None:
     """Make manifests, catalogues and root metadata again from the data files.
 
-    A missing manifest is made from the data files alone. One that can be read keeps its offsets and is only corrected
-    where its files are really other than it says. One that cannot be read is left alone, unless --discard-manifest.
-    Annotations stay. Exits with 1 where something is left that a person should look at.
+    A missing manifest is made from the data files alone. A readable one keeps its offsets, and only wrong entries are
+    corrected. One that cannot be read is left alone, unless you give --discard-manifest. Annotations stay. Exits with 1
+    if something is left that a person should look at.
     """
     if adopt and discard_manifest:
         raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
@@ -117,7 +117,7 @@ def _streams(
     journal: SurveyJournal | None,
     as_json: bool,
 ) -> tuple[Streams, list[Finding]]:
-    """Each stream repaired; one that cannot be is a finding and keeps none of the others back."""
+    """Each stream repaired; one that cannot be is a finding, and the others are repaired."""
     done: Streams = {}
     findings: list[Finding] = []
     with progress() as start:

@@ -59,20 +59,24 @@ class _StreamStatus:
 def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
     """List the last runs of each stream: what they moved and how they ended.
 
-    A run is 'running', 'completed', 'failed' (its input was at fault), 'interrupted' (by a signal) or 'lost': it never
-    said how it ended, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of
-    the stream now. KIND is 'capture', or what maintenance changed the stream. Times are those of the writers' clocks.
-    Exits with 1 where a stream's manifest is missing or cannot be read.
+    A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
+    outcome, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of the stream
+    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks. Exits
+    with 1 if a stream's manifest is missing or cannot be read.
     """
-    found = list(in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS))
-    signs = last_signs(each.manifest for each in found if each.manifest)
+    statuses = list(
+        in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS)
+    )
+    signs = last_signs(each.manifest for each in statuses if each.manifest)
     now = lake.clock.now()
-    tracked = {(each.tap, each.stream): _runs(each, signs, now, runs) for each in found}
+    tracked = {(each.tap, each.stream): _runs(each, signs, now, runs) for each in statuses}
     if as_json:
-        say_json({"lake": lake.storage.url, "streams": [_json(each, tracked[each.tap, each.stream]) for each in found]})
+        say_json(
+            {"lake": lake.storage.url, "streams": [_json(each, tracked[each.tap, each.stream]) for each in statuses]}
+        )
     else:
-        _table(lake, found, tracked)
-    ctx.exit(1 if any(each.trouble for each in found) else 0)
+        _table(lake, statuses, tracked)
+    ctx.exit(1 if any(each.trouble for each in statuses) else 0)
 
 
 def _looked_at(lake: Lake, tap: str, stream: str) -> _StreamStatus:
@@ -85,15 +89,15 @@ def _looked_at(lake: Lake, tap: str, stream: str) -> _StreamStatus:
     return _StreamStatus(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
 
 
-def _runs(found: _StreamStatus, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
-    if found.manifest is None:
+def _runs(status: _StreamStatus, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
+    if status.manifest is None:
         return ()
-    return track(found.manifest, found.locks, signs, now=now, last=last)
+    return track(status.manifest, status.locks, signs, now=now, last=last)
 
 
-def _table(lake: Lake, found: list[_StreamStatus], tracked: Mapping[tuple[str, str], tuple[Tracked, ...]]) -> None:
+def _table(lake: Lake, statuses: list[_StreamStatus], tracked: Mapping[tuple[str, str], tuple[Tracked, ...]]) -> None:
     rows: list[tuple[str, ...]] = []
-    for each in found:
+    for each in statuses:
         runs = tracked[each.tap, each.stream]
         if each.trouble:
             rows.append((each.tap, each.stream, f"! {each.trouble}", *[""] * 7))
@@ -103,14 +107,14 @@ def _table(lake: Lake, found: list[_StreamStatus], tracked: Mapping[tuple[str, s
     captures = [[run for run in runs if run.kind == CAPTURE] for runs in tracked.values()]
     newest = [runs[0].outcome for runs in captures if runs]
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
-    totals = counted(len(found), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
+    totals = counted(len(statuses), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
 
 
-def _row(found: _StreamStatus, run: Tracked) -> tuple[str, ...]:
+def _row(status: _StreamStatus, run: Tracked) -> tuple[str, ...]:
     return (
-        found.tap,
-        found.stream,
+        status.tap,
+        status.stream,
         run.kind,
         second(run.started) if run.started else "",
         str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else "",
@@ -122,18 +126,18 @@ def _row(found: _StreamStatus, run: Tracked) -> tuple[str, ...]:
     )
 
 
-def _json(found: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:
-    manifest = found.manifest
+def _json(status: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:
+    manifest = status.manifest
     return {
-        "tap": found.tap,
-        "stream": found.stream,
+        "tap": status.tap,
+        "stream": status.stream,
         "store": manifest.store if manifest else None,
         "transaction": manifest.transaction.number if manifest else None,
         "runs": [{**asdict(run), "id": run.id or None} for run in runs],
         "locks": [
             {"key": held.key, "writer": held.body.writer_id if held.body else None, "changed": held.changed}
-            for held in found.locks
+            for held in status.locks
             if not held.free
         ],
-        "trouble": found.trouble,
+        "trouble": status.trouble,
     }

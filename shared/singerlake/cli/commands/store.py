@@ -11,7 +11,7 @@ import click
 from singerlake.cli.commands.store_create import create
 from singerlake.cli.commands.store_identify import identify
 from singerlake.cli.commands.store_migrate import migrate
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, error_json, say, say_json, shown, table
 from singerlake.errors import LostStateError, SingerlakeError
@@ -68,21 +68,21 @@ def store() -> None:
 def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the manifest store of each stream, with its transactions.
 
-    TRANSACTION is the newest number, PUBLISHED the one that manifest.json has, TAIL how many lie between, FLOOR the
-    number up to which a log was trimmed. Exits with 1 where a state is missing, cannot be read or is on its way to
-    another store.
+    TRANSACTION is the newest number, PUBLISHED the number in manifest.json, TAIL the transactions between them, and
+    FLOOR the number up to which a log was trimmed. Exits with 1 if a state is missing or cannot be read, or if a
+    migration of the stream is not finished.
     """
     pairs = chosen_streams(lake, tap, stream)
-    found = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
+    statuses = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
     if as_json:
-        say_json({"lake": lake.storage.url, "default": _default(lake), "streams": [asdict(each) for each in found]})
+        say_json({"lake": lake.storage.url, "default": _default(lake), "streams": [asdict(each) for each in statuses]})
     else:
-        caption = f"{shown(lake.storage.url)}: {counted(len(found), 'stream')}; new ones get {_default(lake)}"
-        table(_COLUMNS, map(_row, found), caption=caption)
-        for each in found:
+        caption = f"{shown(lake.storage.url)}: {counted(len(statuses), 'stream')}; new ones get {_default(lake)}"
+        table(_COLUMNS, map(_row, statuses), caption=caption)
+        for each in statuses:
             if each.trouble:
                 say(f"{shown(each.tap)}/{shown(each.stream)}: {shown(each.trouble)}")
-    ctx.exit(1 if any(each.trouble for each in found) else 0)
+    ctx.exit(1 if any(each.trouble for each in statuses) else 0)
 
 
 @store.command("trim", short_help="Remove transactions that a snapshot covers.")
@@ -99,10 +99,10 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
 def trim(
     ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, keep: int, yes: bool, as_json: bool
 ) -> None:
-    """Remove transactions that a snapshot covers, but for the last ones of each stream.
+    """Remove transactions that a snapshot covers, except the last ones of each stream.
 
-    Shows what would be removed; removes it only with --yes. Writers and readers go on meanwhile. Exits with 1 where a
-    stream could not be trimmed, and with 2 where access was denied.
+    Shows what would be removed; removes it only with --yes. Writers and readers may run meanwhile. Exits with 1 if a
+    stream could not be trimmed, and with 2 if access was denied.
     """
     done: list[tuple[str, str, Trimmed | SingerlakeError]] = []
     for name, each in chosen_streams(lake, tap, stream):
@@ -128,12 +128,13 @@ def _default(lake: Lake) -> str | None:
 
 
 def _kept(lake: Lake, tap: str, stream: str) -> StoreStatus:
-    """Whatever is wrong with one stream, or with the database that keeps it, keeps none of the others back."""
+    """What is known of one stream. An error of the stream or its database is part of the answer, so that the others
+    are listed."""
     there = lake.stream(tap, stream)
     kind = number = None
     try:
-        found = published(lake.storage, layout.manifest_key(tap, stream))
-        number = found.number if found else None
+        manifest = published(lake.storage, layout.manifest_key(tap, stream))
+        number = manifest.number if manifest else None
         kind = there.kind()
         if kind is None:
             return StoreStatus(tap, stream, trouble=_NO_STATE)
@@ -146,7 +147,7 @@ def _kept(lake: Lake, tap: str, stream: str) -> StoreStatus:
     except SingerlakeError as error:
         return StoreStatus(tap, stream, kind, published=number, trouble=str(error), error=error_json(error))
     closed = loaded.manifest.closed
-    going = f"is on its way to {closed}; run 'singerlake store migrate --to {closed}' to its end" if closed else None
+    going = f"is not yet moved to {closed}; run 'singerlake store migrate --to {closed}' again" if closed else None
     return StoreStatus(
         tap=tap,
         stream=stream,

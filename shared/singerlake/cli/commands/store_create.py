@@ -24,11 +24,11 @@ def _with_settings(command: Any) -> Any:
     "--kind", required=True, type=click.Choice(("dynamodb", "postgres")), help="The manifest store to make ready."
 )
 def create(lake_root: str | None, kind: str, **arguments: Any) -> None:
-    """Make the DynamoDB table or the PostgreSQL schema of a manifest store, where it is not there yet.
+    """Make the DynamoDB table or the PostgreSQL schema of a manifest store, if it is missing.
 
-    One serves many lakes, so that LAKE may be left out; nothing is done to it. For dynamodb, the least IAM policy that
-    writers, readers and 'singerlake gc' need goes to standard output, as JSON. The URL of PostgreSQL is taken from
-    $SINGERLAKE_POSTGRES_URL alone.
+    One serves many lakes, so LAKE may be left out; it is not changed. For dynamodb, the least IAM policy that writers,
+    readers and 'singerlake gc' need goes to standard output, as JSON. Only $SINGERLAKE_POSTGRES_URL gives the URL of
+    PostgreSQL.
     """
     del lake_root
     config = settings_in(arguments)

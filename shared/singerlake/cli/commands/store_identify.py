@@ -19,9 +19,9 @@ from singerlake.maintenance import identity
 def identify(lake: Lake, lake_id: str | None) -> None:
     """Show or write the id by which databases know the lake.
 
-    It is in singerlake.json, in the manifests, and in the data files. Where singerlake.json was lost and made anew with
+    It is in singerlake.json, in the manifests, and in the data files. If singerlake.json was lost and made again with
     another id, a database finds no history of the streams: --lake-id puts the former id back. Everything else in that
-    file stays. An id that the streams do not name, where they name any, is refused.
+    file stays. If the streams name an id, any other one is refused.
     """
     if lake_id is not None:
         done = identity.identify(lake.storage, lake_id, default_kind=DEFAULT_STORE)

@@ -23,7 +23,7 @@ from singerlake.errors import ConfigurationError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.maintenance.rebuild.caches import use_manifest_store
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.tally import Tally
 
 Pair = tuple[str, str]
@@ -47,10 +47,10 @@ def migrate(
 ) -> None:
     """Move streams to another manifest store.
 
-    Offsets, lineage, runs and transaction numbers stay, so readers notice nothing; writers that run meanwhile go over
-    to the new store. Without --tap and --stream the whole lake is moved, and streams that come later are born in the
-    new store. If it stops half-way, run it again: it goes on where it stopped, and until then no stream is written to
-    that is on its way. Exits with 1 where something could not be moved.
+    Offsets, lineage, runs and transaction numbers stay, so readers notice nothing; writers that run meanwhile change to
+    the new store. Without --tap and --stream the whole lake is moved, and later streams begin in the new store. If it
+    stops half-way, run it again: it continues where it stopped, and until then writers cannot write the streams that
+    are being moved. Exits with 1 if something could not be moved.
     """
     # Before anything moves: a database knows the lake by it.
     lake_id = lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
@@ -79,7 +79,7 @@ def _move(lake: Lake, pairs: list[Pair], kind: str, dry_run: bool, *, quiet: boo
 
 
 def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
-    """One that cannot be moved keeps none of the others back. Wrong settings would for all of them: they are raised."""
+    """The others are moved even if one cannot be. Wrong settings would for all of them: they are raised."""
     there, started = lake.stream(*pair), lake.clock.now()
     try:
         old, new = there.store(), there.store(kind)

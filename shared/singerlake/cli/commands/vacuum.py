@@ -21,7 +21,7 @@ from singerlake.cli.output import counted, finding_json, progress, say, say_find
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.tally import Tally
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.vacuum.plan import TARGET_BYTES
@@ -57,11 +57,11 @@ def vacuum(
     as_json: bool,
     threads: int,
 ) -> None:
-    """Join runs of small files into larger ones: the same messages under the same offsets.
+    """Join small neighbouring files into larger ones: the same messages at the same offsets.
 
-    Writers and readers go on meanwhile, and bookmarks and checkpoints stay good. No message is decompressed, and
-    nothing is deleted: the files that were replaced stay until they are collected. Run it again where it was
-    interrupted. Exits with 1 where files are not what the manifest says; those stay as they are.
+    Writers and readers may run meanwhile, and bookmarks and checkpoints stay valid. No message is decompressed, and
+    nothing is deleted: the replaced files stay until gc collects them. Run it again if it was interrupted. Exits with 1
+    if files differ from the manifest; those stay as they are.
     """
     done: Streams = {}
     findings: list[Finding] = []

@@ -48,7 +48,9 @@ from singerlake.maintenance.verify.verify import (
 )
 @engine_options
 @click.option(
-    "--sample", metavar="SHARE", help="Read 10% of each stream's files, say, or 500 of them; look at the rest."
+    "--sample",
+    metavar="SHARE",
+    help="Read, for example, 10% or 500 of each stream's files; check only presence and size of the others.",
 )
 @click.option(
     "--seed", metavar="TEXT", help="The seed of --sample: the same text draws the same files. Default: random."
@@ -70,8 +72,8 @@ def verify(
 ) -> None:
     """Check every listed file's bytes, checksum, counts and schema, reading each file whole.
 
-    Reports files that no manifest lists and metadata that cannot be read, too. Writes one line for each finding and
-    exits with 1; notes need nothing done and do not count. Changes nothing of the lake.
+    Also reports files that no manifest lists, and metadata that cannot be read. Writes one line for each finding and
+    exits with 1; notes need no action and do not count. Changes nothing in the lake.
     """
     drawn = _sample(sample, seed, lake.ids)
     with ExitStack() as held:

@@ -49,14 +49,14 @@ class _StreamVersions:
 def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the schema versions of streams: since when, from which offset on, how many records.
 
-    Reads the manifests and no data file. A version that comes back after others keeps the offset where it first
-    appeared; reading from it on reads the others too. With --json the lineage that the offsets are of is there, too,
-    and the offset after the last message. Exits with 1 where a stream's manifest is missing or cannot be
-    read.
+    Reads the manifests and no data file. A version that comes back after others keeps the offset of its first
+    appearance; reading from there gives the others too. --json also gives each stream's lineage, within which offsets
+    mean the same messages, and the offset after the last message. Exits with 1 if a stream's manifest is missing or
+    cannot be read.
     """
     pairs = chosen_streams(lake, tap, stream)
-    found = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))
-    findings = [finding for *_, finding in found if finding is not None]
+    read = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))
+    findings = [finding for *_, finding in read if finding is not None]
     if as_json:
         streams = [
             {
@@ -66,12 +66,12 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
                 "next_offset": state.next_offset if state else None,
                 "versions": state.versions if state else [],
             }
-            for (tap, name), state, _ in found
+            for (tap, name), state, _ in read
         ]
         said = [finding_json(finding) for finding in findings]
         say_json({"lake": lake.storage.url, "streams": streams, "findings": said})
     else:
-        rows = [(*pair, *_row(version)) for pair, state, _ in found if state for version in state.versions]
+        rows = [(*pair, *_row(version)) for pair, state, _ in read if state for version in state.versions]
         counts = f"{counted(len(pairs), 'stream')}, {counted(len(rows), 'version')}"
         table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {counts}")
         say_findings(findings)
@@ -79,7 +79,7 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
 
 
 def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[_StreamVersions | None, Finding | None]:
-    """One that cannot be read keeps none of the others back."""
+    """The others are read even if one cannot be."""
     there = lake.stream(tap, stream)
     try:
         manifest = there.snapshot()

@@ -1,7 +1,7 @@
 /* What whole Singer lines are, without taking them apart: counted. See counted.py.
  *
  * count() takes a block or leaves it. What it takes is strict JSON of RECORD and ACTIVATE_VERSION messages of one stream,
- * an object on each line; whatever it is not sure of is left to Python. */
+ * an object on each line; anything that it is not sure of is left to Python. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -29,7 +29,7 @@ static int is_moment(const char *p, ptrdiff_t length)
 {
     static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
     ptrdiff_t at;
-    /* Some texts of the first years stand for the earliest moment, whatever their digits. */
+    /* Some texts of the first years mean the earliest moment, with any digits. */
     if (length <= SECONDS || !memcmp(p, "000", 3))
         return 0;
     for (at = 0; at < SECONDS; at++)

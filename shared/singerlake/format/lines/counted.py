@@ -1,7 +1,7 @@
 """How many messages a block of whole lines holds: compiled, where there was a compiler to do it, else by msgspec.
 
 Either takes a block or leaves it, and counts alike; the compiled one takes more of them, two to three times as fast,
-and other threads go on meanwhile.
+and other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Counted(NamedTuple):
 def count(block: bytes, stream: str, *, times: bool) -> Counted | None:
     """What a block of whole lines holds, where each is a message of ``stream``. None where it has to be looked at line
     by line, which may be any block that is not plain UTF-8 JSON of RECORD and ACTIVATE_VERSION messages."""
-    if compiled is not None and (found := _compiled(block, stream, times)) is not None:
-        return found
+    if compiled is not None and (counted := _compiled(block, stream, times)) is not None:
+        return counted
     if not block.isascii():
         try:
             block.decode()
@@ -45,12 +45,12 @@ def count(block: bytes, stream: str, *, times: bool) -> Counted | None:
 
 def _compiled(block: bytes, stream: str, times: bool) -> Counted | None:
     try:
-        found = compiled.count(block, stream.encode(), times)
+        counted = compiled.count(block, stream.encode(), times)
     except UnicodeEncodeError:
         return None
-    if found is None:
+    if counted is None:
         return None
-    messages, recorded, first, last = found
+    messages, recorded, first, last = counted
     if first is None or last is None:
         return Counted(messages, recorded, None)
     # They are the extremes of what looks like times; whether they name a moment is not known there.

@@ -55,10 +55,10 @@ def loads(line: bytes) -> Any:
 def envelopes(block: bytes) -> list[Envelope] | None:
     """The envelopes of a block of whole lines, at full speed; None where it has to be looked at line by line."""
     try:
-        found = _DECODER.decode_lines(block)
+        heads = _DECODER.decode_lines(block)
     except REFUSALS:
         return None
-    return found if one_a_line(len(found), block) else None
+    return heads if one_a_line(len(heads), block) else None
 
 
 def records(block: bytes, stream: str, *, times: bool) -> Sequence[Any] | None:
@@ -68,10 +68,10 @@ def records(block: bytes, stream: str, *, times: bool) -> Sequence[Any] | None:
     if decoder is None:
         return None
     try:
-        found = decoder.decode_lines(block)
+        heads = decoder.decode_lines(block)
     except REFUSALS:
         return None
-    return found if one_a_line(len(found), block) else None
+    return heads if one_a_line(len(heads), block) else None
 
 
 @lru_cache(maxsize=64)
@@ -105,14 +105,14 @@ def is_schema_line(line: bytes) -> bool:
     """Whether a line is a SCHEMA message, and not a record that merely holds the word."""
     if b'"SCHEMA"' not in line:
         return False
-    found = envelope(line)
-    return found is not None and found.type == "SCHEMA"
+    head = envelope(line)
+    return head is not None and head.type == "SCHEMA"
 
 
 def is_record_line(line: bytes) -> bool:
     """Whether a line is a RECORD message."""
-    found = envelope(line)
-    return found is not None and found.type == "RECORD"
+    head = envelope(line)
+    return head is not None and head.type == "RECORD"
 
 
 prepare_decoders(Envelope)

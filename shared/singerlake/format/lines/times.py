@@ -24,7 +24,7 @@ _BEYOND = {"0000": _EARLIEST, "0001-01-01": _EARLIEST, "9999-12-31": _LATEST}
 
 
 def span(times: Sequence[Any]) -> Span | None:
-    """The span of ``time_extracted`` values, texts or already decoded; None where none of them names a moment."""
+    """The span of ``time_extracted`` values, texts or already decoded; None if no value is a time."""
     try:
         # Times of one kind, mostly in order already: by far the commonest case, and the sort is one pass then.
         ordered = sorted(times)

@@ -66,12 +66,12 @@ class EntryKey:
 
 def entry_key(name: str) -> EntryKey | None:
     """What an entry's name says; None for anything else."""
-    found = _ENTRY.match(name)
-    if found is None:
+    match = _ENTRY.match(name)
+    if match is None:
         return None
-    time = from_descending(found.group(1), TIME_BITS)
-    count = from_descending(found.group(3), COUNT_BITS)
-    return EntryKey(time, found.group(2), count) if time is not None and count is not None else None
+    time = from_descending(match.group(1), TIME_BITS)
+    count = from_descending(match.group(3), COUNT_BITS)
+    return EntryKey(time, match.group(2), count) if time is not None and count is not None else None
 
 
 def name_before(time: int) -> str:
@@ -97,7 +97,7 @@ def counts(time: int, modified: datetime, stale: int) -> bool:
 
 
 class EntryKeys:
-    """The keys of one writer, each later than the one before, whatever its clock does."""
+    """The keys of one writer. Each is later than the one before, even if its clock goes back."""
 
     def __init__(self, ids: IdSource) -> None:
         self._ids = ids

@@ -139,7 +139,7 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
         return AddFiles(files=new, schemas=schemas, run=_run_in(patch) if "runs" in patch else None)
     if "runs" in patch:
         return RecordRun(run=_run_in(patch))
-    raise msgspec.ValidationError("a patch of none of the known kinds")
+    raise msgspec.ValidationError("a patch of an unknown kind")
 
 
 _STEPS = CollectFiles.__struct_fields__

@@ -65,7 +65,7 @@ def empty(
 
 
 def in_lake(manifest: Manifest, lake_id: str | None) -> Manifest:
-    """A state that says which lake it is of; one that says so already stays as it is, whatever it says."""
+    """A state that says which lake it is of; a state that already names a lake stays as it is."""
     if manifest.lake_id is not None or lake_id is None:
         return manifest
     return msgspec.structs.replace(manifest, lake_id=lake_id)
@@ -91,7 +91,7 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     or was replaced, is skipped, so that a retried transaction changes nothing but the transaction number.
     """
     if manifest.closed is not None:
-        return Conflict(f"the stream was closed and goes on in {manifest.closed}", successor=manifest.closed)
+        return Conflict(f"the stream was closed and continues in {manifest.closed}", successor=manifest.closed)
     change = transaction.change
     if _names_twice(change):
         return Conflict("one file is named twice")
@@ -271,7 +271,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     if (base.tap, base.stream) != (manifest.tap, manifest.stream):
         return Conflict("the new state is of another stream")
     if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
-        return Conflict("the new state keeps the lineage and takes offsets back")
+        return Conflict("the new state keeps the lineage and lowers the next offset")
     going = [file.id for file in manifest.retired if file.deleted is not None and file.id in base.by_id]
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")

@@ -80,14 +80,14 @@ def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, k
 
     On a file system that folds case, the streams ``A`` and ``a`` share a folder; this keeps them from mixing.
     """
-    for field, found, expected in (
+    for field, actual, expected in (
         ("tap", manifest.tap, tap),
         ("stream", manifest.stream, stream),
         ("store", manifest.store, store if store is not None else manifest.store),
     ):
-        if found != expected:
+        if actual != expected:
             raise ForeignManifestError(
-                f"manifest belongs to {field} {found!r}, not {expected!r}",
+                f"manifest belongs to {field} {actual!r}, not {expected!r}",
                 hint="nothing was written; use the matching setting, or another lake root",
                 key=key,
             )

@@ -1,25 +1,13 @@
-"""Which messages a reader means: versions, offsets and bookmarks, resolved against one snapshot of a manifest."""
+"""Which messages a reader means: versions and offsets, resolved against one snapshot of a manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from singerlake.errors import CorruptObjectError, LostBookmarkError, UnknownNameError
+from singerlake.errors import CorruptObjectError, UnknownNameError
 from singerlake.format import layout
-from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
-
-
-class Bookmark(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a reader stands: it has seen every message before ``offset``, the last ``line`` of them in ``file``."""
-
-    lineage: str | None
-    offset: int
-    file: str | None = None
-    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,46 +103,15 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
 def _contradiction(manifest: Manifest, what: str) -> CorruptObjectError:
     return CorruptObjectError(
         f"the manifest contradicts itself: {what}",
-        hint="run 'singerlake verify', and where it says the same 'singerlake rebuild'",
+        hint="run 'singerlake verify'; if it says the same, run 'singerlake rebuild'",
         key=layout.manifest_key(manifest.tap, manifest.stream),
     )
 
 
-def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, int, str]] = ()) -> int:
-    """The offset at which a reader goes on.
-
-    Same lineage, and the bookmark's file either gone or where the bookmark says: the offset itself. Otherwise the
-    bookmark's file is looked for among the listed files, then among ``origins``: ``(original id, offset of its first
-    message, listed file)`` for each file that a vacuumed one replaced. An offset beyond the end stands: it is the
-    reader's to wait. Raises ``LostBookmarkError``.
-    """
-    listed = manifest.by_id.get(bookmark.file) if bookmark.file else None
-    same = bookmark.lineage is not None and bookmark.lineage == manifest.lineage
-    if same and (listed is None or listed.offset + bookmark.line == bookmark.offset):
-        return bookmark.offset
-    if bookmark.file is None and bookmark.offset == 0:
-        return 0
-    if listed is not None:
-        return listed.offset + bookmark.line
-    for original, offset, _ in origins:
-        if original == bookmark.file:
-            return offset + bookmark.line
-    raise LostBookmarkError(
-        "the lake was rebuilt and no longer holds the file this bookmark names",
-        hint="run with --full-refresh, or set the state by hand",
-        stream=manifest.stream,
-        file=bookmark.file,
-        offset=bookmark.offset,
-    )
-
-
-prepare_decoders(Bookmark)
-
-
 def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
     """The schema of a version, by its hash. Raises ``CorruptObjectError`` where the manifest has none."""
-    found = manifest.schemas.get(version)
-    if found is None:
+    schema = manifest.schemas.get(version)
+    if schema is None:
         raise CorruptObjectError(
             "the manifest has no schema for a version that it lists",
             hint="run 'singerlake rebuild', which takes it from the data files",
@@ -162,4 +119,4 @@ def schema_of(manifest: Manifest, version: str) -> SchemaVersion:
             stream=manifest.stream,
             version=version,
         )
-    return found
+    return schema

@@ -51,7 +51,7 @@ class Rebase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="r
 
 
 class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="close"):
-    """The stream goes on in another manifest store; every later commit here is void."""
+    """The stream continues in another manifest store; every later commit here is void."""
 
     successor: str
 

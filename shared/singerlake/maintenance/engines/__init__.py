@@ -1,1 +1,1 @@
-"""Where files are read: threads, processes or Spark, with a journal to go on from."""
+"""Where files are read: threads, processes or Spark, with a journal from which a later run continues."""

@@ -70,10 +70,10 @@ class Threads:
 
         def read(work: tuple[list[Item], bool]) -> Iterator[tuple[Item, Answer]]:
             batch, alone = work
-            found, share = attended(lambda: answers(task, self.storage, batch))
+            answered, share = attended(lambda: answers(task, self.storage, batch))
             if alone:
                 pace.note(share)
-            return zip(batch, found, strict=True)
+            return zip(batch, answered, strict=True)
 
         made = batches(items, task.size, size=BATCH_BYTES, most=most)
         work = ((batch, pace.alone(len(batch))) for batch in made)

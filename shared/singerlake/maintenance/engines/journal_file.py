@@ -1,4 +1,4 @@
-"""A journal: a file on the local disk that says what was read so far, so that the next run can go on where one ended.
+"""A journal: a file on the local disk that says what was read so far, so that the next run can continue.
 
 JSON lines: one that says whose journal it is, then those of the command. A line is written when its file was read
 whole, and never changed. The last one may be cut, as a killed process leaves it; it counts for nothing.
@@ -93,7 +93,7 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
             journal.append(head)
         yield journal
     finally:
-        # What could not be written was told of when it was; closing would try it again.
+        # The failed write was reported when it happened; closing would try it again.
         with suppress(OSError):
             file.close()
 
@@ -119,17 +119,17 @@ def _read(file: BinaryIO, path: Path, head: _JournalHead, take: Take) -> int:
     return whole
 
 
-def _check(found: _JournalHead, path: Path, head: _JournalHead) -> None:
-    if found.journal != head.journal:
+def _check(read: _JournalHead, path: Path, head: _JournalHead) -> None:
+    if read.journal != head.journal:
         raise SettingError(
-            f"not a journal of {head.journal!r}, but of {found.journal!r}", hint="give another file", journal=str(path)
+            f"not a journal of {head.journal!r}, but of {read.journal!r}", hint="give another file", journal=str(path)
         )
-    if found.lake != head.lake:
+    if read.lake != head.lake:
         raise SettingError(
             "the journal is another lake's",
             hint="give the journal of this lake, or a new file",
             journal=str(path),
-            its_lake=found.lake,
+            its_lake=read.lake,
             lake=head.lake,
         )
 

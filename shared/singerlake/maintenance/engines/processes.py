@@ -35,7 +35,7 @@ class Processes:
         if first is None:
             return
         count = max(1, min(self.most, os.cpu_count() or 1))
-        # Not by forking: threads of this process may hold locks that nobody would release in a copy of it.
+        # Not by forking: threads of this process may hold locks that no thread would release in a copy of it.
         with ProcessPoolExecutor(count, get_context("spawn"), _start, (self.reopen,)) as pool:
             waiting: deque[tuple[list[Item], Future[list[Answer]]]] = deque()
             try:
@@ -47,8 +47,8 @@ class Processes:
                     yield from _answered(*waiting.popleft())
             except BrokenProcessPool as error:
                 raise StorageUnavailableError(
-                    "a process that read files was ended from outside",
-                    hint="it may have needed more memory than there is: give fewer --threads",
+                    "a process that read files was killed",
+                    hint="it may have run out of memory: give fewer --threads",
                 ) from error
             finally:
                 for _, future in waiting:

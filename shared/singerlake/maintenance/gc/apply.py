@@ -41,13 +41,13 @@ _DELETED_AT_ONCE = 1_000
 _PIECE = 1 << 20
 _HEAD = 1 << 16
 _RESTORED = (
-    "if metadata was put back from a backup, 'singerlake rebuild --discard-manifest' makes it anew from the files"
+    "if metadata was restored from a backup, 'singerlake rebuild --discard-manifest' makes it again from the files"
 )
 _WAYS = "restore it, or what it replaced and then run 'singerlake rebuild --discard-manifest'"
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What a data file's first header, and its first message, say of whose they are."""
+    """The identity in a data file's first header, and the stream of its first message."""
 
     id: str = ""
     stream: str = ""
@@ -147,11 +147,11 @@ class _Collection:
         for file in plan.missing:
             # Others may have replaced and collected it since.
             if fresh is None or file.id in fresh.manifest.by_id:
-                self._find("missing", file.path, f"is listed and not there; no orphan is retired; {_RESTORED}")
+                self._find("missing", file.path, f"is listed but missing; no orphan is retired; {_RESTORED}")
         if plan.newer:
             count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
             path = plan.newer[0].key[len(self.prefix) :]
-            what = f"is listed nowhere, and newer than all that is listed: {count}no orphan is retired; {_RESTORED}"
+            what = f"is not listed, and newer than every listed file: {count}no orphan is retired; {_RESTORED}"
             self._find("unlisted", path, f"{what}, otherwise wait for the next commit", problem=False)
         for gone in plan.stuck:
             what = f"is kept: its messages should be in file {gone.by}, which nothing lists; run 'singerlake verify'"
@@ -159,13 +159,13 @@ class _Collection:
 
     def own(self, orphans: Sequence[Entry]) -> list[Entry]:
         """Those that are this stream's data files by what they say of themselves."""
-        found = []
+        own = []
         for entry, why in in_parallel(lambda entry: (entry, self._foreign(entry)), orphans, threads=self.threads):
             if why is None:
-                found.append(entry)
+                own.append(entry)
             else:
                 self._find("unlisted", entry.key[len(self.prefix) :], f"is left alone: {why}", problem=False)
-        return found
+        return own
 
     def _foreign(self, entry: Entry) -> str | None:
         """Why an unlisted file may be something else than what a writer of this stream left; None where it is not."""
@@ -247,12 +247,12 @@ class _Collection:
 
     def _read(self, files: Iterable[DataFile]) -> Iterator[tuple[DataFile, bool]]:
         """Whether each file has the bytes that the manifest says."""
-        for file, found in in_parallel(lambda file: (file, self._sha256(file)), files, threads=self.threads):
-            if found != file.sha256:
-                why = "is listed and not there" if found is None else "its bytes are not those that the manifest lists"
-                kind: Kind = "missing" if found is None else "differs"
+        for file, digest in in_parallel(lambda file: (file, self._sha256(file)), files, threads=self.threads):
+            if digest != file.sha256:
+                why = "is listed but missing" if digest is None else "its bytes are not those that the manifest lists"
+                kind: Kind = "missing" if digest is None else "differs"
                 self._find(kind, file.path, f"{why}; the files that it replaced are kept; {_WAYS}")
-            yield file, found == file.sha256
+            yield file, digest == file.sha256
 
     def _sha256(self, file: DataFile) -> str | None:
         digest = hashlib.sha256()
@@ -282,7 +282,7 @@ class _Collection:
         self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
         changed = self.loaded.manifest.transaction != before
         what = "the stream changed; run again" if changed else "its state does not allow it; run 'singerlake verify'"
-        self._find("manifest", "", f"nothing was agreed on: {outcome.reason}: {what}", problem=not changed)
+        self._find("manifest", "", f"nothing was committed: {outcome.reason}: {what}", problem=not changed)
         return False
 
 

@@ -96,7 +96,7 @@ def make_plan(
     waiting, until = NONE, None
     for file in newest.retired:
         if file.id in newest.by_id or file.id in taken or file.path in listed:
-            # No transaction leads there; whatever did, what is listed stays.
+            # No transaction leads to such a state; listed files stay in any case.
             continue
         taken.add(file.id)
         entry = objects.retired.get(file.path)
@@ -155,24 +155,24 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     listed = {file.path for file in manifest.files}
     gone = {file.path for file in manifest.retired}
-    found = _Objects()
+    objects = _Objects()
     for entry in entries:
         path = entry.key[len(prefix) :]
         if path in listed:
             listed.remove(path)
-            found.newest = max(found.newest, entry.last_modified)
+            objects.newest = max(objects.newest, entry.last_modified)
         elif not layout.is_data_file(path):
             continue
         elif path in gone:
-            found.retired[path] = entry
+            objects.retired[path] = entry
         else:
             id = layout.file_id_in(path)
             if id is not None and id not in manifest.by_id and id not in manifest.retired_by_id:
-                found.unknown.append(entry)
+                objects.unknown.append(entry)
             else:
-                found.named.append(entry)
-    found.missing = tuple(file for file in manifest.files if file.path in listed)
-    return found
+                objects.named.append(entry)
+    objects.missing = tuple(file for file in manifest.files if file.path in listed)
+    return objects
 
 
 def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:

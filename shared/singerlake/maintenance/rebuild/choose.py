@@ -36,22 +36,22 @@ class ChosenFiles:
 
 
 def distinct(
-    found: Sequence[ScannedFile], *, prefix: str, listed: Mapping[str, DataFile] | None = None
+    files: Sequence[ScannedFile], *, prefix: str, listed: Mapping[str, DataFile] | None = None
 ) -> tuple[list[ScannedFile], list[Finding]]:
-    """``found`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
+    """``files`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
     under an id of its own, since one of the two would be lost otherwise.
 
     ``listed`` are the files of a manifest by id, which say the content that it means by one; without that, it is the
     fullest.
     """
     known = listed or {}
-    repeated = _repeated(file.id for file in found)
+    repeated = _repeated(file.id for file in files)
     groups: dict[str, list[ScannedFile]] = defaultdict(list)
     kept: list[ScannedFile] = []
-    for file in found:
+    for file in files:
         (groups[file.id] if file.id in repeated else kept).append(file)
     findings: list[Finding] = []
-    used = {file.id for file in found} if groups else set()
+    used = {file.id for file in files} if groups else set()
     for own, group in groups.items():
         meant = known[own].sha256 if own in known else None
         group.sort(key=lambda file: (meant != file.facts.sha256, *_fullest(file)))

@@ -58,7 +58,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
     beside each other. Nor are files kept twice that are as they are in ``former``, files by id.
     """
     prefix = layout.stream_prefix(birth.tap, birth.stream)
-    files, copies = distinct(list(consumed(surveyed.found)), prefix=prefix)
+    files, copies = distinct(list(consumed(surveyed.files)), prefix=prefix)
     choice = choose(files, prefix=prefix)
     files.clear()
     versions: dict[str, str] = {}
@@ -131,7 +131,7 @@ class Hashes:
 
 def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
     """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
-    have none: nobody but the writer knew when those came."""
+    have none: only the writer knew when those came."""
     if said.first is not None or known_span(known.first, known.last) is None:
         return placed
     return msgspec.structs.replace(placed, first=known.first, last=known.last)

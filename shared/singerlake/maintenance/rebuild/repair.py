@@ -115,7 +115,7 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     prefix = layout.stream_prefix(before.tap, before.stream)
     sound = {version: held for version, held in before.schemas.items() if is_of(held.schema, version)}
     hashes = Hashes({version: held.schema for version, held in sound.items()})
-    files, copies = distinct(surveyed.found, prefix=prefix, listed=before.by_id)
+    files, copies = distinct(surveyed.files, prefix=prefix, listed=before.by_id)
     by_id = {file.id: file for file in files}
     findings = [*surveyed.findings, *copies]
     listed = tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
@@ -152,18 +152,18 @@ def _versions(
     for file in before.files:
         if file.version in right and file.version in labels:
             continue
-        found = by_id.get(file.id)
-        if found is None or not is_of(found.schema.schema, file.version):
+        scanned = by_id.get(file.id)
+        if scanned is None or not is_of(scanned.schema.schema, file.version):
             continue
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
         if file.version not in right:
             right.add(file.version)
             schemas[file.version] = SchemaVersion(
-                schema=found.schema.schema,
-                key_properties=found.schema.key_properties,
-                bookmark_properties=found.schema.bookmark_properties,
+                schema=scanned.schema.schema,
+                key_properties=scanned.schema.key_properties,
+                bookmark_properties=scanned.schema.bookmark_properties,
                 first_offset=file.offset,
-                first_seen=found.facts.created,
+                first_seen=scanned.facts.created,
             )
     for held in kept:
         version = next((known for known in labels if is_of(held.schema, known)), None)
@@ -184,21 +184,21 @@ def _versions(
 
 
 def _mended(
-    listed: DataFile, found: ScannedFile | None, hashes: Hashes, prefix: str, findings: list[Finding]
+    listed: DataFile, file: ScannedFile | None, hashes: Hashes, prefix: str, findings: list[Finding]
 ) -> DataFile:
-    if found is None:
+    if file is None:
         findings.append(Finding("missing", prefix + listed.path, "is listed and not among the sound files"))
         return listed
-    version = hashes.of(found.schema)
-    if (found.messages, version) == (listed.messages, listed.version):
-        mended = timed(place(found, version, listed.offset), found.facts, listed)
+    version = hashes.of(file.schema)
+    if (file.messages, version) == (listed.messages, listed.version):
+        mended = timed(place(file, version, listed.offset), file.facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(
         Finding(
             "differs",
-            prefix + found.path,
-            f"holds {found.messages} messages of version {version}, listed are {listed.messages} of "
+            prefix + file.path,
+            f"holds {file.messages} messages of version {version}, listed are {listed.messages} of "
             f"{listed.version}; restore it, or run again with --discard-manifest",
         )
     )

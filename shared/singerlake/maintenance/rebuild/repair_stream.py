@@ -153,8 +153,8 @@ def _unused_number(storage: Storage, tap: str, stream: str) -> int:
     log = layout.log_prefix(tap, stream)
     for entry in storage.list(log):
         name = entry.key[len(log) :]
-        found = layout.log_number(name)
-        numbers.append(layout.log_snapshot_number(name) or -1 if found is None else found)
+        number = layout.log_number(name)
+        numbers.append(layout.log_snapshot_number(name) or -1 if number is None else number)
     return max(numbers) + 1
 
 

@@ -30,7 +30,7 @@ class Survey:
     rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
     before."""
 
-    found: list[ScannedFile]
+    files: list[ScannedFile]
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
@@ -38,7 +38,7 @@ class Survey:
 
 
 def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
-    """Every object that lies where the data files of a stream lie, as the listing goes on."""
+    """Every object that lies where the data files of a stream lie, one after the other, as they are listed."""
     prefix = layout.stream_prefix(tap, stream)
     return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
 
@@ -85,7 +85,7 @@ def survey(
     threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
     read again. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
-    found: list[ScannedFile] = []
+    scanned: list[ScannedFile] = []
     findings: list[Finding] = []
     schemas = _Schemas()
     beside: list[Entry] = []
@@ -106,7 +106,7 @@ def survey(
             if known is None:
                 yield entry
             else:
-                found.append(schemas.shared(known))
+                scanned.append(schemas.shared(known))
                 noted += Tally(1, entry.size)
                 progress.advance(entry.size)
 
@@ -118,13 +118,13 @@ def survey(
             file = schemas.shared(outcome)
             if journal is not None:
                 journal.note(entry, file)
-            found.append(file)
+            scanned.append(file)
         files += 1
         stored += entry.size
         progress.advance(entry.size)
     if journal is not None:
         # As a listing has them: what was noted came before what was read.
-        found.sort(key=lambda file: file.path)
+        scanned.sort(key=lambda file: file.path)
     kept: list[KeptSchema] = []
     for entry in beside:
         held = read_kept(storage, entry, tap, stream)
@@ -134,7 +134,7 @@ def survey(
             kept.append(held)
         progress.advance(entry.size)
     kept.sort(key=attrgetter("order"))
-    return Survey(found, tuple(findings), Tally(files, stored), noted, tuple(kept))
+    return Survey(scanned, tuple(findings), Tally(files, stored), noted, tuple(kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class SurveyTask:
         except BrokenFileError as error:
             return Finding("broken", key, f"{error.message}; left out")
         except MissingFileError:
-            return Finding("vanished", key, "was there when the folder was listed, and is not any more")
+            return Finding("vanished", key, "was in the listing of the folder and is now gone")
         if scanned.stream != self.stream:
             return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
         if not scanned.messages:

@@ -28,11 +28,11 @@ class Version:
 
 def versions_of(manifest: Manifest) -> list[Version]:
     """In the order of their first appearance. Raises ``CorruptObjectError`` where one has no schema."""
-    found = []
+    versions = []
     for version, label in manifest.versions.items():
         schema = schema_of(manifest, version)
         files = [file for file in manifest.files if file.version == version]
-        found.append(
+        versions.append(
             Version(
                 label=label,
                 hash=version,
@@ -46,7 +46,7 @@ def versions_of(manifest: Manifest) -> list[Version]:
                 key_properties=tuple(schema.key_properties),
             )
         )
-    return sorted(found, key=lambda each: each.first_offset)
+    return sorted(versions, key=lambda each: each.first_offset)
 
 
 def _count(schema: Any) -> int:

@@ -45,14 +45,14 @@ class Tracked:
 
 
 def last_signs(manifests: Iterable[Manifest]) -> dict[str, datetime]:
-    """When each run was last heard of in any of the streams: run id -> moment."""
-    found: dict[str, datetime] = {}
+    """When each run last committed to any of the streams: run id -> moment."""
+    latest: dict[str, datetime] = {}
     for manifest in manifests:
         for run in manifest.runs:
             moment = parse_timestamp(run.updated or run.started)
             if moment is not None:
-                found[run.id] = max(moment, found.get(run.id, moment))
-    return found
+                latest[run.id] = max(moment, latest.get(run.id, moment))
+    return latest
 
 
 def track(

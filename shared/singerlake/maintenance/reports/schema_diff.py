@@ -89,7 +89,7 @@ class SchemaDiff:
 
     @property
     def compatible(self) -> bool:
-        """Whether readers of the first version can go on with the second."""
+        """Whether readers of the first version can read the second."""
         return not self.removed and self.keys is None and all(change.compatible for change in self.changed)
 
 

@@ -92,22 +92,22 @@ class Lines:
             self.extracted = joined(self.extracted, span(times))
 
     def _envelopes(self, block: bytes) -> list[Envelope]:
-        found = envelopes(block)
-        if found is None:
-            found = [self._envelope(line, at) for at, line in enumerate(block.split(b"\n")[:-1])]
-        for message in found:
+        heads = envelopes(block)
+        if heads is None:
+            heads = [self._envelope(line, at) for at, line in enumerate(block.split(b"\n")[:-1])]
+        for message in heads:
             if message.stream != self.stream:
                 broken(self._key, f"holds a message of stream {message.stream!r:.80} beside {self.stream!r:.80}")
-        return found
+        return heads
 
     def _envelope(self, line: bytes, at: int) -> Envelope:
         """Of the line with that index in its block."""
-        found = envelope(line)
-        if found is None:
+        head = envelope(line)
+        if head is None:
             # Says which of the two it is not: JSON, or an object.
             self._object(line, at)
             self._not_a_message(at, "not a JSON object")
-        return found
+        return head
 
     def _object(self, line: bytes, at: int = 0) -> dict[str, Any]:
         try:
@@ -126,18 +126,18 @@ class Lines:
         try:
             block.decode()
         except UnicodeDecodeError as error:
-            broken(self._key, f"holds what is not UTF-8 after {self.messages} messages", error)
+            broken(self._key, f"holds bytes that are not UTF-8 after {self.messages} messages", error)
 
     def _schema(self, line: bytes) -> None:
         self._is_utf8(line)
-        found = schema_in(line)
-        if found is None:
+        schema = schema_in(line)
+        if schema is None:
             # Says so where it is not even JSON, or an object.
             message = self._object(line)
             if message.get("type") == "SCHEMA" and is_too_deep(message.get("schema")):
                 broken(self._key, f"its SCHEMA message is nested more than {DEEPEST} levels")
             broken(self._key, "does not begin with a SCHEMA message")
-        self.stream, self.schema = found
+        self.stream, self.schema = schema
         self._schemas += 1
 
 

@@ -74,11 +74,11 @@ def _walk(stream: BinaryIO, reader: _ScanReader) -> None:
             buffer, more = buffer + data, bool(data)
         if not buffer:
             return
-        found = member_extra(buffer)
+        extra = member_extra(buffer)
         begin = reader.bytes - len(buffer)
-        if found is None:
+        if extra is None:
             broken(reader.key, f"no gzip member at byte {begin}" if begin else "not a gzip file")
-        reader.member(begin, found[0])
+        reader.member(begin, extra[0])
         inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
         # What may come out is allocated before it does.
         most = min(_PIECE, 16 * len(buffer))
@@ -131,11 +131,11 @@ class _ScanReader:
     def _note(self, extra: bytes) -> None:
         """A field that is neither is somebody else's, or damaged: gzip has no checksum over it, and the messages do
         not depend on it."""
-        found = own_words(extra)
-        if isinstance(found, Provenance) and self._lines.stream is None:
-            self._front = found
-        elif isinstance(found, FileHeader) and self._header is None:
-            self._header = found
+        words = own_words(extra)
+        if isinstance(words, Provenance) and self._lines.stream is None:
+            self._front = words
+        elif isinstance(words, FileHeader) and self._header is None:
+            self._header = words
 
     def _close_front(self) -> None:
         """Only a member without content says what a file was joined from."""

@@ -13,8 +13,8 @@ SMALL_BYTES = 1 << 14
 def small_bodies(storage: Storage, files: Sequence[tuple[str, int]]) -> Sequence[bytes | None]:
     """The whole of each file, given by key and stored bytes, where it is small and storage has it at hand; None for
     each that has to be opened. Raises what storage raises."""
-    found: list[bytes | None] = [None] * len(files)
+    bodies: list[bytes | None] = [None] * len(files)
     small = [at for at, (_, size) in enumerate(files) if size <= SMALL_BYTES]
     for at, body in zip(small, storage.bodies([files[at][0] for at in small], SMALL_BYTES), strict=True):
-        found[at] = body
-    return found
+        bodies[at] = body
+    return bodies

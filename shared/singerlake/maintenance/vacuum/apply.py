@@ -127,13 +127,13 @@ class _Vacuum:
         """What to join, as far as the heads of the files allow."""
         heads = self._each(self._head, (file for run in plan.runs for file in run))
         for run in plan.runs:
-            found = list(islice(heads, len(run)))
-            broken = [head for head in found if isinstance(head, Finding)]
+            heads_of_run = list(islice(heads, len(run)))
+            broken = [head for head in heads_of_run if isinstance(head, Finding)]
             if broken:
                 self.findings += broken
                 yield _Made(sum(file.bytes for file in run))
                 continue
-            for group in alike(head for head in found if isinstance(head, FileHead)):
+            for group in alike(head for head in heads_of_run if isinstance(head, FileHead)):
                 size = sum(head.file.bytes for head in group)
                 if len(group) > 1:
                     yield _Made(size, self._join(group))
@@ -149,13 +149,13 @@ class _Vacuum:
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
         try:
             while True:
-                found = self.context.storage.beginning(key, length)
-                if found.size != file.bytes:
-                    raise BrokenFileError(f"has {found.size} bytes, listed are {file.bytes}")
-                head = read_head(file, found.data)
+                beginning = self.context.storage.beginning(key, length)
+                if beginning.size != file.bytes:
+                    raise BrokenFileError(f"has {beginning.size} bytes, listed are {file.bytes}")
+                head = read_head(file, beginning.data)
                 if head.schema is not None or length >= file.bytes:
                     return head
-                # Where the SCHEMA message shares its member with others, nobody knows where it ends.
+                # Where the SCHEMA message shares its member with others, it is not known where it ends.
                 length = min(max(4 * length, _BEGINNING), file.bytes)
         except MissingFileError:
             return self._missing(key)
@@ -185,13 +185,13 @@ class _Vacuum:
             there = str(error.context.get("key", ""))
             ends = "end" in error.context
             return _Made(made.bytes, finding=self._refused(there, error.message) if ends else self._missing(there))
-        found = self._read_back(key, wanted)
-        if isinstance(found, NewFile):
-            return _Made(made.bytes, wanted, found)
+        problem = self._read_back(key, wanted)
+        if isinstance(problem, NewFile):
+            return _Made(made.bytes, wanted, problem)
         # Its id was in no transaction, so nothing can ever list it.
         with suppress(SingerlakeError):
             self.context.storage.delete(key)
-        return _Made(made.bytes, finding=self._blamed(found.head, key))
+        return _Made(made.bytes, finding=self._blamed(problem.head, key))
 
     def _read_back(self, key: str, wanted: Join, start: int = 0) -> NewFile | Differs:
         try:
@@ -212,8 +212,8 @@ class _Vacuum:
             if isinstance(self._read_back(source, Join((head,), b"", head.file), len(head.dropped)), Differs):
                 return self._refused(source, "its bytes are not those that the manifest lists")
         raise StorageUnavailableError(
-            "storage gave back other bytes of a joined file than it was made of",
-            hint="check the storage, then run again; no file was replaced by it",
+            "storage returned other bytes of a joined file than were written",
+            hint="check the storage, then run again; no file was replaced",
             key=key,
         )
 
@@ -272,21 +272,23 @@ class _Vacuum:
         )
 
     def found(self) -> Iterator[Finding]:
-        """What was found, but for files that are missing because others replaced and collected them meanwhile."""
+        """The findings, without files that others replaced and collected meanwhile."""
         lost = any(finding.kind == "missing" for finding in self.findings)
         fresh = self.context.store.catch_up(self.loaded) if lost else None
         listed = {self.prefix + file.path for file in (fresh or self.loaded).manifest.files} if lost else set()
         for finding in self.findings:
             if finding.kind == "missing" and finding.key not in listed:
-                yield Finding("vanished", finding.key, "others replaced and collected it meanwhile", problem=False)
+                yield Finding(
+                    "vanished", finding.key, "another process replaced and collected it meanwhile", problem=False
+                )
             else:
                 yield finding
 
     def _refused(self, key: str, why: str) -> Finding:
-        return Finding("differs", key, f"{why}; it and those to be joined with it stay as they are")
+        return Finding("differs", key, f"{why}; it and the files to join with it stay as they are")
 
     def _missing(self, key: str) -> Finding:
-        return Finding("missing", key, "is listed and not there; those to be joined with it stay as they are")
+        return Finding("missing", key, "is listed but missing; the files to join with it stay as they are")
 
 
 def _born(context: StreamContext) -> Loaded | None:

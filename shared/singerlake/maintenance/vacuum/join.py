@@ -54,7 +54,7 @@ class FileHead:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One file to be made of several. ``file`` is what it will be, but for its SHA-256."""
+    """One file to be made of several. ``file`` is what it will be, without its SHA-256."""
 
     heads: tuple[FileHead, ...]
     front: bytes
@@ -89,10 +89,12 @@ def read_head(file: DataFile, stored: bytes) -> FileHead:
         provenance = None
     sources = provenance.replaces if provenance else ((file.id, file.messages),)
     if sum(messages for _, messages in sources) != file.messages:
-        raise BrokenFileError("holds other messages than it says it was joined from", hint="run 'singerlake verify'")
+        raise BrokenFileError(
+            "holds other messages than the files that it names as joined", hint="run 'singerlake verify'"
+        )
     through = ((file.id, 0), *provenance.through) if provenance else ()
     if not all(0 <= before < file.messages for _, before in through):
-        raise BrokenFileError("names a place that it does not have", hint="run 'singerlake verify'")
+        raise BrokenFileError("names a member that it does not have", hint="run 'singerlake verify'")
     return FileHead(file, stored[:size], sources, through, _schema(stored[size:]))
 
 

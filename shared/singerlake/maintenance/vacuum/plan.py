@@ -17,7 +17,7 @@ from singerlake.format.state.model import DataFile
 from singerlake.maintenance.tally import NONE, Tally, tally
 
 TARGET_BYTES = 128 << 20
-"""What a target's own files have at most, unless it is told otherwise."""
+"""The most bytes of a target's own files by default."""
 MOST_FILES = 10_000
 """Files in one run, so that the transaction that replaces them, and what the new file says of them, stay small."""
 _WORTH = 2
@@ -54,9 +54,9 @@ def make_plan(files: Iterable[DataFile], target_bytes: int) -> VacuumPlan:
         elif len(stretch) == 1 and any(near and near.version != stretch[0].version for near in (before, after)):
             between += tally(file.bytes for file in stretch)
         else:
-            found = [run for pack in _packs(stretch, target_bytes) for run in _worth_it(pack)]
-            runs += found
-            in_runs = {file.id for run in found for file in run}
+            worthwhile = [run for pack in _packs(stretch, target_bytes) for run in _worth_it(pack)]
+            runs += worthwhile
+            in_runs = {file.id for run in worthwhile for file in run}
             others += tally(file.bytes for file in stretch if file.id not in in_runs)
     return VacuumPlan(tuple(runs), large, between, others)
 

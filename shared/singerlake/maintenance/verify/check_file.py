@@ -61,7 +61,7 @@ def check_file(
 
 def missing(file: DataFile, key: str) -> Finding:
     """What is said of a listed file that is not there."""
-    return Finding("missing", key, f"is listed and not there, messages: {file.messages}")
+    return Finding("missing", key, f"is listed but missing, messages: {file.messages}")
 
 
 def _content(file: DataFile, scanned: ScanResult, key: str) -> Iterator[Finding]:

@@ -39,12 +39,14 @@ class Sample:
 
 def parse_sample(text: str, seed: str) -> Sample:
     """``10%``, ``0.5%`` or a number of files. Raises ``SettingError``."""
-    found = _SHARE.fullmatch(text.strip())
-    if found is None:
-        raise SettingError(f"{text!r} is no share of files", hint="write 10%, or 500 for that many files of a stream")
+    match = _SHARE.fullmatch(text.strip())
+    if match is None:
+        raise SettingError(
+            f"{text!r} is not a share of files", hint="write 10%, or 500 for that many files of a stream"
+        )
     if not text.strip().endswith("%"):
-        return Sample(seed, files=_positive(text, int(found[1])))
-    share = Fraction(found[1] + (found[2] or "")) / 100
+        return Sample(seed, files=_positive(text, int(match[1])))
+    share = Fraction(match[1] + (match[2] or "")) / 100
     if share > 1:
         raise SettingError(f"{text!r} is more than all files", hint="write 100% at most")
     _positive(text, share)
@@ -53,5 +55,5 @@ def parse_sample(text: str, seed: str) -> Sample:
 
 def _positive(text: str, number: int | Fraction) -> int:
     if not number:
-        raise SettingError(f"{text!r} is no file at all", hint="write more than 0")
+        raise SettingError(f"{text!r} is no file", hint="write more than 0")
     return int(number)

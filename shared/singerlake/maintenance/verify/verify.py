@@ -88,10 +88,10 @@ def verify_stream(
     rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
     read = tally(file.bytes for file in rest)
     progress.sized(read.bytes)
-    for file, found in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
-        findings += found
+    for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
+        findings += problems
         if journal is not None:
-            journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), found)
+            journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), problems)
         progress.advance(file.bytes)
     drawn = tally(file.bytes for file in chosen)
     verified = Verified(
@@ -120,7 +120,7 @@ def _entry(manifest: Manifest) -> dict[str, Any] | None:
 
 def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]) -> tuple[Finding, ...]:
     """Whether a tap's catalogue has the schemas that ``streams``, by name, have now. It may miss streams, which readers
-    find by a listing. A note where a run goes on, which brings it up to date at its end. Raises what storage raises."""
+    find by a listing. A note during a run, which brings it up to date at its end. Raises what storage raises."""
     key = layout.catalogue_key(tap)
     stored = storage.get(key)
     try:
@@ -179,7 +179,7 @@ def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, 
             continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
-                said = "lies beside the folders of versions, where no reader looks for data files; move it into one"
+                said = "is outside the folders of versions, so no reader finds it; move it into one"
                 seen.findings.append(("", Finding("misplaced", entry.key, said)))
             continue
         file = listed.pop(path, None) if sizes else listed.get(path)
@@ -240,9 +240,9 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
         prefix = layout.tap_prefix(name)
         findings += _names(prefix, storage.list_folder(prefix).folders)
         cached = layout.catalogue_key(name)
-        found = storage.get(cached)
-        if found is not None:
-            findings += _parses(partial(catalogue.from_json, found.body, key=cached), "catalogue", cached)
+        stored_catalogue = storage.get(cached)
+        if stored_catalogue is not None:
+            findings += _parses(partial(catalogue.from_json, stored_catalogue.body, key=cached), "catalogue", cached)
     return tuple(findings)
 
 

@@ -135,14 +135,14 @@ class DynamoTable:
             "ExpressionAttributeNames": {"#hash": HASH},
             "ExpressionAttributeValues": {":part": {"S": part}},
         }
-        found: list[Item] = []
+        items: list[Item] = []
         for _ in range(_PAGES_SCANNED):
             page = self.ask(lambda client: client.scan(**arguments))
-            found += page["Items"]
+            items += page["Items"]
             if not page.get("LastEvaluatedKey"):
                 break
             arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-        return found
+        return items
 
     def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
         """All of ``actions`` or none; False where a condition does not hold.
@@ -167,7 +167,7 @@ class DynamoTable:
             self._delete([{"DeleteRequest": {"Key": key}} for key in keys[start : start + _BATCH]])
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
-        """What ``request`` gets from the client; it may be repeated, whatever became of it."""
+        """What ``request`` gets from the client; it may be repeated, also if it took effect."""
         write = Write[Any](lambda: request(self._client), _no_look, refused=None, conditional=False)
         answer: Result = self._settle(write, reading)
         return answer

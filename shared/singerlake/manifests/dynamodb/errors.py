@@ -81,8 +81,8 @@ def meaning(error: Exception) -> Meaning:
         return s3_errors.meaning(error)
     reasons = [reason["Code"] for reason in _reasons(error) if reason.get("Code", "None") != "None"]
     if reasons:
-        found = {_MEANINGS.get(code, Meaning.FATAL) for code in reasons}
-        return next(means for means in _WORST_FIRST if means in found)
+        meanings = {_MEANINGS.get(code, Meaning.FATAL) for code in reasons}
+        return next(means for means in _WORST_FIRST if means in meanings)
     code, status = _code(error), _status(error)
     if code in _MEANINGS:
         return _MEANINGS[code]
@@ -90,7 +90,7 @@ def meaning(error: Exception) -> Meaning:
 
 
 def reading(error: Exception) -> Meaning:
-    """The same for a request that may be repeated whatever became of it."""
+    """The same for a request that may be repeated, also if it took effect."""
     means = meaning(error)
     return Meaning.BUSY if means is Meaning.UNKNOWN else means
 
@@ -104,7 +104,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, UnprocessedError):
         return StorageUnavailableError("DynamoDB kept asking to slow down", hint="run again later", **context)
     if isinstance(error, NotDynamoDBError):
-        return SettingError("what answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
+        return SettingError("the server that answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return s3_errors.without_answer(error, "DynamoDB", _WRONG_HOST, _WRONG_PORT, **context)
     if isinstance(error, ResponseParserError):

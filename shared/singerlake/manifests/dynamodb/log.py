@@ -5,7 +5,7 @@ an ``object`` in ``_log/`` with its ``sha256``. Under ``<table id>#snapshot`` an
 Sleeper keeps in a second table: the newest snapshot (``snapshot``, its number, and ``object``, its name) and the
 ``floor``. A query of the log never meets those.
 
-Objects have names that nobody else will ever use, and are removed only once no item can name them: a body after its
+Objects have unique names, and are removed only once no item can name them: a body after its
 item, a snapshot after the pointer moved on (in Sleeper, a crash or the loser of a race could leave a pointer to
 nothing). One region's table only: replicas of a global table answer conditions each for itself.
 """
@@ -77,9 +77,9 @@ class DynamoLog:
             return False
 
         def look() -> bool | None:
-            found = self._table.get(key)
-            if found is not None:
-                return found == item
+            stored = self._table.get(key)
+            if stored is not None:
+                return stored == item
             return False if self.floor() >= number else None
 
         return self._table.write(put(item, FREE), check(self._floor_key, below(_FLOOR, number)), look=look)
@@ -149,10 +149,10 @@ class DynamoLog:
         """From the beginning of the table alone, and where the credentials may look there."""
         own, _, stream = self._table_id.partition("/")
         try:
-            found = [item["table_id"]["S"].partition("#")[0] for item in self._table.scan(f"/{stream}")]
+            table_ids = [item["table_id"]["S"].partition("#")[0] for item in self._table.scan(f"/{stream}")]
         except SingerlakeError:
             return ()
-        lakes = {table_id.removesuffix(f"/{stream}") for table_id in found if table_id.endswith(f"/{stream}")}
+        lakes = {table_id.removesuffix(f"/{stream}") for table_id in table_ids if table_id.endswith(f"/{stream}")}
         return tuple(sorted(lakes - {own}))
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:

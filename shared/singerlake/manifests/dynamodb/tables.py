@@ -40,28 +40,28 @@ def create_table(table: DynamoTable) -> str:
             return
 
     began, backoff = table.clock.monotonic(), Backoff(table.clock, first=_POLL, longest=_POLL, jitter=0)
-    found = table.ask(describe)
-    if found is None:
+    description = table.ask(describe)
+    if description is None:
         table.ask(create)
-        found = table.ask(describe)
+        description = table.ask(describe)
     # A description may lag behind the creation.
-    while found is None or found["TableStatus"] not in ("ACTIVE", "UPDATING"):
+    while description is None or description["TableStatus"] not in ("ACTIVE", "UPDATING"):
         if table.clock.monotonic() - began > _LONGEST_WAIT:
             raise StorageUnavailableError(
                 "the DynamoDB table is not ready yet",
                 hint="run again later",
                 dynamodb_table=table.name,
-                status=found["TableStatus"] if found else None,
+                status=description["TableStatus"] if description else None,
             )
         backoff.wait()
-        found = table.ask(describe)
-    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
-    keys = [(each["KeyType"], each["AttributeName"], types[each["AttributeName"]]) for each in found["KeySchema"]]
+        description = table.ask(describe)
+    types = {each["AttributeName"]: each["AttributeType"] for each in description["AttributeDefinitions"]}
+    keys = [(each["KeyType"], each["AttributeName"], types[each["AttributeName"]]) for each in description["KeySchema"]]
     if keys != [("HASH", HASH, "S"), ("RANGE", RANGE, "N")]:
         raise SettingError(
             "the DynamoDB table has other keys", hint="choose another dynamodb_table", dynamodb_table=table.name
         )
-    return str(found["TableArn"])
+    return str(description["TableArn"])
 
 
 def least_policy(table_arn: str) -> dict[str, Any]:

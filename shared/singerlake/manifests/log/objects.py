@@ -63,9 +63,11 @@ class ObjectLog:
                 yield following, stored.body
                 following += 1
             return
-        # Twenty digits begin with a zero for as long as anybody will count; nothing else below the log does.
-        found = self._storage.list(self._log + "0", start_after=self._key(after) if after >= 0 else "")
-        numbers = [number for entry in found if (number := layout.log_number(entry.key[len(self._log) :])) is not None]
+        # Twenty digits begin with a zero for any number that will ever be reached; nothing else below the log does.
+        entries = self._storage.list(self._log + "0", start_after=self._key(after) if after >= 0 else "")
+        numbers = [
+            number for entry in entries if (number := layout.log_number(entry.key[len(self._log) :])) is not None
+        ]
         if len(numbers) < _FEW:
             bodies: Iterator[Stored | None] = (self._storage.get(self._key(number)) for number in numbers)
             yield from _present(numbers, bodies)
@@ -83,8 +85,8 @@ class ObjectLog:
         if manifest is not None and manifest.closed is not None:
             return manifest
         before: Floor | None = None
-        while (found := self._floor()) is not None:
-            floor = found[0]
+        while (current := self._floor()) is not None:
+            floor = current[0]
             if manifest is not None and manifest.transaction.number >= floor.floor:
                 break
             key = self._prefix + floor.snapshot
@@ -93,7 +95,7 @@ class ObjectLog:
                 return check_own(snapshot, tap=self._tap, stream=self._stream, store=None, key=key)
             if floor == before:
                 raise CorruptObjectError(
-                    "the snapshot that the log's floor names is gone",
+                    "the snapshot named by the log's floor is gone",
                     hint="restore it, or run 'singerlake rebuild'",
                     key=key,
                 )
@@ -111,20 +113,20 @@ class ObjectLog:
             raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
 
     def floor(self) -> int:
-        found = self._floor()
-        return found[0].floor if found else -1
+        floor = self._floor()
+        return floor[0].floor if floor else -1
 
     def raise_floor(self, number: int) -> None:
         while True:
-            found = self._floor()
-            if found is not None and found[0].floor >= number + self._is_anothers(found[0]):
+            current = self._floor()
+            if current is not None and current[0].floor >= number + self._is_anothers(current[0]):
                 return
             snapshot = self._newest_snapshot(number)
-            if found is not None and (found[0].floor, found[0].snapshot) == (number, snapshot):
+            if current is not None and (current[0].floor, current[0].snapshot) == (number, snapshot):
                 return
             body = encode(Floor(floor=number, snapshot=snapshot, nonce=self._ids()))
             key = self._log + layout.LOG_FLOOR
-            put_on_condition(self._storage, key, body, etag=found[1].etag if found else None)
+            put_on_condition(self._storage, key, body, etag=current[1].etag if current else None)
 
     def other_lakes(self) -> tuple[str, ...]:
         """None: the log is on the lake."""
@@ -132,8 +134,8 @@ class ObjectLog:
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Records and snapshots that the floor covers, the snapshot that it names excepted."""
-        found = self._floor()
-        kept = found[0].snapshot if found else ""
+        floor = self._floor()
+        kept = floor[0].snapshot if floor else ""
         keys = []
         for entry in self._storage.list(self._log):
             name = entry.key[len(self._log) :]
@@ -155,8 +157,8 @@ class ObjectLog:
 
     def _superseded(self, number: int) -> bool:
         """Whether the floor names a newer snapshot, so that another trim may have removed this one."""
-        found = self._floor()
-        named = layout.log_snapshot_number(found[0].snapshot.rpartition("/")[2]) if found else None
+        floor = self._floor()
+        named = layout.log_snapshot_number(floor[0].snapshot.rpartition("/")[2]) if floor else None
         return named is not None and named > number
 
     def _newest_snapshot(self, at_least: int) -> str:

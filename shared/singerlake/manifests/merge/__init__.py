@@ -1,1 +1,1 @@
-"""``merge``: entries that nobody waits to write, settled in numbered records (MPS3)."""
+"""``merge``: entries that are written without waiting, and settled in numbered records (MPS3)."""

@@ -1,4 +1,5 @@
-"""Entries of the ``merge`` store on storage: each is one transaction under a key of its own, for which nobody waits."""
+"""Entries of the ``merge`` store on storage: each is one transaction under a key of its own, written without
+waiting."""
 
 from __future__ import annotations
 
@@ -48,13 +49,13 @@ class Entries:
 
     def between(self, since: int, before: int) -> Iterator[tuple[EntryKey, port.Entry]]:
         """Entries named for times in [since, before), newest first, in as many pages as that takes and no more."""
-        for found in self._storage.list(self._log + NAME, start_after=self._log + name_before(before)):
-            key = entry_key(self.name(found.key))
+        for entry in self._storage.list(self._log + NAME, start_after=self._log + name_before(before)):
+            key = entry_key(self.name(entry.key))
             if key is None or key.time >= before:
                 continue
             if key.time < since:
                 return
-            yield key, found
+            yield key, entry
 
     def all(self) -> Iterator[tuple[EntryKey, port.Entry]]:
         """All there are, newest first."""
@@ -64,9 +65,9 @@ class Entries:
         """An entry's time and size, None where it is not there."""
         return self._storage.head(self.key(name))
 
-    def count(self, key: EntryKey, found: port.Entry) -> bool:
+    def count(self, key: EntryKey, entry: port.Entry) -> bool:
         """Whether an entry counts, or was written by a clock that was too wrong."""
-        return counts(key.time, found.last_modified, self._settings.stale_ms)
+        return counts(key.time, entry.last_modified, self._settings.stale_ms)
 
     def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
         """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is no entry."""

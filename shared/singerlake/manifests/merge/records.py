@@ -78,19 +78,19 @@ class SettledStore(NumberedStore):
     def settled(self, state: Manifest) -> Iterator[Settled]:
         """What the records settled that led to ``state``, newest first, as far back as they are there."""
         number, expected = state.transaction.number, state.transaction.id
-        while (found := self._settled_by(number, expected)) is not None:
-            yield found
-            if found.after is None:
+        while (settled := self._settled_by(number, expected)) is not None:
+            yield settled
+            if settled.after is None:
                 return
-            number, expected = number - 1, found.after
+            number, expected = number - 1, settled.after
 
     def may_hold(self, state: Manifest, name: str, time: int) -> bool:
         """Whether an entry named for ``time`` is in a record that led to ``state``, or may be in one that was
         trimmed."""
-        for found in self.settled(state):
-            if name in found.names:
+        for settled in self.settled(state):
+            if name in settled.names:
                 return True
-            if found.until <= time or found.after is None:
+            if settled.until <= time or settled.after is None:
                 return False
         return True
 
@@ -130,13 +130,13 @@ class SettledStore(NumberedStore):
             return None
         record = self._decoded(number, stored.body)
         if isinstance(record, SettleRecord):
-            found = _summary(record)
+            summary = _summary(record)
         else:
             # Whatever is written after the birth has a later name than this; what has an older one was for a log that
             # is no more.
             born = milliseconds(stored.last_modified.replace(microsecond=0)) - self._stale
-            found = Settled(record.transaction.id, None, born, born, frozenset())
-        return self._remember(number, found) if found.id == id else None
+            summary = Settled(record.transaction.id, None, born, born, frozenset())
+        return self._remember(number, summary) if summary.id == id else None
 
     def _follow(self, state: Manifest | None, number: int, body: bytes) -> Manifest:
         if state is None:

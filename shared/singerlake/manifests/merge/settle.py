@@ -82,9 +82,9 @@ class Settler:
             horizon = max(horizon, tip.until)
             since = oldest if deep else max(oldest, tip.until - self._settings.window_ms)
         due = {name for name in own if _time(name) < horizon}
-        found = [key.name for key, entry in self._entries.between(since, horizon) if self._entries.count(key, entry)]
-        found += [name for name in due if _time(name) < since and self._is_there(name)]
-        waiting = self._unsettled(found, state.manifest)
+        names = [key.name for key, entry in self._entries.between(since, horizon) if self._entries.count(key, entry)]
+        names += [name for name in due if _time(name) < since and self._is_there(name)]
+        waiting = self._unsettled(names, state.manifest)
         batch, until = self._batch(waiting, horizon)
         held = self._entries.read(batch)
         missed = frozenset(name for name in due if name not in waiting or (name in batch and name not in held))
@@ -103,7 +103,7 @@ class Settler:
             if self._log.offer(number, encode(record)):
                 self._last_change.touch(always=True)
         except UnknownOutcomeError as error:
-            logger.debug("whether a settle record was written is not known: %s", error)
+            logger.debug("it is not known whether a settle record was written: %s", error)
         return Round(missed, tried=True, more=len(batch) < len(waiting))
 
     def needed(self, state: Manifest) -> int:

@@ -1,5 +1,5 @@
 """``merge``: MPS3's sync protocol as a manifest store. Nobody waits to write: a transaction is an object of its own,
-under a key that sorts by time, and gets its place later, by a settle record that anybody writes.
+under a key that sorts by time, and gets its place later, by a settle record that any process writes.
 
 What is not taken over from MPS3 is its state, which each writer guesses and each reader repairs by replaying what is
 recent: offsets handed out like that would move. Readers follow the settle records and nothing else.
@@ -100,7 +100,7 @@ class MergeStore:
         if not self._said and not self._storage.capabilities().conditional_put:
             self._said = True
             logger.warning(
-                "%s honours no conditional writes: a commit may be lost if a request takes more than %g s",
+                "%s ignores conditional writes: a commit may be lost if a request takes more than %g s",
                 self._storage.url,
                 self._settings.longest,
             )
@@ -125,7 +125,7 @@ class MergeStore:
         return self._last_change.changed()
 
     def commit(self, base: Loaded, transaction: Transaction) -> Conflict | Pending:
-        """Store an entry: a PUT and a HEAD. Nothing is read before, so nobody can have come first.
+        """Store an entry: a PUT and a HEAD. Nothing is read before, so no other writer can have come first.
 
         Raises ``UnknownOutcomeError``; ``StorageUnavailableError`` also where storage's clock makes no sense.
         """
@@ -159,7 +159,7 @@ class MergeStore:
             return _closed(state.manifest)
         if pending.id in self._gone:
             raise UnknownOutcomeError(
-                "a stored transaction is gone, and the stream's state does not show it",
+                "a stored transaction is gone, and is not in the stream's state",
                 hint="run again; no file was deleted",
                 key=pending.key,
             )
@@ -179,7 +179,7 @@ class MergeStore:
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """As the port says, and with each record its entries; records that the next ones are written by stay.
-        Stragglers that nobody looked for are settled before, and entries go that certainly never count."""
+        Late entries that no poll has looked for are settled before, and entries go that certainly never count."""
         state = self.load()
         if state is None:
             return Trimmed(floor=-1, transactions=0, keys=0)
@@ -200,11 +200,11 @@ class MergeStore:
             tried = self._settler.next(state, [each.name for each in self._waiting.values()], deep=deep)
             if not tried.tried and not tried.missed:
                 break
-            found = self._seen(self._records.catch_up(state))
-            if found is None:
+            current = self._seen(self._records.catch_up(state))
+            if current is None:
                 break
-            grown = found.manifest.transaction != state.manifest.transaction
-            state = found
+            grown = current.manifest.transaction != state.manifest.transaction
+            state = current
             self._miss(state.manifest, tried.missed)
             if not grown or not (tried.more or self._is_due()):
                 break
@@ -281,4 +281,4 @@ def _took_effect(state: Manifest, change: Change | None) -> bool:
 
 
 def _closed(state: Manifest) -> Conflict:
-    return Conflict(f"the stream was closed and goes on in {state.closed}", successor=state.closed)
+    return Conflict(f"the stream was closed and continues in {state.closed}", successor=state.closed)

@@ -47,16 +47,16 @@ class StorageTime:
         seconds."""
         shown = _microseconds(modified)
         latest = shown if modified.microsecond else shown + _RESOLUTION
-        found = shown - _whole(received), latest - _whole(sent)
+        bounds = shown - _whole(received), latest - _whole(sent)
         if self._interval is not None:
             known = self._widened(self._interval)
-            both = max(found[0], known[0]), min(found[1], known[1])
+            both = max(bounds[0], known[0]), min(bounds[1], known[1])
             # Where they do not overlap, one of the clocks was set: only the newer measurement is worth anything.
-            found = both if both[0] <= both[1] else found
+            bounds = both if both[0] <= both[1] else bounds
         believed = self._offset if self._offset is not None else _microseconds(self._clock.now()) - self._monotonic()
-        self._interval = found
+        self._interval = bounds
         self._measured = self._monotonic()
-        self._offset = min(max(believed, found[0]), found[1])
+        self._offset = min(max(believed, bounds[0]), bounds[1])
 
     def _widened(self, interval: tuple[int, int]) -> tuple[int, int]:
         drift = (self._monotonic() - self._measured) // _DRIFT

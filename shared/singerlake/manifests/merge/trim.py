@@ -72,8 +72,8 @@ class Sweep:
         left = sorted(set(aged) - set(going))
         if left:
             logger.warning(
-                "%s: %d entries do not count, since storage dated them much later than they are named, and their "
-                "transactions are in no record; they are kept, the first is %s",
+                "%s: %d entries do not count: storage gave them much later times than their names say, and no record "
+                "has their transactions; they are kept, the first is %s",
                 self._stream,
                 len(left),
                 self._entries.key(left[0]),

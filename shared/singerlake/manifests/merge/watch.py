@@ -50,16 +50,16 @@ class LastChange:
         """Ask storage for the time, by writing. Raises what storage raises."""
         sent = self._clock.monotonic()
         self._write()
-        found = self._storage.head(self._key)
-        if found is not None:
+        head = self._storage.head(self._key)
+        if head is not None:
             # Another's touch in between was later than the own one, and earlier than this answer.
-            self._time.observe(found.last_modified, sent=sent, received=self._clock.monotonic())
+            self._time.observe(head.last_modified, sent=sent, received=self._clock.monotonic())
 
     def changed(self) -> bool:
-        """Whether there may be something new since this was last asked. True at intervals whatever the object says:
-        who crashed between a write and its touch has told nobody."""
-        found = self._storage.head(self._key)
-        etag = found.etag if found else None
+        """Whether there may be something new since this was last asked. True at intervals in any case:
+        a writer that crashed between a write and its touch left no sign."""
+        head = self._storage.head(self._key)
+        etag = head.etag if head else None
         now = self._clock.monotonic()
         due = self._looked is None or now - self._looked >= self._settings.look
         if not due and etag == self._etag:

@@ -80,18 +80,18 @@ class EntryWriter:
             unknown = error
         received = self._clock.monotonic()
         try:
-            found = self._entries.head(key.name)
+            head = self._entries.head(key.name)
         except SingerlakeError as error:
             raise unknown or _unseen(place) from error
-        if found is None:
+        if head is None:
             raise unknown or _unseen(place)
         self._time.observe(
-            found.last_modified, sent=sent, received=received if unknown is None else self._clock.monotonic()
+            head.last_modified, sent=sent, received=received if unknown is None else self._clock.monotonic()
         )
-        return self._entries.count(key, found)
+        return self._entries.count(key, head)
 
 
 def _unseen(key: str) -> UnknownOutcomeError:
     return UnknownOutcomeError(
-        "an entry was written, and it is not known whether it counts", hint="run again; nothing is lost", key=key
+        "an entry was written, but it is not known whether it counts", hint="run again; nothing is lost", key=key
     )

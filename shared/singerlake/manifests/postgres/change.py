@@ -100,8 +100,8 @@ def ascii_json(value: Any) -> str:
     return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x10000:
         return f"\\u{code:04x}"
     code -= 0x10000

@@ -51,17 +51,22 @@ _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
     (
         r"no pg_hba.conf entry",
         AccessDeniedError,
-        "lets nobody in from here",
+        "does not allow connections from this machine",
         "allow this client in the server's pg_hba.conf",
     ),
-    (r"permission denied for database", AccessDeniedError, "does not let this user into the database", "grant connect"),
+    (
+        r"permission denied for database",
+        AccessDeniedError,
+        "does not allow this user to connect to the database",
+        "grant connect",
+    ),
     (r"authentication failed|role \".*\" does not exist", AccessDeniedError, "refused the user", "correct the user"),
     (r"database \".*\" does not exist", SettingError, "has no database of that name", "correct or create the database"),
     (r"(resolve|translate) host", NoAddressError, "has no address", _NO_HOST),
     (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
-    (r"support SSL|certificate|SSL error", SettingError, "speaks no TLS that sslmode accepts", "correct sslmode"),
+    (r"support SSL|certificate|SSL error", SettingError, "offers no TLS that sslmode accepts", "correct sslmode"),
     (r"unrecognized configuration|invalid ", SettingError, "cannot take an option", "correct the options"),
-    (r"too many|connection slots", StorageUnavailableError, "has no connection left", "use fewer writers at a time"),
+    (r"too many|connection slots", StorageUnavailableError, "has no free connection", "use fewer writers at a time"),
     (r"starting up|shutting down|recovery", StorageUnavailableError, "is starting or ending", "wait for it"),
     (_SILENT, StorageUnavailableError, "did not answer in time", "check that it runs and can be reached"),
 )
@@ -97,7 +102,7 @@ def given_up(error: SingerlakeError, how: GivenUp) -> SingerlakeError:
     waited = round(how.seconds, 1)
     if how.answered and how.trouble is not RetryReason.BUSY:
         return StorageUnavailableError(
-            "the server that postgres_url names answered before and does not any more", hint=DOWN, waited_seconds=waited
+            "the server that postgres_url names answered before and no longer does", hint=DOWN, waited_seconds=waited
         )
     kind = SettingError if isinstance(error, SettingError) else StorageUnavailableError
     return kind(error.message, hint=error.hint, waited_seconds=waited)
@@ -120,7 +125,7 @@ def no_schema(schema: str) -> SettingError:
 def not_the_state(**context: object) -> CorruptObjectError:
     """The rows that a state stands for are not all there, or others are."""
     return CorruptObjectError(
-        "the tables of the manifest store do not hold the state that they should",
+        "the tables of the manifest store do not match the stream's state",
         hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
         **context,
     )
@@ -140,7 +145,7 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
     if state == "25006" or (state == "0A000" and "standby" in str(error)):
         return StorageUnavailableError(
             "the server that postgres_url names takes no writes",
-            hint="it is a standby: let postgres_url lead to the primary, then run again; nothing was changed",
+            hint="it is a standby: point postgres_url to the primary, then run again; nothing was changed",
         )
     if state in ("53100", "53200"):
         return StorageFullError(

@@ -69,7 +69,7 @@ class StreamHead:
 
 
 def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> StreamHead | None:
-    """The stream's head, with ``lock`` such that nobody else commits before this transaction ends; None: no stream."""
+    """The stream's head, with ``lock`` so that no other transaction commits before this one ends; None: no stream."""
     row = connection.execute(_LOCK if lock else _HEAD, (table_id,)).fetchone()
     return None if row is None else StreamHead(*row)
 

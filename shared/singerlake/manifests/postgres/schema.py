@@ -120,18 +120,18 @@ def check_name(schema: str) -> None:
         )
 
 
-def check_version(found: int | None, schema: str) -> None:
+def check_version(version: int | None, schema: str) -> None:
     """Refuse tables of another version than this package writes. Raises ``SettingError``."""
-    if found is None:
+    if version is None:
         raise no_schema(schema)
-    if found < len(MIGRATIONS):
+    if version < len(MIGRATIONS):
         raise SettingError(
-            f"the tables in postgres_schema have version {found}, this version needs {len(MIGRATIONS)}",
+            f"the tables in postgres_schema have version {version}, this version needs {len(MIGRATIONS)}",
             hint=f"{CREATE}, which migrates them; nothing was written",
             postgres_schema=schema,
         )
-    if found > len(MIGRATIONS):
-        raise _newer(found, schema)
+    if version > len(MIGRATIONS):
+        raise _newer(version, schema)
 
 
 def _created(connection: Connection, schema: str) -> SchemaState:
@@ -158,9 +158,9 @@ def _created(connection: Connection, schema: str) -> SchemaState:
     return SchemaState(before, len(MIGRATIONS))
 
 
-def _newer(found: int, schema: str) -> SettingError:
+def _newer(version: int, schema: str) -> SettingError:
     return SettingError(
-        f"the tables in postgres_schema have version {found}, this version knows up to {len(MIGRATIONS)}",
+        f"the tables in postgres_schema have version {version}, this version knows up to {len(MIGRATIONS)}",
         hint=f"upgrade singerlake, or name another postgres_schema and {CREATE}; nothing was written",
         postgres_schema=schema,
     )
@@ -168,7 +168,7 @@ def _newer(found: int, schema: str) -> SettingError:
 
 def _foreign(schema: str) -> SettingError:
     return SettingError(
-        "postgres_schema holds tables of somebody else's",
+        "postgres_schema holds tables of another program",
         hint=f"name another postgres_schema and {CREATE}; nothing was written",
         postgres_schema=schema,
     )

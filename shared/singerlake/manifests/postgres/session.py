@@ -55,7 +55,7 @@ _LIMITS = """
 # predicate lock on a whole table, and streams that have nothing to do with one another would fail to serialize.
 # Compiling a statement takes longer than running any of these.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';"
-# What is acknowledged must outlive a crash of the server, whatever the database's default is.
+# An acknowledged commit must outlive a crash of the server, whichever default the database has.
 _VERSION = "SELECT max(version) FROM schema_version"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;" + _LIMITS + _VERSION
 _WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE;" + _LIMITS + _DURABLE + _VERSION

@@ -66,7 +66,7 @@ class PostgresStore:
     """Manifest store of one stream. ``table_id`` names it in the database.
 
     Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
-    ``AccessDeniedError``, ``StorageUnavailableError``, ``StorageFullError``; none of these holds anything of the URL.
+    ``AccessDeniedError``, ``StorageUnavailableError``, ``StorageFullError``; none of these shows any part of the URL.
     """
 
     kind = "postgres"
@@ -245,8 +245,8 @@ class PostgresStore:
         return after
 
     def _has(self, connection: Connection, position: Position) -> bool:
-        found = connection.execute(_BY_ID, (self._table_id, position.number, position.id)).fetchone()
-        return found is not None
+        row = connection.execute(_BY_ID, (self._table_id, position.number, position.id)).fetchone()
+        return row is not None
 
     def _trim_to(self, number: int) -> None:
         def work(connection: Connection) -> WriteResult[None]:

@@ -60,7 +60,7 @@ class TapFacts:
 
 @dataclass(frozen=True, slots=True)
 class LakeFacts:
-    """All that is told. ``now`` is when the lake was looked at, UTC."""
+    """All facts of the site. ``now`` is when the lake was read, in UTC."""
 
     title: str
     url: str
@@ -115,14 +115,14 @@ def stream_facts(
 
 
 def _versions(manifest: Manifest) -> tuple[VersionFacts, ...]:
-    found = versions_of(manifest)
-    schemas = [manifest.schemas[version.hash] for version in found]
+    versions = versions_of(manifest)
+    schemas = [manifest.schemas[version.hash] for version in versions]
     diffs = [None, *compare_each(schemas)]
-    return tuple(map(VersionFacts, found, schemas, diffs))
+    return tuple(map(VersionFacts, versions, schemas, diffs))
 
 
 def lake_facts(*, title: str, url: str, lake_id: str | None, now: datetime, taps: Sequence[TapFacts]) -> LakeFacts:
-    """The lake as a whole; whether a run still lives is told by all streams together."""
+    """The lake as a whole; all streams together show whether a run is still alive."""
     states = (stream.state for tap in taps for stream in tap.streams)
     signs = last_signs(state for state in states if state is not None)
     return LakeFacts(title=title, url=url, lake_id=lake_id, now=now, taps=tuple(taps), signs=signs)

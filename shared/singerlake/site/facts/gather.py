@@ -24,16 +24,16 @@ def gather(
 ) -> LakeFacts:
     """What is known of the lake. ``progress`` counts streams.
 
-    What is wrong with one stream is told of it and keeps none of the others back. Raises ``UnsupportedFormatError`` and
+    An error of one stream is part of its facts, and the others are still read. Raises ``UnsupportedFormatError`` and
     ``CorruptObjectError`` for the root metadata, and what storage raises where the taps cannot be listed.
     """
     metadata = lake.root_metadata()
     listed = [(tap, *_listed(lake, tap)) for tap in lake.taps()]
     pairs = [(tap, name) for tap, names, _ in listed for name in names]
     progress.sized(len(pairs))
-    found: dict[tuple[str, str], StreamFacts] = {}
+    streams: dict[tuple[str, str], StreamFacts] = {}
     for facts in in_parallel(lambda pair: _stream(lake, *pair, samples), pairs, threads=threads):
-        found[facts.tap, facts.stream] = facts
+        streams[facts.tap, facts.stream] = facts
         progress.advance(1)
     notes = metadata.taps if metadata else {}
     url = lake.storage.url
@@ -43,7 +43,7 @@ def gather(
         lake_id=metadata.lake_id if metadata else None,
         now=lake.clock.now(),
         taps=[
-            TapFacts(tap, notes.get(tap, TapNotes()), tuple(found[tap, name] for name in names), trouble)
+            TapFacts(tap, notes.get(tap, TapNotes()), tuple(streams[tap, name] for name in names), trouble)
             for tap, names, trouble in listed
         ],
     )
@@ -74,7 +74,7 @@ def _stream(lake: Lake, tap: str, name: str, samples: int) -> StreamFacts:
     except SingerlakeError as error:
         return _troubled(tap, name, _said(error))
     except RecursionError:
-        return _troubled(tap, name, "a schema lies deeper than it can be read; look at its manifest.json")
+        return _troubled(tap, name, "a schema is nested too deeply to read; look at its manifest.json")
 
 
 def _samples(lake: Lake, manifest: Manifest, count: int) -> tuple[Samples | None, str | None]:

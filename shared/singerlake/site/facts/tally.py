@@ -91,15 +91,15 @@ def together(tallies: Iterable[Histograms]) -> Histograms:
     return Histograms(hours, undated, dict(sizes))
 
 
-def ranges(found: Histograms) -> tuple[Range, ...]:
+def ranges(histograms: Histograms) -> tuple[Range, ...]:
     """Every range of sizes from the smallest file's to the largest's, empty ones between them too."""
-    if not found.sizes:
+    if not histograms.sizes:
         return ()
     made = []
-    for place in range(min(found.sizes), max(found.sizes) + 1):
+    for place in range(min(histograms.sizes), max(histograms.sizes) + 1):
         low = 0 if place < 0 else BOUNDS[place]
         high = BOUNDS[place + 1] if place + 1 < len(BOUNDS) else low * 10
-        made.append(Range(low, high, found.sizes.get(place, 0)))
+        made.append(Range(low, high, histograms.sizes.get(place, 0)))
     return tuple(made)
 
 
@@ -148,15 +148,15 @@ _UNITS: Sequence[_Unit] = (
 )
 
 
-def periods(found: Histograms, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
+def periods(histograms: Histograms, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
     """The name of the shortest unit of time that needs at most ``most`` stretches for everything, and each stretch from
     the first to the last, empty ones too; nothing where no file has a time."""
-    if not found.hours:
+    if not histograms.hours:
         return "", ()
-    first, last = min(found.hours), max(found.hours)
+    first, last = min(histograms.hours), max(histograms.hours)
     unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < most)
     came: dict[int, Amount] = {}
-    for hour, amount in found.hours.items():
+    for hour, amount in histograms.hours.items():
         number = unit.number(hour)
         came[number] = came[number] + amount if number in came else amount
     made = []

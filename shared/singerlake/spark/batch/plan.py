@@ -24,8 +24,8 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
     """A reader of ``pinned`` as ``schema``, which takes filters where that is wanted: Spark refuses it where its own
     setting for that is off. ``chosen``: the columns are a user's choice, and not all that there are.
 
-    Raises ``LineageChangedError``, ``UnknownNameError`` for a column nobody declared, ``SettingError`` for a type no
-    value has, and where this pyspark pushes no filters.
+    Raises ``LineageChangedError``, ``UnknownNameError`` for a column that is not declared, ``SettingError`` for a
+    type no value has, and where this pyspark pushes no filters.
     """
     request = options.request
     stream = open_stream(options)

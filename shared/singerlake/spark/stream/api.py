@@ -28,7 +28,7 @@ def check_supported(limits: Limits) -> None:
 
 
 def default_limit(limits: Limits) -> ReadLimit:
-    """What Spark is told of ``limits``. It takes one limit only, and gives it back; the others are applied with it."""
+    """``limits`` as Spark takes them. It takes one limit only, and gives it back; the others are applied with it."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
     if limits.records is not None:

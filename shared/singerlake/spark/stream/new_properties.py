@@ -12,8 +12,8 @@ def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
     the type declared; both as paths: ``who.name``, ``tags[].id``."""
     missing: list[str] = []
     other: list[str] = []
-    for path, found in _differences(columns, declared, ""):
-        (other if found else missing).append(path)
+    for path, difference in _differences(columns, declared, ""):
+        (other if difference else missing).append(path)
     return missing, other
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import LineageChangedError, LostBookmarkError
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark
 from singerlake.lake import LakeStream
 from singerlake.wording import shown
 
@@ -49,7 +49,7 @@ def from_json(given: Any) -> Bookmark:
 
 
 def bookmark_at(manifest: Manifest, offset: int) -> Bookmark:
-    """The bookmark of who has read every message before ``offset``."""
+    """The bookmark of a reader that has read every message before ``offset``."""
     place = bisect_left(manifest.files, offset, key=_end)
     before = manifest.files[place] if 0 < offset <= manifest.next_offset and place < len(manifest.files) else None
     if before is None or before.offset >= offset:
@@ -69,7 +69,7 @@ class Positions:
         self._known: dict[tuple[str, Bookmark], int] = {}
 
     def offset(self, manifest: Manifest, bookmark: Bookmark) -> int:
-        """The offset in ``manifest`` at which a query with ``bookmark`` goes on; a warning tells of a rebuild. Raises
+        """The offset in ``manifest`` at which a query with ``bookmark`` continues; a rebuild gives a warning. Raises
         ``LostBookmarkError``."""
         lineage = manifest.lineage
         known = self._known.get((lineage, bookmark)) if lineage is not None else None
@@ -79,16 +79,16 @@ class Positions:
             offset = self._stream.resume(manifest, bookmark)
         except LostBookmarkError as error:
             raise LostBookmarkError(
-                "the lake was rebuilt and no longer holds the file in which this query stands, or the checkpoint is "
-                "another stream's",
+                "the lake was rebuilt and no longer holds this query's current file, or the checkpoint is of another "
+                "stream",
                 hint="start it with a new checkpointLocation, and option 'from_offset' or 'from_version' to choose "
                 "where it begins",
                 **error.context,
             ) from None
         if bookmark.lineage != lineage and bookmark.offset > 0:
             logger.warning(
-                "%s/%s was rebuilt: this query goes on after message %d of file %s, before which there are %d messages "
-                "now, and were %d",
+                "%s/%s was rebuilt: this query continues after message %d of file %s; %d messages are before it now, "
+                "and %d were before the rebuild",
                 shown(self._stream.tap),
                 shown(self._stream.name),
                 bookmark.line,
@@ -117,10 +117,10 @@ class Positions:
         if same and first <= stop <= manifest.next_offset:
             return first, stop
         raise LineageChangedError(
-            f"a batch from offset {start.offset} to {end.offset} was planned, and the stream, which was rebuilt or put "
-            "back to an older state since, does not hold the same messages there any more",
-            hint=f"start with a new checkpointLocation and option 'from_offset' {first}, where this batch began; what "
-            "of it was written already is then written again",
+            f"a batch from offset {start.offset} to {end.offset} was planned, but the stream was then rebuilt or "
+            "restored to an older state, and no longer holds the same messages there",
+            hint=f"start with a new checkpointLocation and option 'from_offset' {first}, where this batch began; rows "
+            "of it that were already written are then written again",
             tap=manifest.tap,
             stream=manifest.stream,
         )

@@ -22,8 +22,9 @@ from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.errors import MissingFileError, SettingError
 from singerlake.format import layout
+from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import Bookmark, schema_of
+from singerlake.format.state.selection import schema_of
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
@@ -80,7 +81,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if options.request.to_offset is not None:
             raise SettingError(
                 "option 'to_offset' is not for streams: a stream has no end",
-                hint="leave it out; Trigger.AvailableNow stops at the end of what is there now",
+                hint="leave it out; Trigger.AvailableNow stops at the current end",
             )
         if options.pushdown:
             raise SettingError(
@@ -167,7 +168,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         except MissingFileError as error:
             raise MissingFileError(
                 "a data file is gone: gc removed it after this batch was planned",
-                hint="start the query again, it goes on where it stands; if the file is still missing then, run "
+                hint="start the query again, it continues from its checkpoint; if the file is still missing then, run "
                 "'singerlake verify'",
                 **error.context,
             ) from error
@@ -243,8 +244,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             ]
             if what:
                 logger.warning(
-                    "%s/%s: version %s (%s) brings %s; this query keeps the columns it started with, and has them when "
-                    "it is started again",
+                    "%s/%s: version %s (%s) brings %s; this query keeps the columns it started with; start it again to "
+                    "get the new ones",
                     shown(state.tap),
                     shown(state.stream),
                     state.versions[version],

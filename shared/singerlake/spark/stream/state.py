@@ -32,8 +32,8 @@ class Follower:
         Raises ``LostStateError`` where there are files without a state, and what reading the state raises.
         """
         for _ in range(_MOVES):
-            found = self._after(self._state) if self._state is not None else None
-            self._state = found or self._opened()
+            state = self._after(self._state) if self._state is not None else None
+            self._state = state or self._opened()
             if self._state is not None:
                 return self._state.manifest
             empty = self._stream.rebuilt(lineage=None)
@@ -42,8 +42,8 @@ class Follower:
             if self._stream.lake.storage.head(self._key) is None:
                 break
         raise LostStateError(
-            "the stream has data files but no state, and what a query has read cannot be told from files alone",
-            hint="run 'singerlake rebuild', then start the query again: it goes on by file and line",
+            "the stream has data files but no state, and files alone do not show what a query has read",
+            hint="run 'singerlake rebuild', then start the query again: it continues by file and line",
             tap=self._stream.tap,
             stream=self._stream.name,
         )

@@ -93,7 +93,7 @@ def _described(kind: spark.DataType, path: str) -> dict[str, Any]:
     }
     if type(kind) not in simple:
         raise SettingError(
-            f"column {path!r} is of the type {kind.simpleString()}, which JSON has no counterpart of",
+            f"column {path!r} is of the type {kind.simpleString()}, for which JSON has no counterpart",
             hint=_HINTS.get(kind.typeName(), "write it as a string: cast(... as string)"),
         )
     return dict(simple[type(kind)])

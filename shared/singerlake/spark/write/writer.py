@@ -130,7 +130,10 @@ class SingerlakeWriter(DataSourceArrowWriter):
             lake.announce(manifest)
         except SingerlakeError as error:
             # To fail now would have the job run again, and its rows be there twice.
-            logger.warning("the rows are committed; what follows a commit is left to the next one: %s", error)
+            logger.warning(
+                "the rows are committed; the next commit brings manifest.json and the catalogue up to date: %s",
+                error,
+            )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Have the stream's log say that the run failed, as far as the lake still answers. Nothing is deleted: a commit

@@ -25,16 +25,16 @@ def translate(error: OSError, key: str, root: str) -> SingerlakeError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         kind, message, hint = StorageFullError, "no space is left for the lake", "free space or raise the quota"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        kind, message = AccessDeniedError, "the lake's folder does not permit this"
+        kind, message = AccessDeniedError, "permission denied in the lake's folder"
         hint = "check its owner and mode, or change lake_root"
     elif error.errno == errno.ELOOP:
-        kind, message = AccessDeniedError, "a symbolic link lies inside the lake, and links are not followed there"
+        kind, message = AccessDeniedError, "the lake contains a symbolic link, and links in a lake are not followed"
         hint = "move what it points at into the lake, or remove it"
     elif error.errno == errno.ENAMETOOLONG:
         kind, message = NameTooLongError, "a name is too long for the lake's file system"
         hint = "shorten the tap id or the stream name"
     elif isinstance(error, (NotADirectoryError, IsADirectoryError, FileExistsError)):
-        kind, message = CorruptObjectError, "a file stands where a folder belongs, or a folder where a file belongs"
+        kind, message = CorruptObjectError, "a file has the name of a folder, or a folder the name of a file"
         hint = "move it out of the lake"
     return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
 

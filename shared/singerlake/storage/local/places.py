@@ -64,7 +64,7 @@ class Places:
 
     def _link(self, key: str) -> AccessDeniedError:
         return AccessDeniedError(
-            "a symbolic link lies inside the lake, and links are not followed there",
+            "the lake contains a symbolic link, and links in a lake are not followed",
             hint="move what it points at into the lake, or make that place the lake_root",
             key=key,
             lake_root=self._url,
@@ -72,10 +72,10 @@ class Places:
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         """As ``Storage.bodies``."""
-        found: list[bytes | None] = []
+        bodies: list[bytes | None] = []
         for folder, names in _by_folder(keys):
-            found += self._bodies_in(folder, names, most)
-        return found
+            bodies += self._bodies_in(folder, names, most)
+        return bodies
 
     def _bodies_in(self, folder: str, names: Sequence[str], most: int) -> Iterable[bytes | None]:
         """Of files in one folder, which is opened once, and has to be the one that no link led to."""

@@ -3,7 +3,7 @@
 A write is a temporary file in the target's own folder, fsync, rename, fsync of the folder; a crash at any point leaves
 the old object or the new one, whole. Conditions, and every write that could slip between a condition and its effect,
 hold one ``flock`` on ``<root>/.singerlake.flock``, which is never deleted: a waiter on a deleted file would hold
-a lock that nobody else can see. Symbolic links below the root are refused, so that no key leads out of the lake.
+a lock that no other machine can see. Symbolic links below the root are refused, so that no key leads out of the lake.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from singerlake.storage.local.errors import settle, translate
 from singerlake.storage.local.files import adopt, copy_durably, exclusive, fill_durably, sync_folder, write_durably
 from singerlake.storage.local.places import Places, opened
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.window import window
+from singerlake.storage.stream_part import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
@@ -226,25 +226,25 @@ class LocalStorage:
     def _scan(self, folder: str) -> Sequence[str]:
         """Names directly in a folder, subfolders ending in ``/``, in the byte order of the keys they lead to. Of a
         million files, what ``os.scandir`` says of each would take a gigabyte: nothing but their names is kept."""
-        found: list[str] = []
+        names: list[str] = []
         with suppress(MissingFileError), self._reading(folder):
             path = self._places.path(folder[:-1]) if folder else self._root
             with os.scandir(path) as items:
                 for item in items:
                     if item.is_file(follow_symlinks=False):
                         if not is_hidden(item.name):
-                            found.append(item.name)
+                            names.append(item.name)
                         continue
                     if is_hidden(item.name) or (item.is_symlink() and not os.path.exists(item.path)):
                         continue
                     if item.is_symlink():
                         self._places.path(folder + item.name)
                     if item.is_dir():
-                        found.append(item.name + "/")
+                        names.append(item.name + "/")
                     elif item.is_file():
-                        found.append(item.name)
-        found.sort(key=None if all(map(str.isascii, found)) else os.fsencode)
-        return found
+                        names.append(item.name)
+        names.sort(key=None if all(map(str.isascii, names)) else os.fsencode)
+        return names
 
     def _listed(self, key: str) -> Entry | None:
         """The entry of a file found by a scan; None where it is gone by now."""
@@ -310,7 +310,7 @@ class LocalStorage:
 
         An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
         milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
-        the millisecond, and it is pushed past that of the file it replaces, whatever the file system's resolution.
+        the millisecond, and it is pushed past that of the file it replaces, for any resolution of the file system.
         """
         status = temporary.stat()
         taken = present.st_mtime_ns if present else -1

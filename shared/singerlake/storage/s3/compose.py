@@ -1,6 +1,6 @@
 """An object of S3 made of parts of others: copied by the server where its sizes allow, fetched and sent where not.
 
-A part of a multipart upload has at least 5 MiB, but for the last; one that is copied has at most 5 GiB
+A part of a multipart upload, except the last, has at least 5 MiB; one that is copied has at most 5 GiB
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html).
 """
 

@@ -35,7 +35,7 @@ class Meaning(Enum):
     CONFLICT = "another request was under way; nothing happened, try again"
     BUSY = "nothing happened, try again later"
     UNKNOWN = "it may or may not have happened"
-    FATAL = "nothing happened, and trying again is no use"
+    FATAL = "nothing happened, and trying again does not help"
 
 
 _MEANINGS = {
@@ -86,15 +86,15 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
     "404": (MissingFileError, "no such object", ""),
     "NoSuchUpload": (
         StorageUnavailableError,
-        "storage gave up an upload in parts",
-        "run again; look for a rule of the bucket that ends uploads too soon",
+        "storage aborted a multipart upload",
+        "run again; check the bucket for a lifecycle rule that aborts uploads too early",
     ),
     "KeyTooLongError": (
         NameTooLongError,
         "a name is too long for S3",
         "shorten the tap id, the stream name or lake_root",
     ),
-    "InvalidBucketName": (SettingError, "that is no bucket name", "check lake_root"),
+    "InvalidBucketName": (SettingError, "that is not a bucket name", "check lake_root"),
     "PermanentRedirect": (SettingError, "the bucket is in another region", "set aws_region"),
     "301": (SettingError, "the bucket is in another region", "set aws_region"),
     "AuthorizationHeaderMalformed": (SettingError, "the bucket is in another region", "set aws_region"),
@@ -200,7 +200,7 @@ def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str
         return StorageUnavailableError(f"{what} cannot be reached", hint=wrong_port, **context)
     context["waited_seconds"] = round(how.seconds, 1)
     if how.answered:
-        return StorageUnavailableError(f"{what} answered before and does not any more", hint=DOWN, **context)
+        return StorageUnavailableError(f"{what} answered before and no longer does", hint=DOWN, **context)
     if how.trouble is RetryReason.NO_SUCH_HOST:
         return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
     return StorageUnavailableError(f"{what} never answered since this process began", hint=wrong_port, **context)
@@ -238,7 +238,9 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return AccessDeniedError("there are no complete credentials", hint=_CREDENTIALS, **context)
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
-        return AccessDeniedError("credentials could not be had", hint="sign in again, or check aws_profile", **context)
+        return AccessDeniedError(
+            "credentials could not be loaded", hint="sign in again, or check aws_profile", **context
+        )
     context["reason"] = _without(str(error), settings)
     hint = "check lake_root and the aws_ ones"
     return SettingError("no request can be made with these settings", hint=hint, **context)
@@ -251,7 +253,9 @@ def is_denied(error: Exception) -> bool:
 
 def not_s3(**context: object) -> SettingError:
     """What answers a request with what S3 never says."""
-    return SettingError("what answers is not S3", hint="check s3_endpoint_url, and proxies on the way", **context)
+    return SettingError(
+        "the server that answers is not S3", hint="check s3_endpoint_url, and proxies on the way", **context
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -70,7 +70,7 @@ def send_until_known(
     if not unclear:
         raise translate(last) from last
     raise UnknownOutcomeError(
-        "a write may or may not have happened, and reading back did not tell",
+        "a write may or may not have happened, and reading it back did not show which",
         hint="delete nothing; read the object once storage answers again",
         key=key,
         reason=str(translate(last)),

@@ -1,4 +1,4 @@
-"""Waiting in botocore's place, for requests that may be repeated whatever became of them.
+"""Waiting in botocore's place, for requests that may be repeated, also if they took effect.
 
 botocore's own retries give up on a connection that is refused after a second, and share a quota that a storm uses up
 (https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html); they are off. Its event ``needs-retry``

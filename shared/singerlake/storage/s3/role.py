@@ -94,7 +94,11 @@ def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -
         why = told.message.removeprefix("storage ")
         return AccessDeniedError(f"the role cannot be assumed: {why}", hint=hint, **where, **told.context)
     return SettingError(
-        "what answers assumes no roles", hint=_NO_STS, **where, error=type(error).__name__, **_told(error, settings)
+        "the server that answers cannot assume roles",
+        hint=_NO_STS,
+        **where,
+        error=type(error).__name__,
+        **_told(error, settings),
     )
 
 

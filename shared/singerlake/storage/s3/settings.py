@@ -25,7 +25,7 @@ _SETTING_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach an S3 bucket; whatever is None is left to botocore's own chain of environment, files and roles.
+    """How to reach an S3 bucket; botocore finds what is None by its own chain of environment, files and roles.
 
     ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with ``endpoint_url``.
     ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.

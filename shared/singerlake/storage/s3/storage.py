@@ -23,7 +23,7 @@ from singerlake.errors import (
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.proved import Proved
+from singerlake.storage.probe_results import Proved
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
@@ -31,7 +31,7 @@ from singerlake.storage.s3.lost_replies import Write, send_until_known
 from singerlake.storage.s3.settings import S3Settings
 from singerlake.storage.s3.stream import open_stream
 from singerlake.storage.s3.upload import cause_of_upload, upload
-from singerlake.storage.window import window
+from singerlake.storage.stream_part import window
 
 __all__ = ["S3Settings", "S3Storage"]
 
@@ -139,7 +139,8 @@ class S3Storage:
         return outcome
 
     def upload(self, key: str, path: Path) -> Entry:
-        """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object nobody lists."""
+        """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object that no
+        manifest lists."""
         full = self._prefix + check_key(key)
         size = path.stat().st_size
 
@@ -239,7 +240,7 @@ class S3Storage:
     def delete_all(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), _DELETED_AT_ONCE):
             page = keys[start : start + _DELETED_AT_ONCE]
-            # What a request for many did not do, for whatever reason, is done one by one, with all that this knows of
+            # What a request for many did not do, for any reason, is done one by one, with all that this knows of
             # replies that were lost; some stores know no other way.
             for key in self._left_of(page):
                 self.delete(key)

@@ -10,7 +10,7 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.durations import duration
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError

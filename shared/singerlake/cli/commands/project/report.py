@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from singerlake.cli.commands.project.options import Project
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.streams import Unresolved

@@ -9,7 +9,7 @@ import click
 from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import plan_report, say_result, say_unresolved, tables_json
-from singerlake.cli.exits import exit_code
+from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress, say_json
 from singerlake.projections.run.plan import TablePlan

@@ -52,7 +52,7 @@ def add_schema(
         if manifest.versions:
             return base
         if manifest.closed is not None:
-            return Conflict(f"the stream goes on in {manifest.closed}", successor=manifest.closed)
+            return Conflict(f"the stream continues in {manifest.closed}", successor=manifest.closed)
         now = timestamp(clock.now())
         if attempt == 0:
             put_schema(storage, manifest, schema, run, now)

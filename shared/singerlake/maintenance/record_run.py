@@ -42,4 +42,4 @@ def record_run(context: StreamContext, kind: str, changed: Tally, *, started: da
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
     except SingerlakeError as error:
-        logger.warning("the run of %r is done and could not be noted: %s", kind, error)
+        logger.warning("the run of %r succeeded, but could not be recorded: %s", kind, error)

@@ -10,7 +10,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
-from singerlake.maintenance.record import record_run
+from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.reports.census import take_census
 from singerlake.maintenance.reports.runs import last_signs, track
 from singerlake.maintenance.tally import Tally
@@ -74,4 +74,4 @@ def test_what_cannot_be_noted_is_a_warning(caplog: pytest.LogCaptureFixture, mon
 
     monkeypatch.setattr(type(store), "commit", fails)
     note(place)
-    assert "the run of 'vacuum' is done and could not be noted: down; wait" in caplog.text
+    assert "the run of 'vacuum' succeeded, but could not be recorded: down; wait" in caplog.text
