@@ -81,7 +81,7 @@ LITERALS: Mapping[str, Sequence[Any]] = {
     "string": ["a", "é", "it's"],
     "boolean": [True],
 }
-NAMES = ["id", "Id", "größe", "naïve col", "値", "a.b", "updated", "x", "op"]
+NAMES = ["__v", "__deleted", "id", "Id", "größe", "naïve col", "値", "a.b", "updated", "x", "op"]
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ class _Maker:
 
 
 def _names(kept: Sequence[str], declared: Declared) -> dict[str, str]:
-    taken: set[str] = set()
+    taken = {"__deleted", "__moment", "__hidden", "__partition_0"}
     names = {}
     for name in sorted(kept, key=lambda name: declared.rule(name).rename is None):
         wanted = declared.rule(name).rename or name

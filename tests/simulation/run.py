@@ -70,14 +70,14 @@ def simulate(kind: Kind, seed: int, *, schedule: Sequence[int] | None = None, tr
 
 
 def _work(world: World, kind: Kind) -> None:
-    for job in cast_of(world, kind):
+    for job in (kind.cast or cast_of)(world, kind):
         world.start(job, after=world.choices.one_of((0.0, 0.1, 5.0)))
     _until(world, lambda: not world.unfinished)
     if world.violation is not None:
         return
     world.faults.cease()
     world.scheduler.land(everything=True)
-    auditor = _Auditor("auditor", world, kind)
+    auditor = (kind.auditor or _Auditor)("auditor", world, kind)
     world.start(auditor)
     _until(world, lambda: not world.unfinished)
 

@@ -8,5 +8,6 @@ from tests.simulation.faulty.commits import COMMITS
 from tests.simulation.faulty.dynamodb import DYNAMODBS
 from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
+from tests.simulation.tables.kinds import FAULTY_TABLES
 
-FAULTY = {kind.name: kind for kind in (*COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS)}
+FAULTY = {kind.name: kind for kind in (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS)}

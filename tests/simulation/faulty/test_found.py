@@ -42,6 +42,10 @@ BREAKS = {
     "mps3-order": "moved from",
     "impatient": "is listed and not on storage",
     "deletes-alone": "no transaction said so",
+    "tables-unfenced": "a run committed a file that is gone|MissingFileError",
+    "tables-unconditional": "a write is lost",
+    "tables-no-look": "a listed file was deleted",
+    "tables-tidy": "a listed file was deleted|a run committed a file that is gone",
     "never-rolls": "under a name that no reader takes for one",
 }
 """What is to be found, of each faulty store."""

@@ -1,8 +1,9 @@
-"""All that is simulated: each manifest store by itself, and a stream that moves between them."""
+"""All that is simulated: each manifest store by itself, a stream that moves between them, and tables."""
 
 from __future__ import annotations
 
 from tests.simulation.stores.kinds import KINDS
 from tests.simulation.stores.moving import MOVING
+from tests.simulation.tables.kinds import TABLES
 
-STORES = KINDS | {MOVING.name: MOVING}
+STORES = KINDS | {MOVING.name: MOVING, TABLES.name: TABLES}

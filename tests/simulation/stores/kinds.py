@@ -39,8 +39,8 @@ StoreOf = Callable[[World, Process], ManifestStore]
 class Kind:
     """One store under simulation. ``watches`` is made once a run, ``store_of`` for each process; ``conditions`` is
     False where storage is to ignore conditions. ``successor`` gives the store to which a closed stream moved,
-    ``extras`` further actors; after an error in ``transient``, too, a process is started again. The rest is for what
-    is deliberately faulty."""
+    ``extras`` further actors; after an error in ``transient``, too, a process is started again. ``cast`` and
+    ``auditor`` are of a simulation whose actors are others. The rest is for what is deliberately faulty."""
 
     name: str
     store_of: StoreOf
@@ -53,6 +53,8 @@ class Kind:
     watched: type[WatchedStore] = WatchedStore
     truth: type[Truth] = Truth
     patched: Callable[[], AbstractContextManager[object]] = nullcontext
+    cast: Callable[[World, Kind], Iterator[Actor]] | None = None
+    auditor: Callable[[str, World, Kind], Actor] | None = None
 
 
 def _lockfile(world: World, process: Process) -> LockfileStore:

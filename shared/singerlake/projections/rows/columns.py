@@ -26,11 +26,12 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
 )
 from singerlake.arrow.schema.known import KnownObject
-from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
+from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION, own_columns
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.rows.partitions import PARTITION
 from singerlake.projections.rows.types import SIMPLE
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 SDC_DELETED = "_sdc_deleted_at"
 VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
+
+
+_WORKING = {"__deleted", "__moment", "__hidden"} | {f"{PARTITION}{index}" for index in range(100)}
+"""Names that tasks give to columns of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     version has, ``SettingError`` for a cast that is not possible and for names that clash."""
     request = Request(metadata=True)
     there = declared(manifest, [], request)
-    fields = () if there is None else tuple(field for field in there.fields if ALL.get(field.name) is None)
+    fields = _own_fields(declaration, there, request) if there is not None else ()
     names = [field.name for field in fields]
     for what, wanted in _named(declaration):
         if wanted not in names:
@@ -112,6 +117,20 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     made = TableColumns(_distinct(declaration, records, own), own, None)
     known = looked_for(made.reads(MessageKinds.RECORDS), there, request, chosen=False) if there is not None else None
     return TableColumns(made.records, own, known)
+
+
+def _own_fields(declaration: TableDeclaration, there: Struct, request: Request) -> tuple[Field, ...]:
+    """The records' own. Raises ``SettingError`` where one has the name of a column of the lake's."""
+    fields = there.fields[: len(there.fields) - len(own_columns(request).fields)]
+    clash = next((field.name for field in fields if ALL.get(field.name) is not None), None)
+    if clash is not None:
+        raise SettingError(
+            f"the records of stream {declaration.stream!r} have a property {clash!r}, which tables have for themselves",
+            hint="rename it in the tap, or by a stream map of the target",
+            tap=declaration.tap,
+            stream=declaration.stream,
+        )
+    return fields
 
 
 def _named(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
@@ -159,7 +178,7 @@ def _distinct(
 ) -> tuple[TableColumn, ...]:
     """The same with names that differ in more than case, which engines do not tell apart. Raises ``SettingError`` where
     two are the same by declaration."""
-    taken = {field.name.lower() for field in own}
+    taken = {field.name.lower() for field in own} | _WORKING
     given = {rule.rename for rule in declaration.columns.values() if rule.rename}
     made = []
     for column in sorted(records, key=lambda column: column.name not in given):

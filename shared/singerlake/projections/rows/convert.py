@@ -16,19 +16,20 @@ from singerlake.projections.declaration.model import Action, Keep, NullKeys, Tab
 from singerlake.projections.rows.cast import to_type, with_rescued
 from singerlake.projections.rows.columns import CURRENT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
 from singerlake.projections.rows.conditions import holds
+from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WORKING = "__"
-"""Begins the names of columns that rows have only while they are worked on."""
 DELETED = "__deleted"
 """Whether a row's record is a deletion; only while rows are worked on."""
 MOMENT = "__moment"
 """When a row's record was captured; only while rows of a history are worked on."""
 HIDDEN = "__hidden"
 """Whether a record has no row; only while rows are worked on."""
+WORKING = (DELETED, MOMENT, HIDDEN)
+"""Columns that rows have only while they are worked on, besides partitions. No property has its column so named."""
 SHOWN = 5
 """Offsets of rows that a report names for each check."""
 
@@ -43,8 +44,13 @@ def working_schema(columns: TableColumns, keep: Keep) -> pa.Schema:
 
 def without_working(rows: pa.Table, *kept: str) -> pa.Table:
     """``rows`` with the columns of the table alone, and those ``kept``."""
-    gone = [name for name in rows.column_names if name.startswith(WORKING) and name not in kept]
+    gone = [name for name in rows.column_names if is_working(name) and name not in kept]
     return rows.drop_columns(gone) if gone else rows
+
+
+def is_working(name: str) -> bool:
+    """Whether a column of rows is no column of the table."""
+    return name in WORKING or is_partition(name)
 
 
 @dataclass

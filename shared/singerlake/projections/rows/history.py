@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from singerlake.arrow.schema.own import ALL, OFFSET, TABLE_VERSION
 from singerlake.clock import parse_timestamp
 from singerlake.projections.rows.columns import CURRENT, VALID_FROM, VALID_TO
-from singerlake.projections.rows.convert import DELETED, MOMENT, WORKING
+from singerlake.projections.rows.convert import DELETED, MOMENT, is_working
 from singerlake.projections.rows.latest import Settled
 from singerlake.projections.rows.order import by_key, differing, is_last_of, sort_indices
+from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
 
 if TYPE_CHECKING:
@@ -93,11 +94,11 @@ def _events(rows: pa.Table, key: Sequence[str], ended: Any) -> Any:
     if not count:
         return pa.array([], pa.bool_())
     first_of_key = pa.concat_arrays([pa.array([True]), is_last_of(rows, key).slice(0, count - 1)])
-    own = {field.name for field in ALL.fields} | set(_INTERVAL) | {DELETED}
+    own = {field.name for field in ALL.fields} | set(_INTERVAL)
     deleted = _array(rows.column(DELETED))
     values: Any = pa.array([False] * (count - 1), pa.bool_())
     for name in rows.column_names:
-        if name not in own and name not in key and not name.startswith(WORKING):
+        if name not in own and name not in key and not is_working(name):
             column = _array(rows.column(name))
             values = pc.or_(values, differing(column.slice(0, count - 1), column.slice(1)))
     # Two deletions are one, whatever else they say.
@@ -151,7 +152,7 @@ def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], a
     made = {}
     for field in rows.schema:
         values = pa.nulls(count, field.type)
-        if field.name in (*key, *order_by, TABLE_VERSION):
+        if field.name in (*key, *order_by, TABLE_VERSION) or is_partition(field.name):
             values = _array(newest.column(field.name))
         elif field.name == OFFSET:
             values = pa.repeat(pa.scalar(activation.offset, field.type), count)

@@ -11,7 +11,15 @@ from singerlake.projections.declaration.transforms import NULL_PARTITION
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PARTITION = "__partition_"
+"""What the names of partition values begin with, while rows are worked on and in the order of a table. A number
+follows."""
 _LENGTHS = {"year": 4, "month": 7, "day": 10, "hour": 13}
+
+
+def is_partition(name: str) -> bool:
+    """Whether a column of rows is a partition value."""
+    return name.startswith(PARTITION) and name[len(PARTITION) :].isdecimal()
 
 
 @dataclass(frozen=True, slots=True)

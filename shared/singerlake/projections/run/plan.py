@@ -19,7 +19,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.rows.columns import TableColumns, columns_of
 from singerlake.projections.rows.conform import only_adds
-from singerlake.projections.rows.partitions import PartitionColumn
+from singerlake.projections.rows.partitions import PARTITION, PartitionColumn
 from singerlake.projections.rows.types import column_of, from_json, words_of
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.keys import state_key
@@ -98,7 +98,7 @@ class TablePlan:
         made = []
         for index, each in enumerate(self.declaration.partition_by):
             column = self.columns.name_of(each.column)
-            made.append(PartitionColumn(f"__partition_{index}", each.name(column), column, each.part))
+            made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.part))
         return tuple(made)
 
     @property

@@ -1,0 +1,63 @@
+"""Tables under simulation, and such with a known hole each."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from unittest import mock
+
+from singerlake.errors import UnknownOutcomeError
+from singerlake.manifests.port import ManifestStore
+from singerlake.projections.run import run as run_module
+from singerlake.projections.state.commit import Found, commit, load
+from singerlake.projections.state.keys import state_key
+from singerlake.projections.state.model import TableState, to_json
+from singerlake.storage.port import Refused, Storage
+from tests.simulation.stores.kinds import Kind
+from tests.simulation.tables.jobs import TableAuditor, table_cast
+from tests.simulation.tables.watch import TableWatch
+from tests.simulation.world.scheduler import Process
+from tests.simulation.world.world import World
+
+
+def _no_store(world: World, process: Process) -> ManifestStore:
+    raise AssertionError("a table has no manifest store")
+
+
+TABLES = Kind("tables", _no_store, TableWatch, cast=table_cast, auditor=TableAuditor)
+
+
+def _unconditional(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+    """Looks before it writes, and writes whatever came between."""
+    now = load(storage, state.table)
+    if (now and now.etag) != (base and base.etag):
+        return None
+    storage.put(state_key(state.table), to_json(state))
+    return load(storage, state.table)
+
+
+def _without_reading_back(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+    """Takes each refusal for another one's success."""
+    etag = base.etag if base else None
+    answer = storage.put(state_key(state.table), to_json(state), if_absent=base is None, if_match=etag)
+    return None if isinstance(answer, Refused) else Found(state, answer.etag)
+
+
+def _tidy(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+    """Takes an outcome that nobody knows for a failure, and cleans up."""
+    try:
+        return commit(storage, base, state)
+    except UnknownOutcomeError:
+        return None
+
+
+def _with(other: object) -> AbstractContextManager[object]:
+    return mock.patch.object(run_module, "commit", other)
+
+
+FAULTY_TABLES = (
+    replace(TABLES, name="tables-unfenced"),
+    replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),
+    replace(TABLES, name="tables-no-look", patched=lambda: _with(_without_reading_back)),
+    replace(TABLES, name="tables-tidy", patched=lambda: _with(_tidy)),
+)
