@@ -80,6 +80,8 @@ def test_two_patterns_that_make_one_name_are_named_and_make_neither() -> None:
     resolved, (failed,) = resolve([declared("*", "tap-pg.public-*"), declared("p*", "tap-pg.eu.p*")], LAKE)
     assert [each.declaration.name for each in resolved] == ["flights"]
     assert "several tables would be called 'planes'" in failed.error.message
+    assert (failed.declared, failed.declaration.name) == ("p*", "planes")
+    assert chosen(resolved, [failed], ["planes"]) == chosen(resolved, [failed], ["p*"]) == ([], [failed])
     assert "'*' of tap-pg.public-planes and 'p*' of tap-pg.eu.planes" in failed.error.message
 
 
@@ -113,10 +115,15 @@ def test_a_table_of_a_pattern_is_append_where_its_stream_has_no_key() -> None:
 
 def test_tables_are_chosen_by_their_own_or_their_declared_name() -> None:
     tables, failed = resolve([declared("pg_*", "tap-pg.*"), declared("t", "u.other"), declared("bad", "no.no")], LAKE)
-    assert chosen(tables, failed, ["pg_other"]) == {"pg_other"}
-    assert {"pg_other", "pg_public-planes", "pg_public-flights"} <= chosen(tables, failed, ["pg_*"])
-    assert chosen(tables, failed, ["bad"]) == {"bad"}
-    assert {"t", "pg_other", "bad"} <= chosen(tables, failed, [])
+
+    def meant(*wanted: str) -> tuple[list[str], list[str]]:
+        made, wrong = chosen(tables, failed, wanted)
+        return [each.declaration.name for each in made], [each.declared for each in wrong]
+
+    assert meant("pg_other") == (["pg_other"], [])
+    assert meant("pg_*") == (["pg_public-flights", "pg_public-planes", "pg_other"], [])
+    assert meant("bad", "t") == (["t"], ["bad"])
+    assert meant() == (["pg_public-flights", "pg_public-planes", "pg_other", "t"], ["bad"])
     with pytest.raises(UnknownNameError, match="did you mean 'pg_other'"):
         chosen(tables, failed, ["pg_othr"])
 

@@ -60,9 +60,11 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Unresolved:
-    """A declared table that means no stream of the lake; ``error`` says why."""
+    """A table that cannot be made: it means no stream of the lake, or another one has its name. ``error`` says why,
+    ``declared`` is its name in the file."""
 
     declared: str
+    declaration: TableDeclaration
     error: ConfigurationError
 
 
@@ -84,7 +86,7 @@ def resolve(declared: Sequence[Declared], streams: Streams) -> tuple[list[Resolv
         try:
             found.append((each, _matches(each, streams)))
         except ConfigurationError as error:
-            failed.append(Unresolved(each.name, error))
+            failed.append(Unresolved(each.name, each.template, error))
     own = {each.name for each in declared if not each.is_pattern}
     made: dict[str, list[Resolved]] = defaultdict(list)
     for each, matches in found:
@@ -105,26 +107,27 @@ def resolve(declared: Sequence[Declared], streams: Streams) -> tuple[list[Resolv
                 hint="give one of them another name",
                 **several[-1].declaration.at(),
             )
-            failed.append(Unresolved(several[-1].declared, clash))
+            failed.append(Unresolved(several[-1].declared, several[-1].declaration, clash))
         else:
             resolved += several
     return resolved, failed
 
 
-def chosen(tables: Sequence[Resolved], failed: Sequence[Unresolved], wanted: Sequence[str]) -> set[str]:
-    """The names of the tables that ``wanted`` means, by their own or their declared name; all where it is empty. Those
-    of ``failed`` count by their declared name. Raises ``UnknownNameError``."""
-    known = [each.declaration.name for each in tables]
-    declared = [each.declared for each in tables] + [each.declared for each in failed]
+def chosen(
+    tables: Sequence[Resolved], failed: Sequence[Unresolved], wanted: Sequence[str]
+) -> tuple[list[Resolved], list[Unresolved]]:
+    """Of these the tables that ``wanted`` means, by their own or their declared name; all where it is empty. Raises
+    ``UnknownNameError``."""
+    every: list[Resolved | Unresolved] = [*tables, *failed]
+    names = [name for each in every for name in (each.declaration.name, each.declared)]
     for name in wanted:
-        if name not in known and name not in declared:
-            raise UnknownNameError(
-                f"no table {name!r} is declared", hint=hint_for(name, dict.fromkeys(known + declared))
-            )
-    if not wanted:
-        return {*known, *declared}
-    below = {each.declaration.name for each in tables if each.declared in wanted}
-    return {*wanted, *below}
+        if name not in names:
+            raise UnknownNameError(f"no table {name!r} is declared", hint=hint_for(name, dict.fromkeys(names)))
+
+    def is_meant(each: Resolved | Unresolved) -> bool:
+        return not wanted or each.declaration.name in wanted or each.declared in wanted
+
+    return [each for each in tables if is_meant(each)], [each for each in failed if is_meant(each)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,14 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
 
 def _standings(project: Project) -> list[_Standing]:
     there = project.lake.tables()
-    tables, failed = project.resolved()
-    sources = {each.declaration.name: (each.declaration.tap, each.declaration.stream) for each in tables}
-    meant = {*sources, *there, *(each.declared for each in failed)}
+    every, failed = project.resolved()
+    tables = every
+    names = [each.declaration.name for each in tables] + there
     if project.names:
         others = [name for name in project.names if name not in there]
-        meant = {*project.names, *(chosen(tables, failed, others) if others else ())}
+        tables, failed = chosen(tables, failed, others) if others else ([], [])
+        names = [each.declaration.name for each in tables] + [name for name in there if name in project.names]
+    sources = {each.declaration.name: (each.declaration.tap, each.declaration.stream) for each in every}
 
     def standing(name: str) -> _Standing:
         try:
@@ -91,12 +93,9 @@ def _standings(project: Project) -> list[_Standing]:
             return _Standing(name, name in sources, trouble=f"{error.message}; {error.hint}")
 
     wrong = [
-        _Standing(each.declared, True, trouble=f"{each.error.message}; {each.error.hint}")
-        for each in failed
-        if each.declared in meant
+        _Standing(each.declaration.name, True, trouble=f"{each.error.message}; {each.error.hint}") for each in failed
     ]
-    names = [name for name in dict.fromkeys((*sources, *there)) if name in meant]
-    return wrong + list(in_parallel(standing, names, threads=THREADS))
+    return wrong + list(in_parallel(standing, dict.fromkeys(names), threads=THREADS))
 
 
 def _standing(lake: Lake, name: str, source: tuple[str, str] | None) -> _Standing:

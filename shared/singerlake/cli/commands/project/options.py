@@ -44,12 +44,7 @@ class Project:
 
     def tables(self) -> tuple[list[Resolved], list[Unresolved]]:
         """The same of those that are meant. Raises ``UnknownNameError``."""
-        tables, failed = self.resolved()
-        meant = chosen(tables, failed, self.names)
-        return (
-            [each for each in tables if each.declaration.name in meant],
-            [each for each in failed if each.declared in meant],
-        )
+        return chosen(*self.resolved(), self.names)
 
     def made(self) -> list[str]:
         """The names of the tables that are meant and that the lake has. Raises ``UnknownNameError``."""

@@ -38,7 +38,7 @@ def plan_report(project: Project, *, full_refresh: bool, as_json: bool) -> int:
 def say_unresolved(failed: Sequence[Unresolved]) -> None:
     """One line for each declared table that means no stream."""
     for each in failed:
-        say_error_of(each.declared, each.error)
+        say_error_of(each.declaration.name, each.error)
 
 
 def say_error_of(table: str, error: SingerlakeError) -> None:
@@ -99,8 +99,8 @@ def _checks(result: TableResult) -> Iterator[str]:
 def tables_json(results: Sequence[TableResult], failed: Sequence[Unresolved]) -> list[dict[str, Any]]:
     """Each table as ``--json`` has it. ``status`` is ``made``, ``nothing_new``, ``planned``, ``no_messages`` or
     ``failed``."""
-    unresolved = [{"table": each.declared, "status": "failed", "error": error_json(each.error)} for each in failed]
-    return unresolved + [_table_json(each) for each in results]
+    unresolved = [TableResult(each.declaration, None, error=each.error) for each in failed]
+    return [_table_json(each) for each in (*unresolved, *results)]
 
 
 def _table_json(result: TableResult) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def _table_json(result: TableResult) -> dict[str, Any]:
         status = "planned" if outcome is None else "made" if run is not None else "nothing_new"
     return {
         "table": declaration.name,
-        "tap": declaration.tap,
-        "stream": declaration.stream,
+        "tap": declaration.tap or None,
+        "stream": declaration.stream or None,
         "keep": declaration.keep.value,
         "status": status,
         "plan": None if plan is None else _plan_json(plan),
