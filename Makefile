@@ -39,7 +39,7 @@ $(SERVERS): $(READY) tools/chromium.py tools/nginx.py
 	@$(BIN)/python -m tools.nginx || echo "The tests of storage behind a balancer will fail without it; all else works."
 	@touch $(SERVERS)
 
-demo: $(READY) ## Real flights, end to end: tap, lake, replay, Spark (under 5 minutes)
+demo: $(READY) ## Real flights, end to end: tap, lake, replay, tables, Spark (under 5 minutes)
 	@$(BIN)/python -m demo
 
 test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit

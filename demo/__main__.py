@@ -1,7 +1,8 @@
 """Real flights end to end, by the commands a user would type; ``meltano.yml`` has the pipelines.
 
 A throwaway PostgreSQL is the source, a third-party tap reads it and a third-party target takes the replay. Between
-two captures the table gets a new column, so the lake holds two schema versions. Everything is left in ``output/``.
+two captures the table gets a new column, so the lake holds two schema versions. A table of each flight as it is now is
+made of them. Everything is left in ``output/``.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ OUTPUT = ROOT / "output"
 MARK = OUTPUT / ".made-by-demo"
 LAKE = OUTPUT / "lake"
 TAP, STREAM = "tap-postgres", "public-flights"
-STEPS = 10
+STEPS = 13
 WHAT_TO_LOOK_AT = """
 Look at
-    output/lake    the lake: gzip files of the very lines the tap wrote, and a manifest for each stream
-    output/csv     what the third-party target made of the replay
-    output/logs    the log of every command
-    meltano.yml    the project that just ran, to copy
+    output/lake/raw          the lake: gzip files of the very lines the tap wrote, and a manifest for each stream
+    output/lake/published    a table with each flight as it is now, in parquet files
+    output/csv               what the third-party target made of the replay
+    output/logs              the log of every command
+    meltano.yml              the project that just ran, to copy
 and try
     zcat output/lake/raw/tap-postgres/public-flights/*/*.singer.gz | head -2
     .venv/bin/singerlake ls output/lake --json
@@ -65,6 +67,8 @@ def run(display: Display, commands: Commands) -> None:
             say(f"{flights.load(server.dsn):,} rows")
         with display.step("Capture: meltano run tap-postgres target-singerlake"):
             commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
+        with display.step("Make a table of each flight as it is now: singerlake project run output/lake --all") as say:
+            say(commands.run("singerlake", "project", "run", str(LAKE), "--all").rstrip())
         with display.step("Time passes: December arrives, and a new column, filled in from November on") as say:
             say(f"{flights.change(server.dsn):,} rows new or changed")
         with display.step("Capture again, incrementally: the new column makes schema version v2"):
@@ -82,6 +86,11 @@ def run(display: Display, commands: Commands) -> None:
     with display.step("Read both versions with Spark: spark.read.format('singerlake')") as say:
         lines = commands.run("python", "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
         say(by_airport([json.loads(line) for line in lines]))
+    with display.step("Bring the table up to the lake: only what is new is read") as say:
+        say(commands.run("singerlake", "project", "run", str(LAKE), "--all").rstrip())
+    with display.step("Read the table, each flight once, with Spark and with DuckDB") as say:
+        lines = commands.run("python", "-m", "demo.tables", str(LAKE), STREAM).splitlines()
+        say(each_once([json.loads(line) for line in lines]))
 
 
 def fresh_output() -> None:
@@ -130,6 +139,16 @@ def by_airport(rows: list[dict[str, object]]) -> Table:
         column.justify = "right"
     for row in rows:
         shown.add_row(str(row["origin"]), f"{row['flights']:,}", str(row["delay"]), f"{row['with_airline']:,}")
+    return shown
+
+
+def each_once(rows: list[dict[str, object]]) -> Table:
+    """What both engines said of the table."""
+    shown = Table("airport", "flights", "with the new column")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        shown.add_row(str(row["origin"]), f"{row['flights']:,}", f"{row['with_airline']:,}")
     return shown
 
 
