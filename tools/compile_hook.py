@@ -24,6 +24,7 @@ _MODULES = {
     "singerlake.arrow.decode._plain": "shared/singerlake/arrow/decode/_plain.c",
     "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
+    "singerlake.projections.formats.encode._rows": "shared/singerlake/projections/formats/encode/_rows.c",
 }
 """Each with its source."""
 _INCLUDED = [

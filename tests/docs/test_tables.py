@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from singerlake.projections.declaration.conditions import condition_of
-from singerlake.projections.declaration.model import Action, Format, Keep, NullKeys
+from singerlake.projections.declaration.model import Action, Format, Formulas, Keep, NullKeys
 from singerlake.projections.declaration.yaml_file import read_file
 from singerlake.projections.declaration.yaml_table import KEYS, UNIQUE
 from singerlake.projections.formats.all import FORMATS
@@ -29,7 +29,12 @@ def test_every_key_of_a_table_is_there() -> None:
 
 def test_every_word_is_there() -> None:
     told = rows("A table")
-    for key, words in (("`keep`", Keep), ("`on_check_failure`", Action), ("`null_keys`", NullKeys)):
+    for key, words in (
+        ("`keep`", Keep),
+        ("`on_check_failure`", Action),
+        ("`null_keys`", NullKeys),
+        ("`csv_formulas`", Formulas),
+    ):
         for word in words:
             assert f"`{word.value}`" in told[key], word
     for each in Format:

@@ -135,6 +135,9 @@ def _whole(value: Any, kind: Any) -> Any:
     if kind == "json":
         return written(value)
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(kind, tuple) and kind[0] == "struct" and isinstance(value, dict):
+        fields = {name: _whole(value.get(name), each) for name, each in kind[1].items()}
+        return MISFIT if any(each is MISFIT for each in fields.values()) else fields
     if isinstance(kind, tuple) and kind[0] == "array" and isinstance(value, list):
         items = [_whole(each, kind[1]) for each in value]
         return MISFIT if any(each is MISFIT for each in items) else items

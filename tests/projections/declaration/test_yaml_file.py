@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
 from singerlake.projections.declaration.model import Action, Format, Keep, NullKeys
 from singerlake.projections.declaration.streams import Declared
 from singerlake.projections.declaration.yaml_file import TableFile, read_file
+from singerlake.projections.declaration.yaml_table import KEYS
 
 WHOLE = """\
 lake_root: ${ROOT}/of/$NAME
@@ -181,8 +185,11 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "wrong-partition": (T + "partition_by: [week(a)]", 4, "partition_by knows no 'week(a)'", "month(column)"),
     "rule-without-anything": (T + "columns: {a: {}}", 4, "tables.t.columns.a says nothing", "rename, drop, cast"),
     "drop-and-rename": (T + "columns: {a: {drop: true, rename: b}}", 4, "drops the column and says more", "remove"),
+    "rename-to-no-text": (T + 'columns: {a: {rename: "\\uD800"}}', 4, "holds a lone surrogate", "remove it"),
     "sql": ("tables: {t: {sql: SELECT 1}}", 1, "SQL are not there yet", "from a stream"),
     "format-to-come": (T + "format: delta", 4, "format 'delta' is not there yet", "parquet"),
+    "formulas-of-parquet": (T + "csv_formulas: escape", 4, "tables.t is not csv", "add 'format: csv'"),
+    "wrong-formulas": (T + "format: csv\n    csv_formulas: no-such", 5, "csv_formulas is 'no-such'", "keep, escape"),
     "wrong-format": (T + "format: parqet", 4, "tables.t.format is 'parqet'", "did you mean 'parquet'?"),
     "merge-key": ("tables:\n  a: &a {from: t.a}\n  b: {<<: *a}\n", 3, "tables.b has '<<'", "alias"),
     "tab": ("tables:\n\tt: 1\n", 2, "not YAML", "indent with spaces"),
@@ -190,6 +197,8 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "two-documents": ("tables: {}\n---\ntables: {}\n", 2, "not YAML: but found another document", "correct"),
     "undefined-alias": ("tables: *x\n", 1, "not YAML: found undefined alias", "correct"),
     "control-character": ("tables:\n  a\x00b: 1\n", 2, "a character that YAML does not allow", "remove it"),
+    "escape-too-large": ('tables: {"\\UFFFFFFFF": {}}', 1, "not YAML: a number in it is too large", "escapes"),
+    "version-too-large": ("%YAML " + "9" * 5000 + ".1\n---\na", 1, "not YAML: a number in it is too large", "%YAML"),
     "latin-1": ("tables:\n  t: {from: a.ü}\n".encode("latin-1"), 2, "not UTF-8", "save the file as UTF-8"),
     "utf-16": ("tables: {}".encode("utf-16"), 1, "the file is UTF-16", "save it as UTF-8"),
     "too-deep": ("tables: " + "[" * 5000, 1, "nested deeper than 20 levels", "more simply"),
@@ -222,6 +231,52 @@ def test_a_secret_in_lake_root_is_not_shown(tmp_path: Path) -> None:
     error = refused(tmp_path, "lake_root: s3://key:hush@bucket/p")
     assert "hush" not in str(error)
     assert "hush" not in str(refused(tmp_path, "lake_root: $R", R="s3://key:hush@bucket/p"))
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.text(max_size=8),
+    st.sampled_from(["a.b", "> 0"]),
+)
+NAMES = st.one_of(st.sampled_from([*KEYS, "tables", "lake_root", "rename", "drop", "cast", "tap", "stream"]), SCALARS)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=4)),
+    max_leaves=12,
+)
+TABLE = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5).map(lambda table: {"from": "a.b", **table})
+FILES = st.one_of(
+    st.binary(max_size=60),
+    st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.text("tables:{}[],&*!|>-#'\" \n\ta", max_size=60).map(str.encode),
+    VALUES.map(lambda value: yaml.safe_dump(value, allow_unicode=True).encode("utf-8", "surrogatepass")),
+    st.dictionaries(NAMES, st.one_of(TABLE, VALUES), max_size=3).map(
+        lambda it: yaml.safe_dump({"tables": it}).encode()
+    ),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(body=FILES)
+def test_any_file_is_read_or_refused_with_its_line(tmp_path: Path, body: bytes) -> None:
+    found = outcome(tmp_path, body)
+    if isinstance(found, SettingError):
+        assert found.context["file"] == str(tmp_path / "projections.yml")
+        assert 1 <= int(str(found.context["line"])) <= len(body) + 1
+        assert found.hint
+    else:
+        assert all(isinstance(each, Declared) for each in found.tables)
+
+
+def outcome(tmp_path: Path, body: bytes) -> TableFile | SettingError:
+    try:
+        return read(tmp_path, body, HOME="/home")
+    except SettingError as error:
+        return error
 
 
 @pytest.mark.parametrize(("make", "message"), [(Path.mkdir, "is a folder"), (lambda path: None, "is not there")])

@@ -28,6 +28,16 @@ class Format(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    AVRO = "avro"
+
+
+class Formulas(StrEnum):
+    """What becomes of text in csv that a spreadsheet would take for a formula."""
+
+    KEEP = "keep"
+    """It stands as it is."""
+    ESCAPE = "escape"
+    """It gets a ``'`` in front."""
 
 
 class Action(StrEnum):
@@ -89,6 +99,7 @@ class TableDeclaration:
     columns: Mapping[str, ColumnRule] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     format: Format = Format.PARQUET
+    csv_formulas: Formulas = Formulas.KEEP
     metadata: bool = False
     deleted_when: Condition | None = None
     null_keys: NullKeys = NullKeys.FAIL
@@ -123,6 +134,7 @@ class TableDeclaration:
             },
             "checks": [[check.column, check.text, check.action.value] for check in self.checks],
             "format": self.format.value,
+            "csv_formulas": self.csv_formulas.value,
             "metadata": self.metadata,
             "deleted_when": None if self.deleted_when is None else str(self.deleted_when),
             "null_keys": self.null_keys.value,

@@ -149,13 +149,7 @@ def read_nodes(body: bytes, file: str) -> Value:
     """The whole of a file. Raises ``SettingError`` where it is empty, too large, no UTF-8 or no YAML."""
     text = _decoded(body, file)
     try:
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MOST_DEPTH:
-                line = event.start_mark.line if event.start_mark else 0
-                raise _error(f"nested deeper than {MOST_DEPTH} levels", file, line)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _compose(text, file)
     except yaml.MarkedYAMLError as error:
         mark: yaml.Mark | None = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "not readable"
@@ -164,10 +158,31 @@ def read_nodes(body: bytes, file: str) -> Value:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
         raise _error("holds a character that YAML does not allow", file, line, "remove it") from None
+    except (ValueError, OverflowError):
+        # Of PyYAML, for an escape beyond the last character and a version with thousands of digits.
+        raise _error("not YAML: a number in it is too large", file, 0, "look at %YAML and at escapes") from None
     if node is None:
         raise _error("the file is empty", file, 0, "write 'tables:' and a table below it")
     _measure(node, file, {})
     return Value(file, "the file", node)
+
+
+def _compose(text: str, file: str) -> yaml.Node | None:
+    depth = 0
+
+    class Loader(yaml.SafeLoader):
+        """Refuses what is nested so deeply that composing it would take all of Python's stack."""
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            nonlocal depth
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise _error(f"nested deeper than {MOST_DEPTH} levels", file, self.line)
+            made = super().compose_node(parent, index)
+            depth -= 1
+            return made
+
+    return yaml.compose(text, Loader=Loader)
 
 
 def _decoded(body: bytes, file: str) -> str:

@@ -12,6 +12,7 @@ from singerlake.projections.declaration.model import (
     Check,
     ColumnRule,
     Format,
+    Formulas,
     Keep,
     NullKeys,
     TableDeclaration,
@@ -32,6 +33,7 @@ KEYS = (
     "checks",
     "on_check_failure",
     "format",
+    "csv_formulas",
     "metadata",
     "deleted_when",
     "null_keys",
@@ -39,7 +41,7 @@ KEYS = (
 )
 _COLUMN_KEYS, _FROM_KEYS = ("rename", "drop", "cast"), ("tap", "stream")
 _OF_KEYED = ("key", "order_by", "null_keys")
-_NOT_YET = ("avro", "delta")
+_NOT_YET = ("delta",)
 UNIQUE = "unique"
 
 
@@ -58,6 +60,8 @@ def declared_table(name: str, value: Value) -> Declared:
         for key in _OF_KEYED:
             if key in said:
                 raise said[key].error(f"{value.path} keeps append, where {key!r} means nothing", f"remove {key!r}")
+    if "csv_formulas" in said and _format(said) is not Format.CSV:
+        raise said["csv_formulas"].error(f"{value.path} is not csv", "remove 'csv_formulas', or add 'format: csv'")
     template = TableDeclaration(
         name=name,
         tap="",
@@ -70,6 +74,7 @@ def declared_table(name: str, value: Value) -> Declared:
         columns={column: _rule(rule) for column, rule in _columns(said).items()},
         checks=_checks(said),
         format=_format(said),
+        csv_formulas=_member(said, "csv_formulas", Formulas) or Formulas.KEEP,
         metadata="metadata" in said and said["metadata"].flag(),
         deleted_when=said["deleted_when"].made(named_condition_of) if "deleted_when" in said else None,
         null_keys=_member(said, "null_keys", NullKeys) or NullKeys.FAIL,
@@ -121,10 +126,19 @@ def _rule(value: Value) -> ColumnRule:
     if drop and len(said) > 1:
         raise value.error(f"{value.path} drops the column and says more of it", "remove 'drop', or all but 'drop'")
     return ColumnRule(
-        rename=said["rename"].text() if "rename" in said else None,
+        rename=_column_name(said["rename"]) if "rename" in said else None,
         drop=drop,
         cast=said["cast"].text() if "cast" in said else None,
     )
+
+
+def _column_name(value: Value) -> str:
+    name = value.text()
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise value.error(f"{value.path} holds a lone surrogate, which no column's name can", "remove it") from None
+    return name
 
 
 def _checks(said: Mapping[str, Value]) -> tuple[Check, ...]:

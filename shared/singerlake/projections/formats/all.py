@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from singerlake.projections.declaration.model import Format
+from singerlake.projections.declaration.model import Format, Formulas
+from singerlake.projections.formats.avro import Avro
+from singerlake.projections.formats.csv import Csv
+from singerlake.projections.formats.jsonl import JsonLines
 from singerlake.projections.formats.parquet import Parquet
 from singerlake.projections.formats.port import FileFormat
 
-FORMATS: dict[Format, FileFormat] = {Format.PARQUET: Parquet()}
+FORMATS: dict[Format, FileFormat] = {
+    Format.PARQUET: Parquet(),
+    Format.CSV: Csv(),
+    Format.JSONL: JsonLines(),
+    Format.AVRO: Avro(),
+}
+_ESCAPED = Csv(escape=True)
+
+
+def writer_of(format: Format, formulas: Formulas) -> FileFormat:
+    """What writes the files of a table."""
+    return _ESCAPED if format is Format.CSV and formulas is Formulas.ESCAPE else FORMATS[format]

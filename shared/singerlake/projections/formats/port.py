@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from singerlake.errors import BrokenFileError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -36,3 +38,10 @@ def existing(columns: Sequence[str] | None, there: Iterable[str]) -> list[str] |
         return None
     names = set(there)
     return [name for name in columns if name in names]
+
+
+def not_read(extension: str) -> BrokenFileError:
+    """The error of a format whose files are never read: a table keeps its rows beside them."""
+    return BrokenFileError(
+        f"rows are not read from {extension} files", hint="run 'singerlake project run --full-refresh'"
+    )

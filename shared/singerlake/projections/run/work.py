@@ -268,7 +268,15 @@ class Work:
     def _place(self, file_rows: int) -> Place:
         plan = self.plan
         declared = plan.declaration
-        return Place(declared.name, plan.generation, declared.format, plan.order, file_rows, plan.partitions)
+        return Place(
+            declared.name,
+            plan.generation,
+            declared.format,
+            plan.order,
+            file_rows,
+            plan.partitions,
+            declared.csv_formulas,
+        )
 
     def _bounds(self) -> tuple[tuple[Any, ...], ...]:
         return tuple(self.plan.decoded(file.last) for file in self.plan.files)

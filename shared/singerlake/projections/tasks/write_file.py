@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
-from singerlake.projections.declaration.model import Format
-from singerlake.projections.formats.all import FORMATS
+from singerlake.projections.declaration.model import Format, Formulas
+from singerlake.projections.formats.all import FORMATS, writer_of
+from singerlake.projections.formats.port import FileFormat
 from singerlake.projections.rows.convert import DELETED, without_working
 from singerlake.projections.rows.order import rows_up_to, values_at
 from singerlake.projections.rows.partitions import PartitionColumn
@@ -36,6 +37,7 @@ class Place:
     order: tuple[str, ...]
     file_rows: int
     partitions: tuple[PartitionColumn, ...] = ()
+    formulas: Formulas = Formulas.KEEP
 
     @property
     def prefix(self) -> str:
@@ -95,10 +97,11 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
     partition = tuple(str(value) for value in values_at(ranged[0], [each.working for each in place.partitions], 0))
     if rows.num_rows:
         folders = [(each.folder, value) for each, value in zip(place.partitions, partition, strict=True)]
-        path = file_path(place.table, place.generation, folders, id, FORMATS[place.format].extension)
+        writer = writer_of(place.format, place.formulas)
+        path = file_path(place.table, place.generation, folders, id, writer.extension)
         rows = without_working(rows)
-        stored, digest = _upload(storage, place.prefix + path, rows, place.format)
-        if not FORMATS[place.format].readable:
+        stored, digest = _upload(storage, place.prefix + path, rows, writer)
+        if not writer.readable:
             typed = _side(storage, place, "typed", id, rows)
     both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION, RESCUED.name]) for part in ranged])
     return TableFile(
@@ -120,7 +123,7 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
 
 def _side(storage: Storage, place: Place, kind: str, id: str, rows: pa.Table) -> SideFile:
     path = side_path(kind, id)
-    stored, digest = _upload(storage, place.prefix + path, rows, Format.PARQUET)
+    stored, digest = _upload(storage, place.prefix + path, rows, FORMATS[Format.PARQUET])
     return SideFile(path=path, rows=rows.num_rows, bytes=stored, sha256=digest)
 
 
@@ -138,11 +141,11 @@ def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:
     return None if ends["min"] is None else (ends["min"], ends["max"])
 
 
-def _upload(storage: Storage, key: str, rows: pa.Table, format: Format) -> tuple[int, str]:
+def _upload(storage: Storage, key: str, rows: pa.Table, writer: FileFormat) -> tuple[int, str]:
     """Stored bytes and SHA-256 of a new file at ``key``."""
     with local_folder() as folder:
         path = folder / "file"
-        FORMATS[format].write(rows, path)
+        writer.write(rows, path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return storage.upload(key, path).size, digest

@@ -1,0 +1,1 @@
+"""Rows of Arrow columns as the bytes of a file."""
