@@ -116,15 +116,20 @@ def case(seed: int) -> Case:
     batches = []
     schema_kinds = dict(kinds)
     taken = _Versions(chance)
-    for number in range(chance.randint(1, 5)):
-        if number and chance.random() < 0.4:
+    records: list[dict[str, Any]] = []
+    fresh = chance.choice((0.3, 0.6, 1.0))
+    evolves = chance.random() < 0.6
+    for number in range(chance.randint(1, 6)):
+        if number and evolves and chance.random() < 0.4:
             schema_kinds = _evolved(chance, kinds, schema_kinds, {*stable, *key_properties}, stable)
         schema = {"type": "object", "properties": {name: SCHEMAS[kind] for name, kind in schema_kinds.items()}}
-        lines = tuple(
-            taken.message(_record(chance, kinds, schema_kinds, key_properties, spelled))
-            for _ in range(chance.choice((1, 2, 5, 12)))
-        )
-        batches.append(Batch(schema, key_properties, lines, chance.random() < 0.7))
+        lines = []
+        for _ in range(chance.choice((1, 2, 5, 12))):
+            new = not records or chance.random() < fresh
+            record = _record(chance, kinds, schema_kinds, key_properties, spelled) if new else chance.choice(records)
+            records.append(record)
+            lines.append(taken.message(record))
+        batches.append(Batch(schema, key_properties, tuple(lines), chance.random() < 0.7))
     sizes = {
         "chunk": chance.choice((1, 2, 3, 50)),
         "rows": chance.choice((1, 2, 3, 8, 1000)),
@@ -269,6 +274,7 @@ class _Versions:
         self._mode = chance.choice(("none", "tables", "tables", "wild"))
         self._version = 1
         self._second = 0
+        self._named = chance.choice((0.5, 1.0))
         self._timed = chance.random() < 0.8
 
     def message(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -280,7 +286,7 @@ class _Versions:
         if self._mode == "wild" and chance.random() < 0.15:
             return {"type": "ACTIVATE_VERSION", "stream": "s", "version": chance.randint(1, 4)}
         message = {"type": "RECORD", "stream": "s", "record": record}
-        if self._mode == "tables" and chance.random() < 0.9:
+        if self._mode == "tables" and chance.random() < self._named:
             message["version"] = self._version
         elif self._mode == "wild" and chance.random() < 0.6:
             message["version"] = chance.randint(1, 4)

@@ -48,8 +48,8 @@ class Serial:
         return ((item, task(self._storage, item)) for item in items)
 
 
-def memory_lake(storage: Storage | None = None) -> Lake:
-    clock, ids = FakeClock(), counting_ids()
+def memory_lake(storage: Storage | None = None, clock: FakeClock | None = None) -> Lake:
+    clock, ids = clock or FakeClock(), counting_ids()
     return Lake(storage or MemoryStorage(clock=clock, ids=ids), clock=clock, ids=ids)
 
 

@@ -62,14 +62,16 @@ class World:
         self.declared = declared
         self.clock = FakeClock()
         self.storage = MemoryStorage(clock=self.clock, ids=counting_ids())
-        self.lake = memory_lake(self.storage)
+        self.lake = memory_lake(self.storage, self.clock)
         self.declaration = declaration_of(declared)
         self.batches = _batches()
         capture(self.lake, self.batches[0], SIZES)
         for _ in range(runs):
             runner_of(self.lake).run(self.declaration)
         self.old = self.wanted(1) if runs else None
+        self.clock.seconds += 60
         capture(self.lake, self.batches[1], SIZES)
+        self.clock.seconds += 60
         self.new = self.wanted(2)
         self._objects = dict(self.storage._objects)
 
