@@ -155,6 +155,17 @@ def test_a_plan_says_what_is_new_and_writes_nothing(run: Run, shop: Lake, root: 
     assert json.loads(told)["dry_run"] is True
 
 
+def test_a_lake_without_a_stream_is_no_error(run: Run, root: Path, folder: Path) -> None:
+    Lake.open(str(root)).lake_id()
+    said = "no table is declared, or the lake has no stream yet\n"
+    for words in (("plan",), ("run",)):
+        result = run("project", *words, root, "--all")
+        assert (result.exit_code, result.stdout) == (0, said)
+    declare(folder, "  {}\n")
+    assert run("project", "run").stdout == said
+    assert json.loads(run("project", "run", "--json").stdout)["tables"] == []
+
+
 def test_a_plan_says_why_a_table_is_made_anew(run: Run, shop: Lake, folder: Path) -> None:
     declare(folder, "  people: {from: t.users}\n")
     run("project", "run")

@@ -101,8 +101,10 @@ def test_what_means_no_stream_says_what_there_is(name: str, source: str, message
     assert failed.error.context == {"file": "p.yml", "line": 4}
 
 
-def test_an_empty_lake_has_no_table_and_says_so() -> None:
-    _, (failed,) = resolve([everything()], {})
+def test_an_empty_lake_has_no_table_and_no_mistake() -> None:
+    assert resolve([everything(), declared("x_*", "*.*")], {}) == ([], [])
+    assert resolve([everything()], {"t": []}) == ([], [])
+    _, (failed,) = resolve([declared("*", "tap.*")], {})
     assert "it has none yet" in failed.error.hint
 
 

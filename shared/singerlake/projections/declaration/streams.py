@@ -152,6 +152,9 @@ def _matches(declared: Declared, streams: Streams) -> list[_Match]:
                 **at,
             )
         return found
+    if not declared.source_text.strip("*."):
+        # Nothing in it can be misspelt: the lake has no stream yet.
+        return []
     known = [f"{tap}.{stream}" for tap, names in streams.items() for stream in names]
     what = "no stream of this lake matches" if declared.is_pattern else "no stream of this lake is"
     raise UnknownNameError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -18,27 +19,50 @@ from singerlake.projections.run.tables import TableResult, plan_tables
 NO_MESSAGES = "skipped: its stream has no messages yet"
 
 
+@dataclass
+class Report:
+    """Tells of each table when its result is there, or with ``--json`` of all at the end. Keeps no plan: each holds the
+    manifest of its stream."""
+
+    lake: str
+    as_json: bool
+    dry_run: bool = False
+    _tables: list[dict[str, Any]] = field(default_factory=list)
+    _told: int = 0
+    _code: int = 0
+
+    def add(self, result: TableResult) -> None:
+        """Tell of one table."""
+        self._told += 1
+        if result.error is not None:
+            self._code = max(self._code, exit_code([result.error]))
+        if self.as_json:
+            self._tables.append(_table_json(result))
+        else:
+            _say(result, self.dry_run)
+
+    def add_unresolved(self, failed: Sequence[Unresolved]) -> None:
+        """Tell of tables that cannot be made."""
+        for each in failed:
+            self.add(TableResult(each.declaration, None, error=each.error))
+
+    def end(self) -> int:
+        """The exit code, when all is told."""
+        if self.as_json:
+            say_json({"lake": self.lake, "dry_run": self.dry_run, "tables": self._tables})
+        elif not self._told:
+            say("no table is declared, or the lake has no stream yet")
+        return self._code
+
+
 def plan_report(project: Project, *, full_refresh: bool, as_json: bool) -> int:
     """Say what a run would do; the exit code."""
     tables, failed = project.tables()
-    planned = list(plan_tables(project.lake.table_runner(), tables, full_refresh=full_refresh))
-    if as_json:
-        report = {"lake": project.lake.storage.url, "dry_run": True, "tables": tables_json(planned, failed)}
-        say_json(report)
-    else:
-        say_unresolved(failed)
-        for each in planned:
-            if each.error is not None:
-                say_error_of(each.declaration.name, each.error)
-            else:
-                say(f"{shown(each.declaration.name)}: {shown(_planned(each.plan))}")
-    return exit_code([each.error for each in failed] + [each.error for each in planned if each.error is not None])
-
-
-def say_unresolved(failed: Sequence[Unresolved]) -> None:
-    """One line for each declared table that means no stream."""
-    for each in failed:
-        say_error_of(each.declaration.name, each.error)
+    report = Report(project.lake.storage.url, as_json, dry_run=True)
+    report.add_unresolved(failed)
+    for planned in plan_tables(project.lake.table_runner(), tables, full_refresh=full_refresh):
+        report.add(planned)
+    return report.end()
 
 
 def say_error_of(table: str, error: SingerlakeError) -> None:
@@ -46,13 +70,13 @@ def say_error_of(table: str, error: SingerlakeError) -> None:
     say(f"{shown(table)}: failed ({error.kind}): {shown(str(error))}", problem=True)
 
 
-def say_result(result: TableResult) -> None:
-    """What became of one table, and below it the rows that checks do not hold for."""
+def _say(result: TableResult, dry_run: bool) -> None:
+    """One line, and below it the rows that checks do not hold for."""
     name = result.declaration.name
     if result.error is not None:
         say_error_of(name, result.error)
-    elif result.outcome is None:
-        say(f"{shown(name)}: {NO_MESSAGES}")
+    elif dry_run or result.outcome is None:
+        say(f"{shown(name)}: {shown(_planned(result.plan))}")
     else:
         say(f"{shown(name)}: {shown(_done(result))}")
         for line in _checks(result):
@@ -96,14 +120,8 @@ def _checks(result: TableResult) -> Iterator[str]:
         yield f"  check {shown(name)}: {counted(count, 'row')}{at}"
 
 
-def tables_json(results: Sequence[TableResult], failed: Sequence[Unresolved]) -> list[dict[str, Any]]:
-    """Each table as ``--json`` has it. ``status`` is ``made``, ``nothing_new``, ``planned``, ``no_messages`` or
-    ``failed``."""
-    unresolved = [TableResult(each.declaration, None, error=each.error) for each in failed]
-    return [_table_json(each) for each in (*unresolved, *results)]
-
-
 def _table_json(result: TableResult) -> dict[str, Any]:
+    """``status`` is ``made``, ``nothing_new``, ``planned``, ``no_messages`` or ``failed``."""
     plan, outcome, declaration = result.plan, result.outcome, result.declaration
     run, state = (outcome.run, outcome.state) if outcome is not None else (None, None)
     if result.error is not None:

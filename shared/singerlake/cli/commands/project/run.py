@@ -8,12 +8,11 @@ import click
 
 from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
 from singerlake.cli.commands.project.options import Project, with_project
-from singerlake.cli.commands.project.report import plan_report, say_result, say_unresolved, tables_json
-from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.options import json_option, quiet_option
-from singerlake.cli.output import progress, say_json
+from singerlake.cli.output import progress
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.tables import TableResult, run_tables
+from singerlake.projections.run.tables import run_tables
 
 
 @click.command(short_help="Bring tables up to their streams.")
@@ -36,9 +35,8 @@ def run(
     if dry_run:
         ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
     tables, failed = project.tables()
-    results: list[TableResult] = []
-    if not as_json:
-        say_unresolved(failed)
+    report = Report(project.lake.storage.url, as_json)
+    report.add_unresolved(failed)
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
         start = held.enter_context(progress())
@@ -56,10 +54,5 @@ def run(
             began=began,
         )
         for result in made:
-            results.append(result)
-            if not as_json:
-                say_result(result)
-    if as_json:
-        say_json({"lake": project.lake.storage.url, "tables": tables_json(results, failed)})
-    errors = [each.error for each in failed] + [each.error for each in results if each.error is not None]
-    ctx.exit(exit_code(errors))
+            report.add(result)
+    ctx.exit(report.end())
