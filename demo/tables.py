@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from singerlake.lake import Lake
 from singerlake.spark.java import ensure_java
@@ -40,7 +41,7 @@ def by_duckdb(root: str, table: str) -> list[dict[str, object]]:
     import duckdb
 
     flights = Lake.open(root).table(table).to_arrow()  # noqa: F841 - DuckDB finds it by its name
-    found = duckdb.execute(QUERY).to_arrow_table()
+    found: Any = duckdb.execute(QUERY).to_arrow_table()
     return list(found.to_pylist())
 
 
