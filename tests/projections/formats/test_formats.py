@@ -21,6 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from singerlake.projections.declaration.model import Format, Formulas
+from singerlake.projections.formats import parquet
 from singerlake.projections.formats.all import FORMATS, writer_of
 from tests.projections.formats import samples
 
@@ -275,6 +276,32 @@ def test_parquet_gives_back_what_was_written(tmp_path: Path, name: str) -> None:
         found = FORMATS[Format.PARQUET].read(file, path.stat().st_size, None)
     assert found.schema == table.schema
     assert same(rows_of(found), rows_of(table))
+
+
+def test_parquet_has_differences_where_values_differ_and_dictionaries_elsewhere(tmp_path: Path) -> None:
+    count = 3 * parquet.SAMPLE
+    repeated = [index % 7 for index in range(count)]
+    columns: dict[str, Any] = {
+        "key": range(count),
+        "few": repeated,
+        "few behind": [*range(parquet.SAMPLE), *repeated[parquet.SAMPLE :]],
+        "a.b": range(count),
+        "nulls": [None] * count,
+        "at": pa.array(range(count)).cast(pa.timestamp("us", "UTC")),
+        "text": ["x"] * count,
+        "a": [{"b": "x", "c": [{"d": each}]} for each in repeated],
+    }
+    table = pa.table(
+        {name: pa.array(values) if name != "nulls" else pa.nulls(count, "int64") for name, values in columns.items()}
+    )
+    path = written(tmp_path, table, Format.PARQUET)
+    group = pyarrow.parquet.read_metadata(path).row_group(0)
+    found = [group.column(index) for index in range(group.num_columns)]
+    delta = {each.path_in_schema for each in found if "DELTA_BINARY_PACKED" in each.encodings}
+    assert delta == {"key", "at"}
+    assert all("RLE_DICTIONARY" in each.encodings for each in found if each.path_in_schema not in delta)
+    assert all(each.has_column_index for each in found)
+    assert same(rows_of(pyarrow.parquet.read_table(path)), rows_of(table))
 
 
 READERS: dict[str, Callable[[Path], int]] = {
