@@ -49,6 +49,7 @@ class Declared:
     checks: tuple[tuple[str, tuple[Test, ...], str], ...] = ()
     deleted_when: tuple[str, tuple[Test, ...]] | None = None
     null_keys: str = "fail"
+    format: str = "parquet"
 
     def rule(self, name: str) -> Rule:
         return self.rules.get(name) or Rule()

@@ -36,6 +36,8 @@ def _smaller(case: Case) -> Iterator[Case]:
             kept = (*batches[:number], *batches[number + 1 :])
             yield replace(case, batches=(*kept[:-1], replace(kept[-1], run=True)))
     declared = case.declared
+    if declared.format != "parquet":
+        yield replace(case, declared=replace(declared, format="parquet"))
     for name in declared.rules:
         rules = {other: rule for other, rule in declared.rules.items() if other != name}
         yield replace(case, declared=replace(declared, rules=rules))

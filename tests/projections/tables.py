@@ -17,7 +17,7 @@ from singerlake.errors import CheckFailedError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.conditions import Test as Tested
-from singerlake.projections.declaration.model import Action, Check, ColumnRule, Keep, NullKeys, TableDeclaration
+from singerlake.projections.declaration.model import Action, Check, ColumnRule, Format, Keep, NullKeys, TableDeclaration
 from singerlake.projections.declaration.transforms import Partition
 from singerlake.projections.read import LakeTable
 from singerlake.projections.rows.types import from_json, place
@@ -98,6 +98,7 @@ def declaration_of(declared: Declared, name: str = TABLE) -> TableDeclaration:
         ),
         deleted_when=None if deleted is None else _condition(deleted[1], deleted[0]),
         null_keys=NullKeys(declared.null_keys),
+        format=Format(declared.format),
     )
 
 
@@ -241,10 +242,18 @@ def _bodies(storage: Storage, prefix: str, file: TableFile) -> tuple[list[dict[s
     found: list[list[dict[str, Any]]] = [[], []]
     shown = [] if file.path is None else [(0, file.path, file.bytes, file.sha256, file.rows)]
     sides = [] if file.hidden is None else [file.hidden]
+    if file.typed is not None:
+        _body(storage, prefix + shown[0][1], *shown[0][2:4])
+        shown = [(0, file.typed.path, file.typed.bytes, file.typed.sha256, file.rows)]
     for which, path, size, sha256, rows in [*shown, *((1, s.path, s.bytes, s.sha256, s.rows) for s in sides)]:
-        with storage.open(prefix + path) as opened:
-            body = opened.read()
-        assert (len(body), hashlib.sha256(body).hexdigest()) == (size, sha256), path
+        body = _body(storage, prefix + path, size, sha256)
         found[which] = pq.read_table(io.BytesIO(body), partitioning=None).to_pylist()
         assert len(found[which]) == rows, path
     return found[0], found[1]
+
+
+def _body(storage: Storage, key: str, size: int, sha256: str) -> bytes:
+    with storage.open(key) as opened:
+        body = opened.read()
+    assert (len(body), hashlib.sha256(body).hexdigest()) == (size, sha256), key
+    return body
