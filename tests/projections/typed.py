@@ -221,6 +221,6 @@ def _converted(held: Any, own: Any, words: str) -> Any:
         return known.get(text.lower(), MISFIT)
     if words == "integer":
         return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) and -(2**63) <= int(text) < 2**63 else MISFIT
-    if text.lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
+    if text.lower().lstrip("+-") in ("nan", "inf", "infinity") and len(text) - len(text.lstrip("+-")) < 2:
         return float(text)
     return float(text) if _NUMBER.match(text) and math.isfinite(float(text)) else MISFIT

@@ -1,0 +1,158 @@
+"""Small streams that tables once got wrong, each told by what is special about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.projections.cases import Batch
+from tests.projections.recompute import Declared, Rule, Test, expected
+from tests.projections.tables import (
+    STREAM,
+    capture,
+    declaration_of,
+    memory_lake,
+    messages_of,
+    run_and_check,
+    runner_of,
+    small_sizes,
+)
+
+Message = Mapping[str, Any]
+SCHEMA: dict[str, Any] = {"properties": {"id": {"type": ["integer", "null"]}, "x": {"type": "string"}}}
+SMALL = {"rows": 1, "chunk": 1, "split": 200}
+LARGE = {"rows": 1000, "chunk": 1000, "split": 1 << 20}
+
+
+def record(id: Any, x: Any = "x", /, version: int | None = None, second: int | None = None, **more: Any) -> Message:
+    message = {"type": "RECORD", "stream": STREAM, "record": {"id": id, "x": x, **more}}
+    message |= {} if version is None else {"version": version}
+    return message | ({} if second is None else {"time_extracted": f"2026-01-01T00:00:{second:02d}Z"})
+
+
+def activate(version: int) -> Message:
+    return {"type": "ACTIVATE_VERSION", "stream": STREAM, "version": version}
+
+
+def check(
+    declared: Declared, *captures: list[Message], schemas: list[Any] | None = None, key: tuple[str, ...] = ("id",)
+) -> None:
+    """Each capture is followed by a run, where each row is a file, and where one has all."""
+    made = []
+    for number, messages in enumerate(captures):
+        schema = SCHEMA if schemas is None else schemas[min(number, len(schemas) - 1)]
+        made.append(Batch(schema, key, tuple(messages)))
+    for sizes in (SMALL, LARGE):
+        lake = memory_lake()
+        with small_sizes(sizes):
+            for number, each in enumerate(made):
+                capture(lake, each, sizes)
+                wanted = expected(messages_of(made[: number + 1]), declared)
+                run_and_check(runner_of(lake), declaration_of(declared), wanted, f"after capture {number}")
+
+
+HISTORY, LATEST, APPEND = Declared("history"), Declared("latest"), Declared("append")
+keyed = pytest.mark.parametrize("declared", [HISTORY, LATEST], ids=["history", "latest"])
+
+
+@keyed
+def test_nan_is_behind_all_keys(declared: Declared) -> None:
+    schema = {"properties": {"id": {"type": "number"}, "x": {"type": "string"}}}
+    check(
+        declared, [record(math.nan), record(1.0), record(-0.0)], [record(math.nan, "y"), record(0.0)], schemas=[schema]
+    )
+
+
+@keyed
+def test_texts_of_nan_of_either_sign_are_one_key(declared: Declared) -> None:
+    schema = {"properties": {"id": {"type": "string"}, "x": {"type": "string"}}}
+    rules = {"id": Rule(cast="double")}
+    for sort_by in ((), ("x",)):
+        casting = Declared(declared.keep, sort_by=sort_by, rules=rules)
+        check(casting, [record("nan"), record("-nan", "y", version=1)], [activate(2), record("NaN")], schemas=[schema])
+        check(casting, [record("nan")], [record("-nan", "y")], schemas=[schema])
+
+
+def test_a_record_that_is_appended_has_the_version_that_was_activated_before() -> None:
+    check(APPEND, [record(1), activate(3)], [record(2)], [record(3), activate(3)])
+
+
+def test_each_activation_of_a_run_sends_rows_away() -> None:
+    check(APPEND, [record(1, version=1), record(2, version=1)], [activate(2), activate(1), record(3, version=1)])
+
+
+@keyed
+def test_a_record_of_an_older_version_loses_against_a_deletion(declared: Declared) -> None:
+    deleting = Declared(declared.keep, deleted_when=("x", (Test("=", ("gone",)),)))
+    check(deleting, [record(1, version=1), record(1, "gone", version=2)], [record(1, "y", version=1)])
+    check(deleting, [record(1, version=1), record(1, "gone", version=2)], [activate(1)])
+
+
+@keyed
+def test_a_version_comes_back_that_others_had_replaced(declared: Declared) -> None:
+    check(declared, [record(1, "a", version=1), record(1, "b", version=2), record(2)], [activate(1)])
+
+
+def test_a_key_is_in_a_version_by_a_record_that_changes_nothing() -> None:
+    check(HISTORY, [record(1, version=1), record(1, version=2)], [activate(2)])
+    check(HISTORY, [record(1, version=1), record(1, version=2)], [record(2, version=2)], [activate(2)], [activate(3)])
+
+
+@pytest.mark.parametrize("order_by", [(), ("at",)])
+def test_a_key_comes_back_unchanged_after_its_deletion(order_by: tuple[str, ...]) -> None:
+    schema = {"properties": {**SCHEMA["properties"], "at": {"type": "integer"}, "gone": {"type": "boolean"}}}
+    declared = Declared("history", order_by=order_by, deleted_when=("gone", (Test("=", (True,)),)))
+    first, last = record(1, second=1, at=1, gone=False), record(1, second=3, at=3, gone=False)
+    check(declared, [first], [record(1, second=2, at=2, gone=True)], [last], schemas=[schema])
+
+
+def test_an_activation_knows_when_the_last_record_of_an_earlier_run_was_captured() -> None:
+    check(HISTORY, [record(1, version=1, second=7)], [activate(2)])
+    check(HISTORY, [record(1, version=1, second=7)], [record(2, version=2)], [activate(2)], [record(1, version=2)])
+
+
+def test_an_activation_ends_what_came_before_it_alone() -> None:
+    check(HISTORY, [record(1)], [activate(1), activate(4), record(1, "y", version=2)])
+
+
+def test_what_an_activation_ended_keeps_its_end() -> None:
+    at = {"type": "string", "format": "date-time"}
+    schema = {"properties": {**SCHEMA["properties"], "at": at}}
+    declared = Declared("history", order_by=("at",))
+    first = record(1, version=1, second=9, at="2026-01-01T00:00:01Z")
+    late = record(1, "y", version=2, second=9, at="2026-01-01T00:00:00Z")
+    check(declared, [first], [activate(2)], [late], [activate(3)], schemas=[schema])
+
+
+def test_the_end_of_an_interval_lies_in_the_partition_of_its_key() -> None:
+    parted = Declared("history", key=("x",), order_by=("id",), partition_by=(("x", None),), null_keys="drop")
+    check(parted, [record(1, ""), record(1, "a"), activate(3)], [record(2, ""), record(2, "a")], key=("x",))
+
+
+@pytest.mark.parametrize("declared", [HISTORY, LATEST, APPEND], ids=["history", "latest", "append"])
+def test_what_a_later_version_declares_leaves_the_rescued_values(declared: Declared) -> None:
+    wider = {"properties": {**SCHEMA["properties"], "more": {"type": "integer"}}}
+    check(declared, [record(1, more=1), record(2)], [record(3, more=2)], schemas=[SCHEMA, wider])
+
+
+def test_a_cast_that_fails_beside_a_value_that_is_no_json() -> None:
+    schema = {"properties": {**SCHEMA["properties"], "n": {"type": "integer"}}}
+    casting = Declared("append", rules={"x": Rule(cast="integer")})
+    check(casting, [record(1, "no", n=math.nan)], schemas=[schema])
+
+
+def test_zero_is_among_values_whatever_its_sign() -> None:
+    schema = {"properties": {"id": {"type": "integer"}, "x": {"type": "number"}}}
+    check(Declared("append", checks=(("x", (Test("in", (0,)),), "drop"),)), [record(1, -0.0)], schemas=[schema])
+
+
+@keyed
+def test_properties_whose_names_begin_with_two_underscores_are_columns(declared: Declared) -> None:
+    names = ("__v", "__deleted", "__moment", "__hidden", "__partition_0", "__partition_x")
+    schema = {"properties": {**SCHEMA["properties"], **{name: {"type": "integer"} for name in names}}}
+    parted = Declared(declared.keep, partition_by=(("id", None),))
+    for each in (declared, parted):
+        check(each, [record(1, __v=1, __deleted=1)], [record(1, __v=2), record(2, __partition_x=3)], schemas=[schema])
