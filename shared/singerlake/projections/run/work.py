@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 SPLIT_BYTES = 64 << 20
 """Raw bytes that one task reads: its rows are held in memory while they are sorted."""
-REGION_MEMORY = 64 << 20
+REGION_MEMORY = 40 << 20
 """Bytes that the rows of one range may take in memory before they are sorted."""
 MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
 """A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
