@@ -24,7 +24,7 @@ from bench.tables import data
 from singerlake.lake import Lake
 from singerlake.projections.declaration.model import Format, Keep, TableDeclaration
 from singerlake.spark import read_table
-from singerlake.spark.tasks import SparkTasks
+from singerlake.spark.tasks import ALL_AT_ONCE, SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,7 @@ def declared(keep: Keep, **more: object) -> TableDeclaration:
 
 def make(spark: SparkSession, lake: Path, declaration: TableDeclaration, *, full_refresh: bool = True) -> None:
     opened = Lake.open(str(lake))
-    runner = opened.table_runner(lambda _: SparkTasks(spark, str(lake), None))
+    runner = opened.table_runner(lambda _: SparkTasks(spark, str(lake), None, ALL_AT_ONCE))
     outcome = runner.run(declaration, full_refresh=full_refresh)
     if outcome.run is None:
         raise AssertionError("there was nothing to do")

@@ -35,15 +35,22 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reader(
-    engine: str, lake: Lake, threads: int, *, master: str | None = None, remote: str | None = None
+    engine: str,
+    lake: Lake,
+    threads: int,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    at_once: bool = False,
 ) -> AbstractContextManager[Engine]:
-    """The engine of that name, for as long as the block runs; ``master`` and ``remote`` say which Spark. Raises
-    ``SettingError`` where it cannot be had."""
+    """The engine of that name, for as long as the block runs; ``master`` and ``remote`` say which Spark. ``at_once``:
+    no answer is needed before the last one. Raises ``SettingError`` where it cannot be had."""
     url = lake.storage.url
     if engine == "spark":
-        from singerlake.spark.tasks import spark_tasks
+        from singerlake.spark.tasks import ALL_AT_ONCE, spark_tasks
 
-        return spark_tasks(url, lake.s3, master=master, remote=remote)
+        groups = ALL_AT_ONCE if at_once else None
+        return spark_tasks(url, lake.s3, master=master, remote=remote, groups_per_core=groups)
     if engine == "processes":
         return nullcontext(Processes(partial(open_storage, url, lake.s3), threads))
     return nullcontext(Threads(lake.storage, threads))

@@ -30,23 +30,28 @@ _GROUPS_PER_CORE = 4
 """Of one Spark job: some tasks take longer than others. Answers are shown and noted between two jobs."""
 
 
-_CONNECT_GROUPS = 16
-"""The same of one job through Spark Connect, which does not tell how many cores there are."""
+_CONNECT_CORES = 4
+"""Spark Connect does not tell how many there are."""
+ALL_AT_ONCE = 64
+"""``groups_per_core`` of work whose answers are needed together."""
 
 
 @dataclass(frozen=True)
 class SparkTasks:
     """The engine of a Spark session, classic or Connect. ``url`` and ``settings`` reach the lake from its workers; they
-    travel with the tasks, as the options of a DataFrame do."""
+    travel with the tasks, as the options of a DataFrame do. ``groups_per_core``: how many groups of files one job of
+    Spark takes; more where no answer is needed before the last one."""
 
     session: SparkSession
     url: str
     settings: S3Settings | None
+    groups_per_core: int | None = None
 
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
         work = partial(_answers, self.url, self.settings, task)
         connect = not hasattr(type(self.session), "sparkContext")
-        most = _CONNECT_GROUPS if connect else _GROUPS_PER_CORE * self.session.sparkContext.defaultParallelism
+        cores = _CONNECT_CORES if connect else self.session.sparkContext.defaultParallelism
+        most = (self.groups_per_core or _GROUPS_PER_CORE) * cores
         run = _by_arrow if connect else _by_objects
         for groups in waves(items, task.size, most):
             told = run(self.session, work, groups)
@@ -82,7 +87,12 @@ def _by_arrow(session: SparkSession, work: Work, groups: list[list[Any]]) -> lis
 
 @contextmanager
 def spark_tasks(
-    url: str, settings: S3Settings | None, *, master: str | None = None, remote: str | None = None
+    url: str,
+    settings: S3Settings | None,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    groups_per_core: int | None = None,
 ) -> Iterator[SparkTasks]:
     """The engine on the session that is active, or on a new one which ends with the block: of the Spark at ``master``,
     of the Connect server at ``remote``, or as the environment configures it. Raises ``SettingError`` where pyspark is
@@ -95,7 +105,7 @@ def spark_tasks(
 
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield SparkTasks(active, url, settings)
+        yield SparkTasks(active, url, settings, groups_per_core)
         return
     builder = SparkSession.builder.appName("singerlake")
     if remote is not None:
@@ -107,7 +117,7 @@ def spark_tasks(
             builder = builder.master(master)
     session = builder.getOrCreate()
     try:
-        yield SparkTasks(session, url, settings)
+        yield SparkTasks(session, url, settings, groups_per_core)
     finally:
         session.stop()
 

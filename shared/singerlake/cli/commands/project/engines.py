@@ -110,7 +110,9 @@ class Engines:
         if kind not in self._open:
             choice = self.choice
             try:
-                opening = reader(kind, self.lake, choice.threads, master=choice.master, remote=choice.remote)
+                opening = reader(
+                    kind, self.lake, choice.threads, master=choice.master, remote=choice.remote, at_once=True
+                )
                 self._open[kind] = self.held.enter_context(opening)
             except SettingError:
                 if choice.engine != AUTO or choice.master or choice.remote:
