@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LineageChangedError, MissingFileError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import LineageChangedError, MissingFileError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
@@ -77,7 +77,8 @@ class TableRunner:
                     raise
                 logger.warning("files of table %s or its stream were replaced meanwhile; going on", declaration.name)
                 continue
-            except SingerlakeError:
+            except (Exception, KeyboardInterrupt):
+                # An interruption, too: no state names what was made before the commit.
                 work.discard()
                 raise
             state = new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
