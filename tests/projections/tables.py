@@ -146,6 +146,9 @@ def check_case(case: Case) -> None:
     with small_sizes(case.sizes):
         for number, batch in enumerate(case.batches):
             capture(lake, batch, case.sizes)
+            found = load(lake.storage, TABLE)
+            if found is not None and found.state.is_published and number % 2:
+                assert list(verify_rows(runner, found.state)) == [], f"before run {number}: verify finds another table"
             if batch.run:
                 wanted = expected(messages_of(case.batches[: number + 1]), case.declared)
                 run_and_check(runner, declaration, wanted, f"after capture {number}")
