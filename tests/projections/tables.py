@@ -19,11 +19,13 @@ from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.conditions import Test as Tested
 from singerlake.projections.declaration.model import Action, Check, ColumnRule, Format, Keep, NullKeys, TableDeclaration
 from singerlake.projections.declaration.transforms import Partition
+from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
 from singerlake.projections.rows.types import from_json, place
 from singerlake.projections.run import work as work_module
 from singerlake.projections.run.run import TableRunner
-from singerlake.projections.state.keys import table_prefix
+from singerlake.projections.state.commit import load
+from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import TableFile, TableState
 from singerlake.projections.tasks import sorted_run
 from singerlake.storage.port import Storage
@@ -136,18 +138,26 @@ def messages_of(batches: Iterable[Batch]) -> list[Mapping[str, Any]]:
 
 
 def check_case(case: Case) -> None:
-    """Capture and run as the case has it; the table is to be what the recomputation says after every run, and so is
-    the same table made anew at the end. Raises ``AssertionError``."""
+    """Capture and run as the case has it; the table is to be what the recomputation says after every run, ``verify``
+    makes the same of it at the end, and nothing is left that the table does not name. Raises ``AssertionError``."""
     lake = memory_lake()
     runner = runner_of(lake)
     declaration = declaration_of(case.declared)
     with small_sizes(case.sizes):
         for number, batch in enumerate(case.batches):
             capture(lake, batch, case.sizes)
+            found = load(lake.storage, TABLE)
+            if found is not None and found.state.is_published and number % 2:
+                assert list(verify_rows(runner, found.state)) == [], f"before run {number}: verify finds another table"
             if batch.run:
                 wanted = expected(messages_of(case.batches[: number + 1]), case.declared)
                 run_and_check(runner, declaration, wanted, f"after capture {number}")
-        run_and_check(runner, declaration_of(case.declared, "anew"), wanted, "made anew")
+        found = load(lake.storage, TABLE)
+        if found is not None and found.state.is_published:
+            assert list(verify_rows(runner, found.state)) == [], "verify finds another table"
+            before = {entry.key for entry in lake.storage.list(table_prefix(TABLE))}
+            listed = found.state.paths() | {file.path for file in found.state.retired}
+            assert before == {state_key(TABLE), *(table_prefix(TABLE) + path for path in listed)}, "something is left"
 
 
 def run_and_check(runner: TableRunner, declaration: TableDeclaration, wanted: Expected, when: str) -> None:

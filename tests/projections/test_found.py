@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.projections.maintain.verify import verify_rows
 from tests.projections.cases import Batch
 from tests.projections.recompute import Declared, Rule, Test, expected
 from tests.projections.tables import (
@@ -156,3 +157,14 @@ def test_properties_whose_names_begin_with_two_underscores_are_columns(declared:
     parted = Declared(declared.keep, partition_by=(("id", None),))
     for each in (declared, parted):
         check(each, [record(1, __v=1, __deleted=1)], [record(1, __v=2), record(2, __partition_x=3)], schemas=[schema])
+
+
+def test_verify_of_a_table_that_is_behind_reads_its_stream_as_it_was() -> None:
+    lake = memory_lake()
+    wider = {"properties": {"id": {"type": "integer"}, "x": {"type": "integer"}, "more": {"type": "integer"}}}
+    capture(lake, Batch(SCHEMA, ("id",), (record(1, more=1),)), LARGE)
+    runner = runner_of(lake)
+    state = runner.run(declaration_of(LATEST)).state
+    capture(lake, Batch(wider, ("id",), (record(1, 2, more=1),)), LARGE)
+    assert state is not None
+    assert list(verify_rows(runner, state)) == []

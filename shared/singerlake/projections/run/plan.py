@@ -258,10 +258,14 @@ def _why_anew(
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:
     """Whether versions that appear from ``offset`` on change what of a record fits."""
-    earlier = {version: each for version, each in manifest.schemas.items() if each.first_offset < offset}
     request = Request(metadata=True)
-    before = declared(structs.replace(manifest, schemas=earlier), [], request)
-    return before != declared(manifest, [], request)
+    return declared(as_it_was(manifest, offset), [], request) != declared(manifest, [], request)
+
+
+def as_it_was(manifest: Manifest, offset: int) -> Manifest:
+    """The stream with the versions alone that appear before ``offset``."""
+    earlier = {version: each for version, each in manifest.schemas.items() if each.first_offset < offset}
+    return structs.replace(manifest, schemas=earlier)
 
 
 def plain(column: Column) -> Column:

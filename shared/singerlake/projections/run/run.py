@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LineageChangedError, MissingFileError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import LineageChangedError, MissingFileError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of
 from singerlake.projections.run.new_state import first_state, new_state
-from singerlake.projections.run.plan import TablePlan, make_plan
+from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
 from singerlake.projections.run.work import Work
 from singerlake.projections.state.commit import commit, load, require_conditions
 from singerlake.projections.state.model import TableRun, TableState
@@ -77,7 +77,8 @@ class TableRunner:
                     raise
                 logger.warning("files of table %s or its stream were replaced meanwhile; going on", declaration.name)
                 continue
-            except SingerlakeError:
+            except (Exception, KeyboardInterrupt):
+                # An interruption, too: no state names what was made before the commit.
                 work.discard()
                 raise
             state = new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
@@ -99,11 +100,11 @@ class TableRunner:
         source = state.sources[0]
         manifest = self.manifest(source.tap, source.stream)
         declaration = declaration_of(state)
-        plan = make_plan(declaration, manifest, base, full_refresh=True)
         if source.lineage != manifest.lineage:
             raise LineageChangedError(
                 "the stream was rebuilt since the table was made", hint="run the table first", table=state.table
             )
+        plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True)
         work = self._work(replace(plan, stop=source.offset))
         try:
             work.do()
