@@ -9,6 +9,8 @@ from singerlake.format.layout import from_segment, to_segment
 from singerlake.storage.keys import is_key
 
 PUBLISHED, STATE, SCRATCH, SIDE = "published", "_table.json", "_scratch", "_side"
+FOLDER_LIMIT = 240
+"""Bytes of a partition's folder; file systems take 255."""
 TABLE_LIMIT = 160
 """Bytes of a table's segment: it stands in file names, too."""
 
@@ -42,8 +44,18 @@ def table_of(folder: str) -> str | None:
 
 
 def file_path(table: str, generation: int, partition: Sequence[tuple[str, str]], file_id: str, extension: str) -> str:
-    """A new data file's path relative to ``table_prefix``; ``partition`` are names and values, as in a path of Hive."""
-    folders = "".join(f"{hive_segment(name)}={hive_segment(value)}/" for name, value in partition)
+    """A new data file's path relative to ``table_prefix``; ``partition`` are names and values, as in a path of Hive.
+    Raises ``NameTooLongError``."""
+    folders = ""
+    for name, value in partition:
+        folder = f"{hive_segment(name)}={hive_segment(value)}"
+        if len(folder) > FOLDER_LIMIT:
+            raise NameTooLongError(
+                f"a value of partition {name!r} takes {len(folder)} bytes in a path, {FOLDER_LIMIT} at most",
+                hint="partition by a column with shorter values, or use it in 'sort_by'",
+                table=table,
+            )
+        folders += f"{folder}/"
     return f"g{generation}/{folders}{table_segment(table)}-{file_id}.{extension}"
 
 
@@ -73,4 +85,7 @@ def hive_segment(text: str) -> str:
     escaped = "".join(
         chr(byte) if byte in _KEPT_BYTES else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass")
     )
+    if escaped.startswith("."):
+        # Names that begin so are hidden, and adapters keep some of them for themselves.
+        escaped = f"%2E{escaped[1:]}"
     return escaped if escaped.strip(". ") else "".join(f"%{byte:02X}" for byte in escaped.encode()) or "%00"
