@@ -31,6 +31,7 @@ _INCLUDED = [
     "shared/singerlake/format/lines/_json.h",
     "shared/singerlake/arrow/decode/_columns.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
+    "shared/singerlake/projections/formats/encode/_columns.h",
     "shared/singerlake/projections/formats/encode/_write.h",
 ]
 _STABLE_SINCE = "0x030B0000"
