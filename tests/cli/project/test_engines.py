@@ -67,7 +67,7 @@ def test_an_engine_is_opened_once_and_only_when_it_is_needed(lake: Lake, monkeyp
         one = opened(EngineChoice("auto", 3, "local", None), lake, held)
         assert made == []
         assert [list(one(size)(Doubles(), [1, 2])) for size in (0, SPARK_FROM)] == [[(1, 2), (2, 4)]] * 2
-    assert made == [("spark", {"master": "local", "remote": None})]
+    assert made == [("spark", {"master": "local", "remote": None, "at_once": True})]
 
 
 def test_auto_takes_processes_where_there_is_no_java(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
