@@ -80,6 +80,6 @@ def test_the_page_on_writing(spark: SparkSession, lake: Lake, tmp_path: Path) ->
 
 
 def test_the_page_on_clusters(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
-    found = run(spark, "spark-cluster.md", tmp_path)["found"]
-    assert isinstance(found, dict)
-    assert {name: frame.count() for name, frame in found.items()} == {"orders": 4, "users": 2}
+    frames = run(spark, "spark-cluster.md", tmp_path)["frames"]
+    assert isinstance(frames, dict)
+    assert {name: frame.count() for name, frame in frames.items()} == {"orders": 4, "users": 2}

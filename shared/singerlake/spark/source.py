@@ -15,7 +15,6 @@ from pyspark.sql.datasource import (
 )
 
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.spark.tables.options import names_a_table, table_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from singerlake.projections.read import LakeTable
     from singerlake.projections.state.model import TableFile
     from singerlake.spark.options import ReadOptions
+    from singerlake.spark.tables.options import TableOptions
 
 
 class SingerlakeDataSource(DataSource):
@@ -48,7 +48,7 @@ class SingerlakeDataSource(DataSource):
         if self._pin is not None or self._files is not None:
             return self.__dict__
         try:
-            if names_a_table(self._given):
+            if self._is_table:
                 return {**self.__dict__, "_files": self._table().state.files}
             return {**self.__dict__, "_pin": self._pinned()[1]}
         except SingerlakeError as error:
@@ -66,12 +66,12 @@ class SingerlakeDataSource(DataSource):
         from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.spark.spark_types import to_spark
 
-        if names_a_table(self._given):
+        if self._is_table:
             from singerlake.spark.tables.reader import schema_of
 
             table = self._table()
             self._files = table.state.files
-            return schema_of(table, table_options(self._given))
+            return schema_of(table, self._table_options)
         manifest, self._pin = self._pinned()
         request = self._options.request
         columns = declared(manifest, selected(manifest, self._pin), request)
@@ -86,11 +86,11 @@ class SingerlakeDataSource(DataSource):
 
         if self._refused is not None:
             raise self._refused
-        if names_a_table(self._given):
+        if self._is_table:
             from singerlake.spark.tables.reader import TableReader
 
             files = self._table().state.files if self._files is None else self._files
-            return TableReader(table_options(self._given), files, schema)
+            return TableReader(self._table_options, files, schema)
         no_limits_in_batch(self._options.limits)
         return plan(self._options, self._pin or self._pinned()[1], schema, chosen=not self._whole)
 
@@ -100,7 +100,7 @@ class SingerlakeDataSource(DataSource):
         from singerlake.spark.stream.reader import SingerlakeStreamReader
         from singerlake.spark.stream.wrong_options import RefusedStream
 
-        if names_a_table(self._given):
+        if self._is_table:
             hint = "stream what it is made of, with the options 'tap' and 'stream'"
             return RefusedStream(SettingError("a table cannot be read as a stream", hint=hint))
         try:
@@ -114,7 +114,7 @@ class SingerlakeDataSource(DataSource):
         raises."""
         from singerlake.spark.write.options import write_options
 
-        if names_a_table(self._given):
+        if self._is_table:
             raise SettingError(
                 "df.write cannot write a table", hint="tables are made by 'singerlake project'; write a stream instead"
             )
@@ -131,7 +131,18 @@ class SingerlakeDataSource(DataSource):
     def _table(self) -> LakeTable:
         from singerlake.spark.tables.reader import load_table
 
-        return load_table(table_options(self._given))
+        return load_table(self._table_options)
+
+    @property
+    def _is_table(self) -> bool:
+        """Whether the options name a table, and not a stream."""
+        return any(name.lower() == "table" for name in self._given)
+
+    @cached_property
+    def _table_options(self) -> TableOptions:
+        from singerlake.spark.tables.options import table_options
+
+        return table_options(self._given)
 
     @cached_property
     def _options(self) -> ReadOptions:

@@ -179,4 +179,4 @@ def from_json(body: bytes, *, key: str) -> TableState:
         ) from error
 
 
-prepare_decoders(Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, TableState)
+prepare_decoders(_Head, Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, TableState)

@@ -28,11 +28,6 @@ class TableOptions:
         return s3_settings(self.storage)
 
 
-def names_a_table(given: Mapping[str, str]) -> bool:
-    """Whether the options are those of a table, and not of a stream."""
-    return any(name.lower() == "table" for name in given)
-
-
 def table_options(given: Mapping[str, str]) -> TableOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
     options = {name.lower(): value for name, value in given.items()}

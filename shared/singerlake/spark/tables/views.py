@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from singerlake.spark.tables.options import table_options
-from singerlake.storage.roots import FolderRoot, parse_root
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -16,7 +13,9 @@ def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> Da
     """One snapshot of a table of the lake at ``path``. Spark's own reader reads the files where they are parquet on a
     disk, which skips files and columns that a query does not need; elsewhere the format ``singerlake`` does, whose
     ``options`` these are. Raises ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
+    from singerlake.spark.tables.options import table_options
     from singerlake.spark.tables.reader import load_table, schema_of
+    from singerlake.storage.roots import FolderRoot, parse_root
 
     given = {"path": path, "table": table, **{name: _text(value) for name, value in options.items()}}
     wanted = table_options(given)
@@ -37,6 +36,7 @@ def create_views(
     from singerlake.adapters import open_storage
     from singerlake.projections.state.commit import load
     from singerlake.projections.state.commit import tables as all_tables
+    from singerlake.spark.tables.options import table_options
 
     if tables is None:
         wanted = table_options({"path": path, "table": "*", **{name: _text(value) for name, value in options.items()}})
