@@ -87,9 +87,13 @@ class TableColumns:
         return next(column for column in self.records if column.source == source)
 
     def reads(self, messages: MessageKinds) -> Struct:
-        """What a task decodes."""
-        own = [field for field in ALL.fields if field.name in (OFFSET, TABLE_VERSION, RESCUED.name)]
-        own += [field for field in ALL.fields if field.name in (VERSION, TIME)]
+        """What a task decodes. The time is read for the table's own column, for a history, and to tell when an
+        ACTIVATE_VERSION message came."""
+        names = {field.name for field in self.own}
+        wanted = {OFFSET, TABLE_VERSION, RESCUED.name} | (names & {VERSION, TIME})
+        if CURRENT in names or messages is MessageKinds.ALL:
+            wanted.add(TIME)
+        own = [field for field in ALL.fields if field.name in wanted]
         if messages is MessageKinds.ALL:
             own.append(MESSAGE_TYPE)
         return Struct(tuple(Field(column.source, column.read) for column in self.records) + tuple(own))
