@@ -32,7 +32,8 @@
     │   ├── StorageUnavailableError
     │   ├── ConditionsUnprovenError
     │   └── StorageFullError
-    └── UnknownOutcomeError nothing may be deleted before the outcome is known
+    ├── UnknownOutcomeError nothing may be deleted before the outcome is known
+    └── UnexpectedError     report it: a library failed in a way that this package does not know
 
 Every class has a ``kind``, a word that stays as it is when messages change: programs look at that one.
 Messages are lower case, end with the next step, and carry their variables last as ``key=value``.
@@ -40,10 +41,15 @@ Messages are lower case, end with the next step, and carry their variables last 
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from singerlake.wording import shown
+
+logger = logging.getLogger(__name__)
 
 
 class SingerlakeError(Exception):
@@ -270,3 +276,28 @@ class UnknownOutcomeError(SingerlakeError):
     outcome is known."""
 
     kind: ClassVar[str] = "unknown_outcome"
+
+
+class UnexpectedError(SingerlakeError):
+    """A library failed in a way that this package does not know. The exception is the cause; what it says may hold a
+    record, so the message names its class alone."""
+
+    kind: ClassVar[str] = "unexpected"
+
+
+@contextmanager
+def expected_errors(**context: object) -> Iterator[None]:
+    """Raise ``UnexpectedError`` in place of an exception that is none of this package's, so that work on many things
+    can go on with the next one. Interruptions pass."""
+    try:
+        yield
+    except SingerlakeError:
+        raise
+    except Exception as error:
+        logger.debug("what is reported as unexpected", exc_info=error)
+        name = type(error).__qualname__
+        raise UnexpectedError(
+            f"{name} was raised, which nothing here expects",
+            hint="'singerlake --debug' shows where; please report it",
+            **context,
+        ) from error

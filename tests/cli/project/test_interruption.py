@@ -60,6 +60,7 @@ def test_what_a_run_made_and_did_not_publish_goes_with_its_error(
         raise MemoryError
 
     monkeypatch.setattr(module.Work, "_arrange", fail)
-    with pytest.raises(MemoryError):
-        run("project", "run", root, "a", "--all")
+    result = run("project", "run", root, "a", "--all")
+    assert result.exit_code == 1
+    assert "a: failed (unexpected): MemoryError was raised" in result.output
     assert [path.name for path in (root / "published").rglob("*") if path.is_file()] == ["_table.json"]

@@ -333,7 +333,7 @@ main(prog_name="singerlake")
 def test_neither_a_plan_nor_a_run_of_little_or_nothing_imports_pyspark(shop: Lake, root: Path) -> None:
     def refusing(*words: str) -> subprocess.CompletedProcess[str]:
         environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", REFUSES_SPARK, "project", *words, str(root), "--all"]
+        command = [sys.executable, "-c", REFUSES_SPARK, "--debug", "project", *words, str(root), "--all"]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
 
     for words, said in (

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import SettingError
+from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.projections.declaration.streams import everything, resolve
 from singerlake.projections.run import tables
 from singerlake.projections.run.plan import TablePlan
+from singerlake.projections.run.run import TableRunner
 from singerlake.projections.run.tables import TableResult, plan_tables, run_tables
 from tests.lakes import build_stream
 
@@ -84,8 +85,9 @@ def test_a_table_that_grew_large_is_not_made_beside_others(lake: Lake, monkeypat
     assert stored.state is not None
     build_stream(lake, "t", NAMES[1], SCHEMA, [{"id": 9}], key_properties=("id",))
     monkeypatch.setattr(tables, "SMALL_BYTES", stored.state.bytes)
-    with pytest.raises(AssertionError, match="an engine for"):
-        run(lake, unused, together=True)
+    asked = [str(each.error.__cause__) for each in run(lake, unused, together=True) if each.error]
+    assert len(asked) == 1
+    assert asked[0].startswith("an engine for")
 
 
 def test_the_streams_of_a_tap_are_not_listed_for_each_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,3 +119,28 @@ def test_an_error_of_one_table_is_its_own(lake: Lake, monkeypatch: pytest.Monkey
     assert [each.error.kind if each.error else None for each in results] == ["setting", None, None, None, None, None]
     assert rows(results) == [None, 3, 3, 3, 3, None]
     assert rows(run(lake)) == [7, 3, 3, 3, 3, None]
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("step", ["_plan", "run"])
+def test_an_exception_that_nothing_expects_ends_no_other_table(
+    lake: Lake, step: str, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: Any = tables if step == "_plan" else TableRunner
+    real = getattr(where, step)
+
+    def broken(*given: Any, **more: Any) -> Any:
+        meant = [getattr(each, "declaration", each) for each in given]
+        if any(getattr(each, "name", None) == NAMES[2] for each in meant):
+            raise ArithmeticError("a record of somebody: 4711")
+        return real(*given, **more)
+
+    monkeypatch.setattr(where, step, broken)
+    results = run(lake, together=together)
+    assert rows(results) == [7, 3, None, 3, 3, None]
+    failed = results[2].error
+    assert isinstance(failed, UnexpectedError)
+    assert isinstance(failed.__cause__, ArithmeticError)
+    assert str(failed).startswith("ArithmeticError was raised")
+    assert NAMES[2] in str(failed)
+    assert "4711" not in str(failed)

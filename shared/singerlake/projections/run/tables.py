@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.maintenance.engines.engine import Answer, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
@@ -69,17 +69,22 @@ def run_tables(
 
 def _planned(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
     """``outcome`` is there where there is nothing to do."""
-    declaration = table.declaration
     try:
-        manifest = runner.manifest(declaration.tap, declaration.stream)
-        schemas = list(manifest.schemas.values())
-        declaration = table.with_key(schemas[-1].key_properties if schemas else ())
-        base = load(runner.storage, declaration.name)
-        if not manifest.next_offset and not (base is not None and base.state.is_published):
-            return TableResult(declaration, None)
-        plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
+        with expected_errors(table=table.declaration.name):
+            return _plan(runner, table, full_refresh)
     except SingerlakeError as error:
-        return TableResult(declaration, None, error=error)
+        return TableResult(table.declaration, None, error=error)
+
+
+def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
+    declaration = table.declaration
+    manifest = runner.manifest(declaration.tap, declaration.stream)
+    schemas = list(manifest.schemas.values())
+    declaration = table.with_key(schemas[-1].key_properties if schemas else ())
+    base = load(runner.storage, declaration.name)
+    if not manifest.next_offset and not (base is not None and base.state.is_published):
+        return TableResult(declaration, None)
+    plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
     return TableResult(declaration, plan, Outcome(plan, plan.state, None) if plan.is_nothing else None)
 
 
@@ -87,7 +92,8 @@ def _made(runner: TableRunner, planned: TableResult, full_refresh: bool) -> Tabl
     if planned.outcome is not None:
         return planned
     try:
-        outcome = runner.run(planned.declaration, full_refresh=full_refresh)
+        with expected_errors(table=planned.declaration.name):
+            outcome = runner.run(planned.declaration, full_refresh=full_refresh)
     except SingerlakeError as error:
         return replace(planned, error=error)
     return replace(planned, plan=outcome.plan, outcome=outcome)

@@ -9,7 +9,7 @@ from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.projections.maintain.drop import DropPlan, plan_drop
 from singerlake.projections.maintain.drop import drop as drop_table
 
@@ -32,10 +32,11 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
     failed: dict[str, SingerlakeError] = {}
     for name in project.made():
         try:
-            plan = plan_drop(project.lake.storage, name)
-            if delete:
-                drop_table(project.lake.storage, plan)
-            done.append(plan)
+            with expected_errors(table=name):
+                plan = plan_drop(project.lake.storage, name)
+                if delete:
+                    drop_table(project.lake.storage, plan)
+                done.append(plan)
         except SingerlakeError as error:
             failed[name] = error
     if as_json:

@@ -13,7 +13,7 @@ from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.maintenance.gc.apply import GRACE
 from singerlake.projections.maintain.collect import TableCollection, collect_table, plan_collection
 from singerlake.projections.state.keys import table_prefix
@@ -47,11 +47,13 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
     for name in project.made():
         try:
-            if delete:
-                found = collect_table(lake.storage, name, now=lambda: now, grace=grace, clock=lake.clock, ids=lake.ids)
-            else:
-                found = plan_collection(lake.storage, name, now=now, grace=grace)
-            done.append(found)
+            with expected_errors(table=name):
+                if delete:
+                    ids, clock = lake.ids, lake.clock
+                    found = collect_table(lake.storage, name, now=lambda: now, grace=grace, clock=clock, ids=ids)
+                else:
+                    found = plan_collection(lake.storage, name, now=now, grace=grace)
+                done.append(found)
         except SingerlakeError as error:
             failed[name] = error
     if as_json:

@@ -10,7 +10,7 @@ from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.options import json_option
 from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
-from singerlake.errors import SingerlakeError
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.streams import chosen
@@ -88,7 +88,8 @@ def _standings(project: Project) -> list[_Standing]:
 
     def standing(name: str) -> _Standing:
         try:
-            return _standing(project.lake, name, sources.get(name))
+            with expected_errors(table=name):
+                return _standing(project.lake, name, sources.get(name))
         except SingerlakeError as error:
             return _Standing(name, name in sources, trouble=f"{error.message}; {error.hint}")
 
