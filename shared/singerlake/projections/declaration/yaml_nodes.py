@@ -25,6 +25,7 @@ _READ_AS = {
     "timestamp": "a date",
     "null": "nothing",
 }
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _SHOWN = 40
 
 Made = TypeVar("Made")
@@ -53,6 +54,7 @@ class Value:
             raise self.error(
                 f"{self.path} is {self._kind()}, and has to be a mapping", "write 'name: value' lines below"
             )
+        self._refuse_tag("map")
         found: dict[str, Value] = {}
         for key, value in self.node.value:
             at = Value(self.file, f"a key of {self.path}", key)
@@ -70,6 +72,7 @@ class Value:
     def items(self) -> list[Value]:
         """The values of a list; a single text counts as a list of one. Raises ``SettingError``."""
         if isinstance(self.node, yaml.SequenceNode):
+            self._refuse_tag("seq")
             return [Value(self.file, self.path, node) for node in self.node.value]
         if isinstance(self.node, yaml.ScalarNode) and not self.is_empty:
             return [self]
@@ -85,6 +88,10 @@ class Value:
             raise self.error(f"{self.path} is {written[:_SHOWN]}, which YAML reads as {read}", "write it in quotes")
         if not written.strip():
             raise self.error(f"{self.path} is empty", "write one name or value")
+        try:
+            written.encode()
+        except UnicodeEncodeError:
+            raise self.error(f"{self.path} holds a lone surrogate, which no name or value can", "remove it") from None
         return written
 
     def texts(self) -> tuple[str, ...]:
@@ -101,9 +108,10 @@ class Value:
 
     def flag(self) -> bool:
         """``true`` or ``false``. Raises ``SettingError``."""
-        if self.node.tag != f"{_TAG}bool":
+        word = str(self.node.value).lower() if isinstance(self.node, yaml.ScalarNode) else ""
+        if self.node.tag != f"{_TAG}bool" or word not in _TRUE + _FALSE:
             raise self.error(f"{self.path} is {self._kind()}, and has to be true or false", "write true or false")
-        return str(self.node.value).lower() in ("true", "yes", "on")
+        return word in _TRUE
 
     def one_of(self, known: Iterable[str]) -> str:
         """One of these words. Raises ``SettingError``."""
@@ -129,6 +137,12 @@ class Value:
     @property
     def is_mapping(self) -> bool:
         return isinstance(self.node, yaml.MappingNode)
+
+    def _refuse_tag(self, kind: str) -> None:
+        """Raise ``SettingError`` where a tag says that this is of another kind than it looks."""
+        if self.node.tag != f"{_TAG}{kind}":
+            tag = str(self.node.tag).removeprefix(_TAG)[:_SHOWN]
+            raise self.error(f"{self.path} has the tag {tag!r}, which is not read", "remove the tag")
 
     def _kind(self) -> str:
         if self.is_empty:

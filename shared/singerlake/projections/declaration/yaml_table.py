@@ -126,19 +126,10 @@ def _rule(value: Value) -> ColumnRule:
     if drop and len(said) > 1:
         raise value.error(f"{value.path} drops the column and says more of it", "remove 'drop', or all but 'drop'")
     return ColumnRule(
-        rename=_column_name(said["rename"]) if "rename" in said else None,
+        rename=said["rename"].text() if "rename" in said else None,
         drop=drop,
         cast=said["cast"].text() if "cast" in said else None,
     )
-
-
-def _column_name(value: Value) -> str:
-    name = value.text()
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise value.error(f"{value.path} holds a lone surrogate, which no column's name can", "remove it") from None
-    return name
 
 
 def _checks(said: Mapping[str, Value]) -> tuple[Check, ...]:
