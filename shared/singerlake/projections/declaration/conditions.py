@@ -38,8 +38,8 @@ class Test:
         if self.operator == "null":
             return "not null" if self.negated else "null"
         if self.operator == "in":
-            return f"{'not ' if self.negated else ''}in ({', '.join(map(_written, self.values))})"
-        return f"{self.operator} {_written(self.values[0])}"
+            return f"{'not ' if self.negated else ''}in ({', '.join(map(written, self.values))})"
+        return f"{self.operator} {written(self.values[0])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Condition:
         text = " and ".join(map(str, self.tests))
         if not self.column:
             return text
-        return f"{self.column if _PLAIN.match(self.column) else _written(self.column)} {text}"
+        return f"{self.column if _PLAIN.match(self.column) else written(self.column)} {text}"
 
 
 def condition_of(text: str) -> Condition:
@@ -156,7 +156,8 @@ def _unknown(text: str) -> SettingError:
     return SettingError(f"not a condition: {text!r}", hint=f"write for example {examples}")
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """A literal as conditions have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, Decimal) else "'" + value.replace("'", "''") + "'"

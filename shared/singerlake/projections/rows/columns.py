@@ -101,7 +101,8 @@ class TableColumns:
 
 def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumns:
     """The columns of that table over all versions of its stream. Raises ``UnknownNameError`` for a property that no
-    version has, ``SettingError`` for a cast that is not possible and for names that clash."""
+    version has, ``SettingError`` for one that is dropped and used, for a cast that is not possible and for names that
+    clash."""
     request = Request(metadata=True)
     there = declared(manifest, [], request)
     fields = _own_fields(declaration, there, request) if there is not None else ()
@@ -109,6 +110,8 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     for what, wanted in _named(declaration):
         if wanted not in names:
             raise unknown(declaration, what, wanted, names)
+        if declaration.rule(wanted).drop and what not in ("columns", "deleted_when"):
+            raise left_out(declaration, what, wanted)
     deletes = SDC_DELETED if declaration.deleted_when is None else declaration.deleted_when.column
     records = []
     for field in fields:
@@ -160,6 +163,15 @@ def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[s
         hint=hint,
         tap=declaration.tap,
         stream=declaration.stream,
+        **declaration.at(what, wanted),
+    )
+
+
+def left_out(declaration: TableDeclaration, what: str, wanted: str) -> SettingError:
+    """The error for a property that is used and is no column of the table."""
+    return SettingError(
+        f"{what} of table {declaration.name!r} names {wanted!r}, which its columns leave out",
+        hint="do not drop it under 'columns'",
         **declaration.at(what, wanted),
     )
 

@@ -3,72 +3,125 @@
 from __future__ import annotations
 
 import datetime
-import decimal
+import math
+import sys
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
+from singerlake.arrow.schema import columns
+from singerlake.arrow.schema.columns import Column
 from singerlake.clock import parse_timestamp
 from singerlake.errors import SettingError
-from singerlake.projections.declaration.conditions import Condition, Test
+from singerlake.projections.declaration.conditions import Condition, Test, written
+from singerlake.projections.rows.types import type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COMPARE = {"=": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_DIGITS = 100
+"""More than a decimal of any column has."""
 
 
-def holds(condition: Condition, column: pa.ChunkedArray, *, unknown: bool) -> pa.ChunkedArray:
-    """Of each row whether all tests hold; ``unknown`` where that is neither true nor false. Raises ``SettingError``
-    where a value cannot be compared with the column's."""
+def check_literals(condition: Condition, column: Column) -> None:
+    """Raise ``SettingError`` where a literal cannot be compared with values of ``column``."""
+    for test in condition.tests:
+        for value in test.values:
+            _held(value, column)
+
+
+def holds(condition: Condition, values: pa.ChunkedArray, column: Column, *, unknown: bool) -> pa.ChunkedArray:
+    """Of each of the ``values``, which are of the type ``column``, whether all tests hold; ``unknown`` where that is
+    neither true nor false. Raises ``SettingError`` as ``check_literals``."""
     import pyarrow.compute as pc
 
     answer = None
     for test in condition.tests:
-        one = pc.fill_null(_test(test, column), unknown)
+        one = pc.fill_null(_test(test, values, column), unknown)
         answer = one if answer is None else pc.and_(answer, one)
     return answer
 
 
-def _test(test: Test, column: pa.ChunkedArray) -> Any:
-    import pyarrow as pa
+def _test(test: Test, values: pa.ChunkedArray, column: Column) -> Any:
     import pyarrow.compute as pc
 
     if test.operator == "null":
-        return pc.is_valid(column) if test.negated else pc.is_null(column)
-    values = [_value(value, column.type) for value in test.values]
+        return pc.is_valid(values) if test.negated else pc.is_null(values)
     if test.operator == "in":
-        if pa.types.is_floating(column.type):
-            # -0.0 is in (0): Arrow's sets tell zeros apart by their sign.
-            column = pc.add(column, 0.0)
-        found = pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=pa.array(values, column.type)), None)
+        found = _is_in(test, values, column)
         return pc.invert(found) if test.negated else found
-    return getattr(pc, _COMPARE[test.operator])(column, pa.scalar(values[0]))
+    held, is_exact = _held(test.values[0], column)
+    if is_exact:
+        return getattr(pc, _COMPARE[test.operator])(values, _scalar(held, values))
+    if held is None or test.operator in ("=", "!="):
+        return pc.if_else(pc.is_valid(values), test.operator in ("!=", ">", ">="), None)
+    # No value lies between the one held and the literal.
+    return (pc.less_equal if test.operator in ("<", "<=") else pc.greater)(values, _scalar(held, values))
 
 
-def _value(value: Any, arrow: pa.DataType) -> Any:
-    """A literal as the column's type has it."""
+def _is_in(test: Test, values: pa.ChunkedArray, column: Column) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, columns.Double):
+        # -0.0 is in (0): Arrow's sets tell zeros apart by their sign.
+        values = pc.add(values, 0.0)
+    found = (_held(value, column) for value in test.values)
+    among = pa.array([held for held, is_exact in found if is_exact], values.type)
+    return pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=among), None)
+
+
+def _scalar(value: Any, values: pa.ChunkedArray) -> Any:
     import pyarrow as pa
 
-    types = pa.types
+    return pa.scalar(value, values.type)
+
+
+def _held(value: Any, column: Column) -> tuple[Any, bool]:
+    """The greatest value of the column's type that is not greater than a literal, and whether it is the literal; None
+    where all are greater."""
     try:
-        if types.is_boolean(arrow) and isinstance(value, bool):
-            return value
-        if isinstance(value, decimal.Decimal):
-            if types.is_floating(arrow):
-                return float(value)
-            if types.is_integer(arrow):
-                return int(value) if value == value.to_integral_value() else float(value)
-            if types.is_decimal(arrow):
-                return value
-        if isinstance(value, str):
-            if types.is_string(arrow):
-                return value
-            if types.is_date(arrow):
-                return datetime.date.fromisoformat(value)
-            if types.is_timestamp(arrow) and (moment := parse_timestamp(value)) is not None:
-                return moment if arrow.tz else moment.replace(tzinfo=None)
-    except (ValueError, OverflowError):
+        if isinstance(value, bool):
+            if isinstance(column, columns.Boolean):
+                return value, True
+        elif isinstance(value, Decimal):
+            if isinstance(column, columns.Integer):
+                held, is_exact = _floor(value, 0, Decimal(_LEAST), Decimal(_GREATEST))
+                return None if held is None else int(held), is_exact
+            if isinstance(column, columns.Decimal):
+                greatest = Decimal((0, (9,) * column.precision, -column.scale))
+                return _floor(value, column.scale, greatest.copy_negate(), greatest)
+            if isinstance(column, columns.Double):
+                return _double(value)
+        elif isinstance(column, columns.Text | columns.JsonText):
+            return value, True
+        elif isinstance(column, columns.Date):
+            return datetime.date.fromisoformat(value), True
+        elif isinstance(column, columns.Timestamp) and (moment := parse_timestamp(value)) is not None:
+            return moment if column.zoned else moment.replace(tzinfo=None), True
+    except ValueError:
         pass
     raise SettingError(
-        f"a condition compares a column of type {arrow} with {value!r}",
+        f"a column of type {type_name(column)} is compared with {written(value)}",
         hint="write a value of the column's type; text and times stand in single quotes",
     )
+
+
+def _floor(value: Decimal, scale: int, least: Decimal, greatest: Decimal) -> tuple[Decimal | None, bool]:
+    # Before any digit is made of an exponent, which may be of nine digits.
+    if value > greatest:
+        return greatest, False
+    if value < least:
+        return None, False
+    with localcontext(prec=_DIGITS):
+        held = value.quantize(Decimal(1).scaleb(-scale), ROUND_FLOOR)
+    return held, held == value
+
+
+def _double(value: Decimal) -> tuple[float, bool]:
+    """The nearest one, as for a value; a literal that is greater than all finite ones is less than infinity."""
+    near = float(value)
+    if math.isinf(near):
+        return (sys.float_info.max if near > 0 else -math.inf), False
+    return near, True

@@ -126,7 +126,7 @@ class RowMaker:
         rows = self._typed(read).append_column(DELETED, self._deletions(read))
         if self.moments:
             rows = rows.append_column(MOMENT, read.column(TIME))
-        rows = self._checked(rows, read, seen)
+        rows = self._checked(rows, seen)
         seen.records += read.num_rows
         seen.rescued += rows.num_rows - rows.column(RESCUED.name).null_count
         _note_versions(rows, seen)
@@ -154,12 +154,13 @@ class RowMaker:
 
         condition = self.declaration.deleted_when
         if condition is not None:
-            return holds(condition, read.column(condition.column), unknown=False)
+            kind = self.columns.record(condition.column).read
+            return holds(condition, read.column(condition.column), kind, unknown=False)
         if any(column.source == SDC_DELETED for column in self.columns.records):
             return pc.is_valid(read.column(SDC_DELETED))
         return pa.chunked_array([pa.repeat(False, read.num_rows)])
 
-    def _checked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
+    def _checked(self, rows: pa.Table, seen: Seen) -> pa.Table:
         """Without the rows that a check or a null in the key leaves out."""
         import pyarrow.compute as pc
 
@@ -174,8 +175,8 @@ class RowMaker:
             if check.condition is None:
                 continue
             column = self.columns.record(check.column)
-            values = rows.column(column.name) if column.kept else read.column(column.source)
-            fine = pc.or_(holds(check.condition, values, unknown=True), rows.column(DELETED))
+            held = holds(check.condition, rows.column(column.name), column.type, unknown=True)
+            fine = pc.or_(held, rows.column(DELETED))
             keep = self._note(check.name, check.action, fine, rows, seen, keep)
         return rows if keep is None else rows.filter(keep)
 

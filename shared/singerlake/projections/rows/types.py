@@ -60,6 +60,12 @@ def words_of(column: Column) -> Any:
     return _WORDS[type(column)]
 
 
+def type_name(column: Column) -> str:
+    """A column's type in one word, for messages."""
+    words = words_of(column)
+    return words if isinstance(words, str) else str(next(iter(words)))
+
+
 def column_of(words: Any, *, key: str) -> Column:
     """The type that ``words_of`` wrote. Raises ``CorruptObjectError`` naming ``key``."""
     try:

@@ -16,11 +16,13 @@ from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LineageChangedError, SettingError
 from singerlake.format.state.model import Manifest
+from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.rows.columns import TableColumns, columns_of
+from singerlake.projections.rows.columns import TableColumns, columns_of, left_out
+from singerlake.projections.rows.conditions import check_literals
 from singerlake.projections.rows.conform import only_adds
 from singerlake.projections.rows.partitions import PARTITION, PartitionColumn
-from singerlake.projections.rows.types import column_of, from_json, words_of
+from singerlake.projections.rows.types import column_of, from_json, type_name, words_of
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.keys import state_key
 from singerlake.projections.state.model import Source, TableFile, TableState
@@ -211,23 +213,37 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
         for name in names:
             column = known.get(name)
             if column is None or not column.kept:
-                raise SettingError(
-                    f"{what} of table {declaration.name!r} is {name!r}, which its columns leave out",
-                    hint="do not drop it under 'columns'",
-                    **declaration.at(what, name),
-                )
+                raise left_out(declaration, what, name)
             if isinstance(column.type, Array | Struct):
                 raise SettingError(
                     f"{what} of table {declaration.name!r} is {name!r}, which is nested",
                     hint="name a column of a simple type, or cast it to text",
                     **declaration.at(what, name),
                 )
+    for check in declaration.checks:
+        if check.condition is not None:
+            _check_literals(declaration, "checks", check.column, check.condition, known[check.column].type)
+    if declaration.deleted_when is not None:
+        deletes = declaration.deleted_when.column
+        _check_literals(declaration, "deleted_when", deletes, declaration.deleted_when, known[deletes].read)
     for each in declaration.partition_by:
         if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
             raise SettingError(
                 f"partition_by of table {declaration.name!r} is {str(each)!r}, which is no time",
                 hint="name a column that is a timestamp or a date, or cast it",
+                **declaration.at("partition_by", str(each)),
             )
+
+
+def _check_literals(declaration: TableDeclaration, what: str, name: str, condition: Condition, column: Column) -> None:
+    try:
+        check_literals(condition, column)
+    except SettingError as error:
+        raise SettingError(
+            f"{what} of table {declaration.name!r} says {str(condition)!r} of {name!r}: {error.message}",
+            hint=error.hint,
+            **declaration.at(what, name),
+        ) from error
 
 
 def _why_anew(
@@ -249,8 +265,9 @@ def _why_anew(
         new = types.get(entry.name)
         if new is None:
             return f"column {entry.name!r} is gone"
-        if not only_adds(column_of(entry.type, key=at), plain(new)):
-            return f"column {entry.name!r} is {_shown(words_of(new))} now, and was {_shown(entry.type)}"
+        was = column_of(entry.type, key=at)
+        if not only_adds(was, plain(new)):
+            return f"column {entry.name!r} is {type_name(new)} now, and was {type_name(was)}"
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
@@ -271,7 +288,3 @@ def as_it_was(manifest: Manifest, offset: int) -> Manifest:
 def plain(column: Column) -> Column:
     """The type as a state keeps it: what of JSON fits a decimal is not part of it."""
     return column_of(words_of(column), key="")
-
-
-def _shown(words: Any) -> str:
-    return words if isinstance(words, str) else next(iter(words))

@@ -1,0 +1,67 @@
+"""Declarations that do not suit their stream are refused before anything is read, with the line of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from singerlake.errors import SettingError
+from singerlake.projections.declaration.streams import resolve
+from singerlake.projections.declaration.yaml_file import read_file
+from tests.lakes import build_stream
+from tests.projections.tables import STREAM, TAP, memory_lake, runner_of
+
+SCHEMA = {
+    "properties": {
+        "id": {"type": "integer"},
+        "n": {"type": "integer"},
+        "t": {"type": "string"},
+        "of": {"type": "array", "items": {"type": "integer"}},
+    }
+}
+HEAD = f"tables:\n  t:\n    from: {TAP}.{STREAM}\n    "
+MISTAKES = {
+    "dropped-check": ("columns: {n: {drop: true}}\n    checks: {n: '> 0'}", 5, "checks of table 't' names 'n', which"),
+    "dropped-unique": ("columns: {n: {drop: true}}\n    checks: {n: unique}", 5, "which its columns leave out"),
+    "dropped-order": ("keep: history\n    columns: {n: {drop: true}}\n    order_by: [n]", 6, "order_by of table 't'"),
+    "dropped-sort": ("columns: {n: {drop: true}}\n    sort_by: [n]", 5, "which its columns leave out"),
+    "dropped-key": ("columns: {id: {drop: true}}", 3, "key of table 't' names 'id', which"),
+    "dropped-part": ("columns: {n: {drop: true}}\n    partition_by: [n]", 5, "which its columns leave out"),
+    "check-of-another-type": (
+        "checks:\n      n:\n      - \"= 'a'\"",
+        6,
+        "of 'n': a column of type integer",
+    ),
+    "check-of-a-cast": ("columns: {t: {cast: date}}\n    checks: {t: \"= 'a'\"}", 5, "a column of type date"),
+    "deletion-of-another-type": ("deleted_when: t = 1", 4, "deleted_when of table 't' says 't = 1' of 't'"),
+    "part-of-no-time": ("partition_by: [month(n)]", 4, "is 'month(n)', which is no time"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_declaration_that_does_not_suit_its_stream_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
+    lake = memory_lake()
+    build_stream(lake, TAP, STREAM, SCHEMA, [{"id": 1, "n": 1}], key_properties=("id",))
+    body, line, message = MISTAKES[name]
+    path = tmp_path / "projections.yml"
+    path.write_text(f"{HEAD}{body}\n")
+    ((table,), failed) = resolve(read_file(path, {}).tables, {TAP: [STREAM]})
+    assert failed == []
+    with pytest.raises(SettingError) as caught:
+        runner_of(lake).plan(table.declaration)
+    assert message in caught.value.message
+    assert caught.value.context["line"] == line
+    assert lake.storage.get("published/t/_table.json") is None
+
+
+@pytest.mark.parametrize("keep", ["append", "latest", "history"])
+def test_a_column_that_tells_deletions_may_be_dropped(tmp_path: Path, keep: str) -> None:
+    lake = memory_lake()
+    build_stream(lake, TAP, STREAM, SCHEMA, [{"id": 1, "t": "D"}, {"id": 2, "t": "U"}], key_properties=("id",))
+    path = tmp_path / "projections.yml"
+    path.write_text(f"{HEAD}keep: {keep}\n    columns: {{t: {{drop: true}}}}\n    deleted_when: t = 'D'\n")
+    ((table,), _) = resolve(read_file(path, {}).tables, {TAP: [STREAM]})
+    outcome = runner_of(lake).run(table.declaration)
+    assert outcome.state is not None
+    assert outcome.state.rows == (2 if keep == "append" else 1)
