@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,12 +170,12 @@ class _Maker:
 
 
 def _names(kept: Sequence[str], declared: Declared) -> dict[str, str]:
-    taken = {"__deleted", "__moment", "__hidden", "__partition_0"}
+    taken = {"__deleted", "__moment", "__hidden"}
     names = {}
     for name in sorted(kept, key=lambda name: declared.rule(name).rename is None):
         wanted = declared.rule(name).rename or name
         number, given = 1, wanted
-        while given.lower() in taken:
+        while given.lower() in taken or re.fullmatch("__partition_[0-9]+", given.lower()):
             number += 1
             given = f"{wanted}_{number}"
         taken.add(given.lower())

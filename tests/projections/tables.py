@@ -213,9 +213,14 @@ def check_state(storage: Storage, state: TableState) -> None:
     assert not state.paths() & {file.path for file in state.retired}, "a listed file is retired"
     alone = state.declaration["keep"] == "latest" or (state.declaration["keep"] == "history" and OFFSET in state.order)
     before: Any = None
+    stored: set[tuple[Any, ...]] = set()
     for file in state.files:
         shown, hidden = _bodies(storage, table_prefix(state.table), file)
         rows = shown + hidden
+        for row in rows:
+            one = (row[OFFSET], *(str(row[name]) for name in state.key))
+            assert one not in stored, f"{file.path}: what is at offset {row[OFFSET]} is stored twice"
+            stored.add(one)
         assert rows, "a file without rows and hidden records"
 
         def place_in_order(row: dict[str, Any], file: TableFile = file) -> Any:

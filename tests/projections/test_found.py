@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -39,18 +39,22 @@ def activate(version: int) -> Message:
 
 
 def check(
-    declared: Declared, *captures: list[Message], schemas: list[Any] | None = None, key: tuple[str, ...] = ("id",)
+    declared: Declared,
+    *captures: list[Message],
+    schemas: list[Any] | None = None,
+    key: tuple[str, ...] = ("id",),
+    sizes: Sequence[Mapping[str, int]] = (SMALL, LARGE),
 ) -> None:
     """Each capture is followed by a run, where each row is a file, and where one has all."""
     made = []
     for number, messages in enumerate(captures):
         schema = SCHEMA if schemas is None else schemas[min(number, len(schemas) - 1)]
         made.append(Batch(schema, key, tuple(messages)))
-    for sizes in (SMALL, LARGE):
+    for size in sizes:
         lake = memory_lake()
-        with small_sizes(sizes):
+        with small_sizes(size):
             for number, each in enumerate(made):
-                capture(lake, each, sizes)
+                capture(lake, each, size)
                 wanted = expected(messages_of(made[: number + 1]), declared)
                 run_and_check(runner_of(lake), declaration_of(declared), wanted, f"after capture {number}")
 
@@ -128,6 +132,15 @@ def test_what_an_activation_ended_keeps_its_end() -> None:
     check(declared, [first], [activate(2)], [late], [activate(3)], schemas=[schema])
 
 
+def test_ends_that_one_activation_made_are_each_stored_once() -> None:
+    schema = {"properties": {**SCHEMA["properties"], "at": {"type": "integer"}}}
+    declared = Declared("history", order_by=("at",), sort_by=("x",))
+    captures = [[*(record(id, f"x{id}", version=1, at=2) for id in range(6)), activate(2)]]
+    captures += [[record(id, f"x{id}", version=1, at=at) for id in range(6)] for at in (1, 0)]
+    captures += [[record(0, "x", version=2, at=1), activate(3)], captures[1], captures[2]]
+    check(declared, *captures, schemas=[schema], sizes=[{"rows": 2, "chunk": 1, "split": 300}])
+
+
 def test_the_end_of_an_interval_lies_in_the_partition_of_its_key() -> None:
     parted = Declared("history", key=("x",), order_by=("id",), partition_by=(("x", None),), null_keys="drop")
     check(parted, [record(1, ""), record(1, "a"), activate(3)], [record(2, ""), record(2, "a")], key=("x",))
@@ -157,6 +170,28 @@ def test_properties_whose_names_begin_with_two_underscores_are_columns(declared:
     parted = Declared(declared.keep, partition_by=(("id", None),))
     for each in (declared, parted):
         check(each, [record(1, __v=1, __deleted=1)], [record(1, __v=2), record(2, __partition_x=3)], schemas=[schema])
+
+
+CLASHING = (".x", "[0]", "__row", "__row_max", "count_all", "_singerlake_offset_list", "_singerlake_offset_count")
+CLASHING += ("0", "place", "place_list", "__partition_100", "__partition_\u0661", "a.b")
+
+
+@keyed
+def test_no_name_of_a_property_is_one_that_tasks_work_with(declared: Declared) -> None:
+    properties = {name: {"type": "string"} for name in CLASHING}
+    schema = {"properties": {**SCHEMA["properties"], **properties, "z": {"type": "integer"}}}
+
+    def one(id: int, value: str, z: int, version: int = 1) -> Message:
+        return record(id, version=version, **dict.fromkeys(CLASHING, value), z=z)
+
+    first = [one(1, "a", 1), one(2, "b", 1), one(3, "a", 2), one(1, "c", 2)]
+    second = [one(1, "a", 3), one(2, "x", 0), activate(2), one(2, "x", 1, 2)]
+    for used in (
+        Declared(declared.keep, key=CLASHING),
+        Declared(declared.keep, key=CLASHING, sort_by=("z",)),
+        Declared(declared.keep, order_by=CLASHING, sort_by=CLASHING, partition_by=((CLASHING[0], None),)),
+    ):
+        check(used, first, second, schemas=[schema])
 
 
 def test_verify_of_a_table_that_is_behind_reads_its_stream_as_it_was() -> None:

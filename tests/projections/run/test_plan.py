@@ -35,6 +35,8 @@ MISTAKES = {
     ),
     "check-of-a-cast": ("columns: {t: {cast: date}}\n    checks: {t: \"= 'a'\"}", 5, "a column of type date"),
     "deletion-of-another-type": ("deleted_when: t = 1", 4, "deleted_when of table 't' says 't = 1' of 't'"),
+    "rename-to-a-name-of-ours": ("columns:\n      n: {rename: _singerlake_file}", 5, "or has one for itself"),
+    "rename-to-a-working-name": ("columns:\n      n: {rename: __partition_7}", 5, "or has one for itself"),
     "part-of-no-time": ("partition_by: [month(n)]", 4, "is 'month(n)', which is no time"),
 }
 

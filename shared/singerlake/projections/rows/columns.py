@@ -31,7 +31,7 @@ from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.rows.partitions import PARTITION
+from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.rows.types import SIMPLE
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
 
 
-_WORKING = {"__deleted", "__moment", "__hidden"} | {f"{PARTITION}{index}" for index in range(100)}
-"""Names that tasks give to columns of their own."""
+_WORKING = ("__deleted", "__moment", "__hidden")
+"""Names that tasks give to columns of their own, besides those of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,19 +194,20 @@ def _distinct(
 ) -> tuple[TableColumn, ...]:
     """The same with names that differ in more than case, which engines do not tell apart. Raises ``SettingError`` where
     two are the same by declaration."""
-    taken = {field.name.lower() for field in own} | _WORKING
+    reserved = {field.name.lower() for field in (*own, *ALL.fields)}
+    taken = {*reserved, *_WORKING}
     given = {rule.rename for rule in declaration.columns.values() if rule.rename}
     made = []
     for column in sorted(records, key=lambda column: column.name not in given):
         name = column.name
-        if name.lower() in taken and column.kept:
-            if name in given or name.lower() in {field.name.lower() for field in own}:
+        if column.kept and (name.lower() in taken or is_partition(name.lower())):
+            if name in given or name.lower() in reserved:
                 raise SettingError(
-                    f"table {declaration.name!r} would have two columns {name!r}",
-                    hint="rename one of them under 'columns'",
+                    f"table {declaration.name!r} would have two columns {name!r}, or has one for itself",
+                    hint="give the property another name under 'columns'",
                     tap=declaration.tap,
                     stream=declaration.stream,
-                    **declaration.at("columns"),
+                    **declaration.at("columns", column.source),
                 )
             number = next(n for n in range(2, 10_000) if f"{name}_{n}".lower() not in taken)
             name = f"{name}_{number}"

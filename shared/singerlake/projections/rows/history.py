@@ -15,7 +15,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.projections.rows.columns import CURRENT, VALID_FROM, VALID_TO
 from singerlake.projections.rows.convert import DELETED, MOMENT, is_working
 from singerlake.projections.rows.latest import Settled
-from singerlake.projections.rows.order import by_key, differing, is_last_of, sort_indices
+from singerlake.projections.rows.order import are_among, by_key, differing, is_last_of, sort_indices
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
 
@@ -141,10 +141,7 @@ def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], a
     ordered = _in_order(before.filter(pc.invert(of_it)), key, order_by)
     newest = ordered.filter(is_last_of(ordered, key))
     newest = newest.filter(pc.invert(newest.column(DELETED)))
-    current = before.filter(of_it).select(list(key)).group_by(list(key)).aggregate([])
-    newest = newest.append_column("__row", pa.array(range(newest.num_rows), pa.int64()))
-    if current.num_rows:
-        newest = _without(newest, current, key)
+    newest = newest.filter(pc.invert(are_among(newest, before.filter(of_it), key)))
     if not newest.num_rows:
         return rows
     count = newest.num_rows
@@ -163,19 +160,3 @@ def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], a
             values = pa.repeat(pa.scalar(moment, field.type), count)
         made[field.name] = values
     return pa.concat_tables([rows, pa.table(made, schema=rows.schema)])
-
-
-def _without(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Those of ``rows`` whose key is not among ``others``."""
-    import pyarrow as pa
-
-    # A key that is in both has two rows here, in whichever order; NaN equals NaN in a grouping.
-    marked = pa.concat_tables(
-        [
-            rows.select([*key, "__row"]),
-            others.select(list(key)).append_column("__row", pa.nulls(others.num_rows, pa.int64())),
-        ]
-    )
-    groups = marked.group_by(list(key)).aggregate([("__row", "max"), ([], "count_all")])
-    alone = groups.filter(pa.compute.equal(groups.column("count_all"), 1)).column("__row_max").drop_null()
-    return rows.take(alone)

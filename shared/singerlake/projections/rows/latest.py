@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.own import OFFSET, TABLE_VERSION
 from singerlake.projections.rows.convert import DELETED
-from singerlake.projections.rows.order import by_key, is_last_of, sort_indices
+from singerlake.projections.rows.order import by_key, distinct, is_last_of, sort_indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,4 +60,4 @@ def _shared(before: pa.Table, after: pa.Table, key: Sequence[str]) -> int:
     import pyarrow as pa
 
     both = pa.concat_tables([before.select(key), after.select(key)])
-    return int(both.num_rows - both.group_by(list(key)).aggregate([]).num_rows)
+    return int(both.num_rows - distinct(both, key).num_rows)

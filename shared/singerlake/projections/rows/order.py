@@ -1,4 +1,4 @@
-"""The order of rows: sorting, finding a place in sorted rows, telling equal neighbours.
+"""The order of rows: sorting, finding a place in sorted rows, telling equal neighbours and equal keys.
 
 Null is last and NaN before it, as ``types.place`` has it for single values: driver and tasks agree on every range.
 """
@@ -20,9 +20,40 @@ def sort_indices(rows: pa.Table, order: Sequence[str], *, nulls_first: bool) -> 
     import pyarrow.compute as pc
 
     at = "at_start" if nulls_first else "at_end"
+    by = numbered(rows, order)
     if int(pa.__version__.partition(".")[0]) < 25:
-        return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order], null_placement=at)
-    return pc.sort_indices(rows, sort_keys=[(name, "ascending", at) for name in order])
+        return pc.sort_indices(by, sort_keys=[(name, "ascending") for name in by.column_names], null_placement=at)
+    return pc.sort_indices(by, sort_keys=[(name, "ascending", at) for name in by.column_names])
+
+
+def numbered(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """These columns, called by their places in ``names``: Arrow takes a name that begins with a dot for a path, and
+    names columns of groups after others."""
+    return rows.select(list(names)).rename_columns([str(place) for place in range(len(names))])
+
+
+def distinct(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The different values of these columns; two NaN are equal."""
+    by = numbered(rows, names)
+    return by.group_by(by.column_names).aggregate([]).select(by.column_names).rename_columns(list(names))
+
+
+def are_among(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Array:
+    """Of each of the ``rows`` whether ``others`` has its ``key``; two NaN are equal."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    own = numbered(rows, key)
+    by, place = own.column_names, "place"
+    wanted = numbered(others, key).cast(own.schema).append_column(place, pa.nulls(others.num_rows, pa.int64()))
+    own = own.append_column(place, pa.array(np.arange(rows.num_rows), pa.int64()))
+    groups = pa.concat_tables([own, wanted]).group_by(by)
+    counted = groups.aggregate([(place, "list"), (place, "count"), ([], "count_all")])
+    shared = counted.filter(pc.greater(counted.column("count_all"), counted.column(f"{place}_count")))
+    found = np.zeros(rows.num_rows, bool)
+    found[pc.list_flatten(shared.column(f"{place}_list")).drop_null().to_numpy()] = True
+    return pa.array(found)
 
 
 def sorted_rows(rows: pa.Table, order: Sequence[str]) -> pa.Table:

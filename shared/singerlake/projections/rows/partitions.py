@@ -19,7 +19,8 @@ _LENGTHS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 
 def is_partition(name: str) -> bool:
     """Whether a column of rows is a partition value."""
-    return name.startswith(PARTITION) and name[len(PARTITION) :].isdecimal()
+    number = name.removeprefix(PARTITION)
+    return number != name and number.isascii() and number.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)

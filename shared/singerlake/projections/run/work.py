@@ -223,15 +223,17 @@ class Work:
         plan = self.plan
         removed: dict[str, tuple[int, ...]] = {}
         for answer in resolved:
-            for file, offsets in answer.removed.items():
-                removed[file] = (*removed.get(file, ()), *offsets)
+            for path, places in answer.removed.items():
+                removed[path] = (*removed.get(path, ()), *places)
         found = [answer.run for answer in resolved if answer.run is not None]
         touched = {index for answer in resolved for index in answer.touched} | self._losing()
-        touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
+        touched |= {index for index, file in enumerate(plan.files) if any(path in removed for path in file.paths)}
         rows = self._file_rows(found)
         task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
         meant = [
-            Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
+            Replacement(
+                region, {path: removed[path] for file in region.files for path in file.paths if path in removed}
+            )
             for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         ]
         self._take((item.region.files, answer) for item, answer in self._done(task, meant))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.own import OFFSET
 from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.conform import conformed
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A region, and the offsets of the rows and hidden records of its files that go, by file."""
+    """A region, and the places of the rows and hidden records that go in its files, by path."""
 
     region: Region
     removed: Mapping[str, tuple[int, ...]]
@@ -59,13 +58,13 @@ class Replace:
         region, order = item.region, self.place.order
         parts = [none]
         for file in region.files:
-            removed = pa.array(item.removed.get(file.id, ()), pa.int64())
-            for stored, hidden in (
-                (read_rows(storage, self.place.prefix, file), False),
-                (read_hidden(storage, self.place.prefix, file), True),
+            for stored, path, hidden in (
+                (read_rows(storage, self.place.prefix, file), file.path, False),
+                (read_hidden(storage, self.place.prefix, file), file.hidden and file.hidden.path, True),
             ):
-                if stored is not None:
-                    parts.append(self._staying(stored, schema, removed, region, hidden=hidden))
+                if stored is not None and path is not None:
+                    staying = _without(stored, item.removed.get(path, ()))
+                    parts.append(self._staying(staying, schema, region, hidden=hidden))
         for run in region.runs:
             new = read_run(storage, run, order, region.after, region.up_to)
             if new is not None:
@@ -81,11 +80,8 @@ class Replace:
         files = write_files(storage, self.place, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
         return Arranged(tuple(files), deleted=gone)
 
-    def _staying(
-        self, stored: pa.Table, schema: pa.Schema, removed: pa.Array, region: Region, *, hidden: bool
-    ) -> pa.Table:
+    def _staying(self, stored: pa.Table, schema: pa.Schema, region: Region, *, hidden: bool) -> pa.Table:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         rows = conformed(stored, schema)
         values: dict[str, Any] = {HIDDEN: hidden}
@@ -94,6 +90,14 @@ class Replace:
         for name, value in values.items():
             column = pa.chunked_array([pa.repeat(value, rows.num_rows)])
             rows = rows.set_column(schema.get_field_index(name), name, column)
-        rows = rows.filter(pc.invert(pc.is_in(rows.column(OFFSET), value_set=removed)))
         rows = sorted_rows(with_partitions(rows, self.place.partitions), self.place.order)
         return between(rows, self.place.order, region.after, region.up_to)
+
+
+def _without(rows: pa.Table, places: Sequence[int]) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    stays = np.ones(rows.num_rows, bool)
+    stays[list(places)] = False
+    return rows.filter(pa.array(stays))

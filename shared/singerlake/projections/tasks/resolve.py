@@ -1,16 +1,15 @@
 """Which rows of a table new records replace, where the table is not in the order of its key.
 
 Files are searched for the keys that are new; what is found there is settled with the new records as if all lay
-together. What comes out is rows to insert, in the order of the table, and the offsets of rows that go.
+together. What comes out is rows to insert, in the order of the table, and the places of rows that go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import random_id
 from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
@@ -18,7 +17,7 @@ from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.convert import DELETED, HIDDEN, working_schema
 from singerlake.projections.rows.history import history
 from singerlake.projections.rows.latest import latest
-from singerlake.projections.rows.order import sorted_rows
+from singerlake.projections.rows.order import are_among, distinct, sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
 from singerlake.projections.rows.versions import in_force, not_gone
 from singerlake.projections.state.keys import scratch_path
@@ -48,8 +47,8 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class Resolved:
-    """``run`` holds the rows and hidden records to insert. ``removed`` are offsets of rows and hidden records that go,
-    by the file that they are in."""
+    """``run`` holds the rows and hidden records to insert. ``removed`` are the places of rows and hidden records that
+    go in their files, by path: an offset does not tell apart the ends that one ACTIVATE_VERSION made of many keys."""
 
     run: SortedRun | None
     touched: frozenset[int]
@@ -87,14 +86,11 @@ class Resolve:
         new = pa.concat_tables(
             [schema.empty_table(), *(rows.select(schema.names) for rows in found if rows is not None)]
         )
-        keys = new.select(list(self.key)).group_by(list(self.key)).aggregate([])
+        keys = distinct(new, self.key)
         parts = [new]
         removed: dict[str, tuple[int, ...]] = {}
         for file in item.files:
-            earlier = self._earlier(storage, file, keys, schema)
-            if earlier.num_rows:
-                parts.append(earlier)
-                removed[file.id] = tuple(earlier.column(OFFSET).to_pylist())
+            parts += self._earlier(storage, file, keys, schema, removed)
         rows = in_force(pa.concat_tables(parts), self.activations)
         if self.keep is Keep.HISTORY:
             settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
@@ -103,23 +99,26 @@ class Resolve:
             settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
         return self._answer(storage, settled.rows, settled.hidden, removed, settled)
 
-    def _earlier(self, storage: Storage, file: TableFile, keys: pa.Table, schema: pa.Schema) -> pa.Table:
-        """What a file has of these keys. Only the keys are read of one that has none."""
-        import pyarrow as pa
-
-        parts = [schema.empty_table()]
-        only_keys = read_rows(storage, self.place.prefix, file, [*self.key, OFFSET])
-        if only_keys is not None:
-            offsets = _offsets_of(only_keys, keys, self.key)
-            if len(offsets):
-                whole = read_rows(storage, self.place.prefix, file)
+    def _earlier(
+        self, storage: Storage, file: TableFile, keys: pa.Table, schema: pa.Schema, removed: dict[str, tuple[int, ...]]
+    ) -> Iterator[pa.Table]:
+        """What a file has of these keys, whose places are noted in ``removed``. Only the keys are read of one that has
+        none."""
+        prefix = self.place.prefix
+        only_keys = read_rows(storage, prefix, file, self.key)
+        if only_keys is not None and file.path is not None:
+            places = _places_of(only_keys, keys, self.key)
+            if len(places):
+                whole = read_rows(storage, prefix, file)
                 assert whole is not None
-                parts.append(_marked(_with_offsets(conformed(whole, schema), offsets), DELETED, False))
-        hidden = read_hidden(storage, self.place.prefix, file)
-        if hidden is not None:
-            offsets = _offsets_of(hidden, keys, self.key)
-            parts.append(_with_offsets(conformed(hidden, schema), offsets))
-        return pa.concat_tables(parts)
+                removed[file.path] = tuple(places.tolist())
+                yield _marked(conformed(whole.take(places), schema), DELETED, False)
+        hidden = read_hidden(storage, prefix, file)
+        if hidden is not None and file.hidden is not None:
+            places = _places_of(hidden, keys, self.key)
+            if len(places):
+                removed[file.hidden.path] = tuple(places.tolist())
+                yield conformed(hidden.take(places), schema)
 
     def _answer(
         self, storage: Storage, rows: pa.Table, hidden: pa.Table, removed: dict[str, tuple[int, ...]], counts: Any
@@ -148,27 +147,8 @@ def _marked(rows: pa.Table, name: str, value: bool) -> pa.Table:
     return rows.append_column(name, column)
 
 
-def _offsets_of(rows: pa.Table, keys: pa.Table, key: Sequence[str]) -> Any:
-    """Offsets of the ``rows`` whose key is among ``keys``, each of which is there once."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _places_of(rows: pa.Table, keys: pa.Table, key: Sequence[str]) -> Any:
+    """The places of the ``rows`` whose key is among ``keys``, in order."""
+    import numpy as np
 
-    own = rows.select([*key, OFFSET])
-    wanted = keys.select(list(key)).append_column(OFFSET, pa.nulls(keys.num_rows, pa.int64()))
-    both = pa.concat_tables([own, wanted.select(own.column_names).cast(own.schema)])
-    groups = both.group_by(list(key)).aggregate([(OFFSET, "list"), ([], "count_all"), (OFFSET, "count")])
-    # A key of both has one null more than it has offsets.
-    shared = groups.filter(
-        pc.and_(
-            pc.greater(groups.column("count_all"), groups.column(f"{OFFSET}_count")),
-            pc.greater(groups.column(f"{OFFSET}_count"), 0),
-        )
-    )
-    return pc.list_flatten(shared.column(f"{OFFSET}_list")).drop_null()
-
-
-def _with_offsets(rows: pa.Table, offsets: Any) -> pa.Table:
-    import pyarrow.compute as pc
-
-    values = offsets.combine_chunks() if hasattr(offsets, "combine_chunks") else offsets
-    return rows.filter(pc.is_in(rows.column(OFFSET), value_set=values))
+    return np.flatnonzero(are_among(rows, keys, key).to_numpy(zero_copy_only=False))
