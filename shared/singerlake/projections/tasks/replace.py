@@ -60,7 +60,7 @@ class Replace:
         for file in region.files:
             for stored, path, hidden in (
                 (read_rows(storage, self.place.prefix, file), file.path, False),
-                (read_hidden(storage, self.place.prefix, file), file.hidden and file.hidden.path, True),
+                (read_hidden(storage, self.place.prefix, file), file.hidden.path if file.hidden else None, True),
             ):
                 if stored is not None and path is not None:
                     staying = _without(stored, item.removed.get(path, ()))
