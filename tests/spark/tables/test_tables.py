@@ -95,6 +95,15 @@ def test_columns_are_chosen_and_other_formats_are_read(spark: SparkSession, lake
     assert frame.count() == 100
 
 
+@pytest.mark.parametrize("name", ["la[k]e", "{lake,pond}", "lak?", "la%20ke #1"])
+def test_a_lake_whose_path_would_be_a_pattern_is_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    for each in (name, "lake"):
+        lake = Lake.open(str(tmp_path / each))
+        build_stream(lake, "t", "s", SCHEMA, records(10 if each == name else 20, 100))
+        lake.table_runner().run(table("newest", Keep.LATEST))
+    assert read_table(spark, str(tmp_path / name), "newest").count() == 10
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

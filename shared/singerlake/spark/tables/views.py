@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PATTERN = frozenset("*?[]{}\\")
+"""What is no part of a name in the paths that Spark's own readers take. Names below the root hold none of it."""
+
 
 def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> DataFrame:
     """One snapshot of a table of the lake at ``path``. Spark's own reader reads the files where they are parquet on a
-    disk, which skips files and columns that a query does not need; elsewhere the format ``singerlake`` does, whose
-    ``options`` these are. Raises ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
+    disk, which skips files and columns that a query does not need. Elsewhere, and where Spark would take the path for
+    a pattern, the format ``singerlake`` does, whose ``options`` these are. Raises ``SettingError``,
+    ``UnknownNameError``, and what reading the table's state raises."""
     from singerlake.spark.tables.options import table_options
     from singerlake.spark.tables.reader import load_table, schema_of
     from singerlake.storage.roots import FolderRoot, parse_root
@@ -21,7 +25,8 @@ def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> Da
     wanted = table_options(given)
     there = load_table(wanted)
     on_disk = isinstance(parse_root(wanted.path), FolderRoot)
-    if not on_disk or there.state.declaration.get("format") != "parquet":
+    is_pattern = not PATTERN.isdisjoint(there.storage.url)
+    if not on_disk or is_pattern or there.state.declaration.get("format") != "parquet":
         return spark.read.format("singerlake").options(**given).load()
     schema = schema_of(there, wanted)
     files = there.files()
