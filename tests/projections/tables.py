@@ -77,6 +77,7 @@ def small_sizes(sizes: Mapping[str, int]) -> Iterator[None]:
         for name in ("MOST_ROWS", "LEAST_ROWS", "FEWEST_ROWS"):
             patch.setattr(work_module, name, rows)
         patch.setattr(work_module, "REGION_MEMORY", 1)
+        patch.setattr(work_module, "FIND_FILES", rows)
         patch.setattr(work_module, "SPLIT_BYTES", sizes.get("split", 300))
         yield
 

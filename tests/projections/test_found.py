@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from singerlake.projections.maintain.verify import verify_rows
+from singerlake.projections.state.commit import load
 from tests.projections.cases import Batch
 from tests.projections.recompute import Declared, Rule, Test, expected
 from tests.projections.tables import (
     STREAM,
+    TABLE,
     capture,
     declaration_of,
     memory_lake,
@@ -203,3 +205,22 @@ def test_verify_of_a_table_that_is_behind_reads_its_stream_as_it_was() -> None:
     capture(lake, Batch(wider, ("id",), (record(1, 2, more=1),)), LARGE)
     assert state is not None
     assert list(verify_rows(runner, state)) == []
+
+
+def test_endings_of_one_activation_do_not_multiply_where_files_are_not_in_the_order_of_the_key() -> None:
+    declared = Declared("history", order_by=("x",), sort_by=("x",))
+    first = [record(id, f"x{9 - id}", 1) for id in range(5)]
+    captures = [[*first, record(9, "x0", 2), activate(2)]]
+    captures += [[record(id, f"z{number}", 2) for id in range(5)] for number in range(3)]
+    made = [Batch(SCHEMA, ("id",), tuple(messages)) for messages in captures]
+    lake = memory_lake()
+    hidden = []
+    for number, (each, sizes) in enumerate(zip(made, (LARGE, SMALL, SMALL, SMALL), strict=True)):
+        capture(lake, each, sizes)
+        wanted = expected(messages_of(made[: number + 1]), declared)
+        with small_sizes(sizes):
+            run_and_check(runner_of(lake), declaration_of(declared), wanted, f"after capture {number}")
+        state = load(lake.storage, TABLE)
+        assert state is not None
+        hidden.append(sum(file.hidden.rows for file in state.state.files if file.hidden))
+    assert hidden == [5, 5, 5, 5]

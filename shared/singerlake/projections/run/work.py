@@ -13,6 +13,7 @@ from singerlake.arrow.plan.splits import pack, runs
 from singerlake.errors import CheckFailedError, SingerlakeError
 from singerlake.format.state import selection
 from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
+from singerlake.maintenance.scan.batches import batches
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.rows.convert import RowMaker, Seen
 from singerlake.projections.rows.types import place as place_of
@@ -22,6 +23,7 @@ from singerlake.projections.run.unique import check_unique
 from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.arrange import Arrange, Arranged
 from singerlake.projections.tasks.extract import Extract, Extracted
+from singerlake.projections.tasks.find import Find, Found
 from singerlake.projections.tasks.replace import Replace, Replacement
 from singerlake.projections.tasks.resolve import KeyRange, Resolve, Resolved
 from singerlake.projections.tasks.sorted_run import SortedRun
@@ -37,6 +39,8 @@ REGION_MEMORY = 40 << 20
 MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
 """A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
 that stay are as large as suits readers."""
+FIND_BYTES, FIND_FILES = 16 << 20, 1000
+"""Files that one task searches for keys: it reads all new keys first."""
 FEWEST_ROWS = 1000
 """A task takes about as many at least, however large they are."""
 
@@ -82,7 +86,9 @@ class Work:
         if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
             self._arrange(extracted)
         else:
-            self._replace(self._resolve([run for answer in extracted for run in answer.runs]))
+            new = [run for answer in extracted for run in answer.runs]
+            found = self._find(new)
+            self._replace(found, self._resolve(new, [each.run for each in found if each.run is not None]))
 
     @property
     def activations(self) -> tuple[Activation, ...]:
@@ -192,7 +198,25 @@ class Work:
         meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         self._take((region.files, answer) for region, answer in self._done(task, meant))
 
-    def _resolve(self, found: Sequence[SortedRun]) -> list[Resolved]:
+    def _find(self, new: Sequence[SortedRun]) -> list[Found]:
+        plan = self.plan
+        if not new:
+            return []
+        task = Find(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            prefix=self._place(1).prefix,
+            run=self.id,
+            key=plan.names(plan.key),
+            runs=tuple(new),
+            cuts=tuple(cut(new, MOST_ROWS)),
+        )
+        groups = list(batches(plan.files, _bytes, size=FIND_BYTES, most=FIND_FILES))
+        found = [answer for _, answer in self._done(task, groups)]
+        self.scratch += [each.run.key for each in found if each.run is not None]
+        return found
+
+    def _resolve(self, new: Sequence[SortedRun], earlier: Sequence[SortedRun]) -> list[Resolved]:
         plan = self.plan
         task = Resolve(
             keep=plan.declaration.keep,
@@ -207,10 +231,13 @@ class Work:
         )
         ranges = []
         after = None
-        for end in [*cut(found, self._region_rows(found)), None]:
-            parts = tuple(part for part in (run.within(after, end) for run in found) if part.chunks)
+        for end in [*cut([*new, *earlier], self._region_rows([*new, *earlier])), None]:
+            parts, others = (
+                tuple(part for part in (run.within(after, end) for run in runs) if part.chunks)
+                for runs in (new, earlier)
+            )
             if parts:
-                ranges.append(KeyRange(after, end, parts, plan.files))
+                ranges.append(KeyRange(after, end, parts, others))
             after = end
         answers = []
         for _, answer in self._done(task, ranges):
@@ -219,21 +246,16 @@ class Work:
             self._count(answer)
         return answers
 
-    def _replace(self, resolved: Sequence[Resolved]) -> None:
+    def _replace(self, earlier: Sequence[Found], resolved: Sequence[Resolved]) -> None:
         plan = self.plan
-        removed: dict[str, tuple[int, ...]] = {}
-        for answer in resolved:
-            for path, places in answer.removed.items():
-                removed[path] = (*removed.get(path, ()), *places)
+        removed = {file: places for each in earlier for file, places in each.places.items()}
         found = [answer.run for answer in resolved if answer.run is not None]
         touched = {index for answer in resolved for index in answer.touched} | self._losing()
-        touched |= {index for index, file in enumerate(plan.files) if any(path in removed for path in file.paths)}
+        touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
         rows = self._file_rows(found)
         task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
         meant = [
-            Replacement(
-                region, {path: removed[path] for file in region.files for path in file.paths if path in removed}
-            )
+            Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
             for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         ]
         self._take((item.region.files, answer) for item, answer in self._done(task, meant))
@@ -295,6 +317,10 @@ class Work:
         """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
         rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
         return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
+
+
+def _bytes(file: TableFile) -> int:
+    return file.bytes
 
 
 def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,6 +19,7 @@ from singerlake.projections.rows.convert import RowMaker, Seen, without_working
 from singerlake.projections.rows.latest import winners
 from singerlake.projections.rows.order import rows_up_to, sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
+from singerlake.projections.rows.types import place
 from singerlake.projections.rows.versions import in_force
 from singerlake.projections.state.keys import scratch_path
 from singerlake.projections.state.model import Activation, TableFile
@@ -98,5 +100,10 @@ class Extract:
 
 def touched_ranges(rows: pa.Table, order: Sequence[str], bounds: Sequence[tuple[Any, ...]]) -> frozenset[int]:
     """The ranges in which any of the sorted ``rows`` lies: range i ends with bound i."""
+    if rows.num_rows < len(bounds):
+        # A search in the rows looks at single values, which takes Arrow long: few rows are looked for instead.
+        places = [place(bound) for bound in bounds]
+        values = zip(*(rows.column(name).to_pylist() for name in order), strict=True)
+        return frozenset(bisect_left(places, place(each)) for each in values)
     ends = [rows_up_to(rows, order, bound) for bound in bounds]
     return frozenset(index for index, (begin, end) in enumerate(pairwise([0, *ends, rows.num_rows])) if end > begin)

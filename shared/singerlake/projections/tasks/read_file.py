@@ -5,35 +5,52 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.projections.declaration.model import Format
 from singerlake.projections.formats.all import FORMATS
-from singerlake.projections.state.model import TableFile
+from singerlake.projections.state.model import SideFile, TableFile
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_rows(storage: Storage, prefix: str, file: TableFile, columns: Sequence[str] | None = None) -> pa.Table | None:
+class Opened(Protocol):
+    """A file whose bytes were read and checked: a call gives its rows, with these columns or all of them. Raises
+    ``BrokenFileError``."""
+
+    def __call__(self, columns: Sequence[str] | None, /) -> pa.Table: ...
+
+
+def open_rows(storage: Storage, prefix: str, file: TableFile) -> Opened | None:
     """The rows of a file of the table at ``prefix``; None where it holds hidden records alone. Raises
     ``MissingFileError``, ``BrokenFileError``, and what storage raises."""
     if file.path is None:
         return None
     if file.typed is not None:
-        typed = file.typed
-        return _read(storage, prefix + typed.path, typed.bytes, typed.sha256, typed.rows, columns)
-    return _read(storage, prefix + file.path, file.bytes, file.sha256, file.rows, columns)
+        return _open_side(storage, prefix, file.typed)
+    key = prefix + file.path
+    return partial(_rows, _body(storage, key, file.bytes, file.sha256), key, file.rows)
+
+
+def open_hidden(storage: Storage, prefix: str, file: TableFile) -> Opened | None:
+    """The records of its range that have no row; None where there are none. Raises as ``open_rows``."""
+    return None if file.hidden is None else _open_side(storage, prefix, file.hidden)
+
+
+def read_rows(storage: Storage, prefix: str, file: TableFile, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """``open_rows`` where the rows are wanted once."""
+    opened = open_rows(storage, prefix, file)
+    return None if opened is None else opened(columns)
 
 
 def read_hidden(storage: Storage, prefix: str, file: TableFile) -> pa.Table | None:
-    """The records of its range that have no row; None where there are none. Raises as ``read_rows``."""
-    hidden = file.hidden
-    if hidden is None:
-        return None
-    return _read(storage, prefix + hidden.path, hidden.bytes, hidden.sha256, hidden.rows, None)
+    """``open_hidden`` where the records are wanted once."""
+    opened = open_hidden(storage, prefix, file)
+    return None if opened is None else opened(None)
 
 
 def check_written(storage: Storage, prefix: str, file: TableFile) -> None:
@@ -42,9 +59,13 @@ def check_written(storage: Storage, prefix: str, file: TableFile) -> None:
         _body(storage, prefix + file.path, file.bytes, file.sha256)
 
 
-def _read(storage: Storage, key: str, size: int, sha256: str, rows: int, columns: Sequence[str] | None) -> pa.Table:
-    body = _body(storage, key, size, sha256)
-    table = FORMATS[_format(key)].read(io.BytesIO(body), size, columns)
+def _open_side(storage: Storage, prefix: str, side: SideFile) -> Opened:
+    key = prefix + side.path
+    return partial(_rows, _body(storage, key, side.bytes, side.sha256), key, side.rows)
+
+
+def _rows(body: bytes, key: str, rows: int, columns: Sequence[str] | None) -> pa.Table:
+    table = FORMATS[_format(key)].read(io.BytesIO(body), len(body), columns)
     if table.num_rows != rows:
         raise BrokenFileError(f"it holds {table.num_rows} rows, {rows} were committed", hint="restore it", file=key)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
@@ -15,6 +15,7 @@ from singerlake.projections.rows.partitions import with_partitions
 from singerlake.projections.rows.versions import not_gone
 from singerlake.projections.state.model import Activation
 from singerlake.projections.tasks.arrange import Arranged, Region
+from singerlake.projections.tasks.find import FileRows, marked
 from singerlake.projections.tasks.read_file import read_hidden, read_rows
 from singerlake.projections.tasks.sorted_run import read_run
 from singerlake.projections.tasks.write_file import Place, write_files
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A region, and the places of the rows and hidden records that go in its files, by path."""
+    """A region, and what goes of its files, by the ids of these."""
 
     region: Region
-    removed: Mapping[str, tuple[int, ...]]
+    removed: Mapping[str, FileRows]
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,15 @@ class Replace:
         region, order = item.region, self.place.order
         parts = [none]
         for file in region.files:
-            for stored, path, hidden in (
-                (read_rows(storage, self.place.prefix, file), file.path, False),
-                (read_hidden(storage, self.place.prefix, file), file.hidden.path if file.hidden else None, True),
-            ):
-                if stored is not None and path is not None:
-                    staying = _without(stored, item.removed.get(path, ()))
-                    parts.append(self._staying(staying, schema, region, hidden=hidden))
+            removed = item.removed.get(file.id)
+            rows, hidden = (read(storage, self.place.prefix, file) for read in (read_rows, read_hidden))
+            if rows is not None:
+                staying = rows if removed is None else _without(rows, removed.rows)
+                staying = marked(conformed(staying, schema), DELETED, False)
+                parts.append(self._inside(marked(staying, HIDDEN, False), region))
+            if hidden is not None:
+                staying = hidden if removed is None else _without(hidden, removed.hidden)
+                parts.append(self._inside(marked(conformed(staying, schema), HIDDEN, True), region))
         for run in region.runs:
             new = read_run(storage, run, order, region.after, region.up_to)
             if new is not None:
@@ -80,24 +83,16 @@ class Replace:
         files = write_files(storage, self.place, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
         return Arranged(tuple(files), deleted=gone)
 
-    def _staying(self, stored: pa.Table, schema: pa.Schema, region: Region, *, hidden: bool) -> pa.Table:
-        import pyarrow as pa
-
-        rows = conformed(stored, schema)
-        values: dict[str, Any] = {HIDDEN: hidden}
-        if not hidden:
-            values[DELETED] = False
-        for name, value in values.items():
-            column = pa.chunked_array([pa.repeat(value, rows.num_rows)])
-            rows = rows.set_column(schema.get_field_index(name), name, column)
+    def _inside(self, rows: pa.Table, region: Region) -> pa.Table:
         rows = sorted_rows(with_partitions(rows, self.place.partitions), self.place.order)
         return between(rows, self.place.order, region.after, region.up_to)
 
 
-def _without(rows: pa.Table, places: Sequence[int]) -> pa.Table:
+def _without(rows: pa.Table, gone: pa.Int64Array) -> pa.Table:
+    """``rows`` but for those at these places."""
     import numpy as np
     import pyarrow as pa
 
-    stays = np.ones(rows.num_rows, bool)
-    stays[list(places)] = False
-    return rows.filter(pa.array(stays))
+    kept = np.ones(rows.num_rows, bool)
+    kept[gone.to_numpy()] = False
+    return rows.filter(pa.array(kept))

@@ -80,8 +80,11 @@ def read_run(
     order: Sequence[str],
     after: tuple[Any, ...] | None = None,
     up_to: tuple[Any, ...] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table | None:
-    """The rows of ``run`` that are after one bound and not after the other; None where it has none."""
+    """The rows of ``run`` that are after one bound and not after the other; None where it has none. ``columns``: with
+    these alone, those of ``order`` among them."""
     import pyarrow as pa
 
     wanted = run.within(after, up_to)
@@ -93,7 +96,8 @@ def read_run(
         data = stored.read() if hasattr(stored, "read") else b""
     for chunk in wanted.chunks:
         with pa.ipc.open_stream(io.BytesIO(data[chunk.start - begin : chunk.end - begin])) as stream:
-            parts.append(stream.read_all())
+            rows = stream.read_all()
+        parts.append(rows if columns is None else rows.select(list(columns)))
     return between(pa.concat_tables(parts), order, after, up_to)
 
 
