@@ -21,7 +21,7 @@ from singerlake.manifests.port import Loaded
 from singerlake.manifests.shared_states import read_manifest
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
-from tests.format.state.test_pieces import listed, state
+from tests.format.state.test_large_manifest import listed, state
 from tests.storage.memory import MemoryStorage
 
 KEY = layout.manifest_key("t", "s")

@@ -46,18 +46,18 @@ def finite(value: Any) -> Any:
     """JSON values with None for every float that JSON has no number for. Without recursion, as a schema may be deeper
     than the calls that the interpreter allows."""
     root = [value]
-    todo: list[tuple[Any, Any]] = [(root, 0)]
-    while todo:
-        holder, at = todo.pop()
+    pending: list[tuple[Any, Any]] = [(root, 0)]
+    while pending:
+        holder, at = pending.pop()
         node = holder[at]
         if isinstance(node, float) and not math.isfinite(node):
             holder[at] = None
         elif isinstance(node, dict):
             holder[at] = made = dict(node)
-            todo += [(made, name) for name in made]
+            pending += [(made, name) for name in made]
         elif isinstance(node, list | tuple):
             holder[at] = items = list(node)
-            todo += [(items, place) for place in range(len(items))]
+            pending += [(items, place) for place in range(len(items))]
     return root[0]
 
 

@@ -91,9 +91,9 @@ def _canonical(schema: Any) -> Any:
     the interpreter allows beside those of its caller."""
     root = [schema]
     sets: list[list[Any]] = []
-    todo: list[tuple[Any, Any, _Kind]] = [(root, 0, _Kind.SCHEMA)]
-    while todo:
-        holder, at, kind = todo.pop()
+    pending: list[tuple[Any, Any, _Kind]] = [(root, 0, _Kind.SCHEMA)]
+    while pending:
+        holder, at, kind = pending.pop()
         node = holder[at]
         if isinstance(node, dict):
             made: Any = dict(node)
@@ -110,7 +110,7 @@ def _canonical(schema: Any) -> Any:
         else:
             continue
         holder[at] = made
-        todo += [(made, name, inner) for name, inner in members if isinstance(made[name], dict | list)]
+        pending += [(made, name, inner) for name, inner in members if isinstance(made[name], dict | list)]
     # What was found later may lie within what was found before.
     for one_set in reversed(sets):
         one_set.sort(key=lambda item: json.dumps(item, sort_keys=True))

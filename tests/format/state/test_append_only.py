@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest
-from tests.format.state.test_pieces import listed, state
+from tests.format.state.test_large_manifest import listed, state
 
 
 @dataclass(frozen=True)

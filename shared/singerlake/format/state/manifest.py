@@ -13,8 +13,8 @@ from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.pieces import in_pieces
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""

@@ -18,7 +18,7 @@ from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, identify
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.scan.scan import scan
-from singerlake.maintenance.scan.small import small_bodies
+from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Entry, Storage

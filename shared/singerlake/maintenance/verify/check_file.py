@@ -11,7 +11,7 @@ from singerlake.format.hashing import full_hash
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.scan.scan import ScanResult, scan
-from singerlake.maintenance.scan.small import small_bodies
+from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 

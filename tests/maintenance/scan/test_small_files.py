@@ -11,7 +11,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.survey import SurveyTask, data_files, survey
-from singerlake.maintenance.scan.small import SMALL_BYTES, small_bodies
+from singerlake.maintenance.scan.small_files import SMALL_BYTES, small_bodies
 from singerlake.maintenance.verify.check_file import VerifyTask, check_file
 from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage

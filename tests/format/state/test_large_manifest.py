@@ -14,9 +14,9 @@ from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state import manifest as manifests
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import DataFile, Manifest, Retired, SchemaVersion
-from singerlake.format.state.pieces import in_pieces
 from tests.format.state.test_fold import born
 
 KEY = "raw/t/s/manifest.json"
