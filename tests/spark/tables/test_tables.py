@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.model import Format, Keep, TableDeclaration
 from singerlake.projections.declaration.transforms import partition_of
@@ -75,6 +76,15 @@ def test_it_is_read_through_the_format_and_by_sparks_own_reader(spark: SparkSess
             found = sorted(map(tuple, frame.select("id", "note", "_singerlake_offset").collect()), key=repr)
             wanted = expected.select(["id", "note", "_singerlake_offset"]).to_pylist()
             assert found == sorted((tuple(row.values()) for row in wanted), key=repr)
+
+
+def test_views_of_names_that_differ_in_case_alone_are_refused(spark: SparkSession, lake: Lake) -> None:
+    for name in ("Users", "users"):
+        lake.table_runner().run(table(name, Keep.LATEST))
+    with pytest.raises(SettingError, match="'Users' and 'users' would be one view"):
+        create_views(spark, lake.storage.url)
+    assert sorted(create_views(spark, lake.storage.url, ["users"])) == ["users"]
+    assert not [each.name for each in spark.catalog.listTables() if each.name == "Users"]
 
 
 def test_a_dataframe_is_one_snapshot(spark: SparkSession, lake: Lake) -> None:

@@ -37,7 +37,8 @@ def create_views(
     spark: SparkSession, path: str, tables: Collection[str] | None = None, **options: Any
 ) -> dict[str, DataFrame]:
     """Make a temporary view of each of ``tables``, None: of all that are published, named as the table is; gives their
-    DataFrames. Each is one snapshot: call it again to see what was published since. Raises as ``read_table``."""
+    DataFrames. Each is one snapshot: call it again to see what was published since. Raises ``SettingError`` where
+    names of two differ in case alone, which Spark does not tell apart, and as ``read_table``."""
     from singerlake.adapters import open_storage
     from singerlake.projections.state.commit import load
     from singerlake.projections.state.commit import tables as all_tables
@@ -48,10 +49,24 @@ def create_views(
         storage = open_storage(wanted.path, wanted.settings())
         states = ((name, load(storage, name)) for name in all_tables(storage))
         tables = [name for name, found in states if found is not None and found.state.is_published]
+    _refuse_equal(tables)
     made = {name: read_table(spark, path, name, **options) for name in tables}
     for name, frame in made.items():
         frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
     return made
+
+
+def _refuse_equal(tables: Collection[str]) -> None:
+    from singerlake.errors import SettingError
+
+    known: dict[str, str] = {}
+    for name in tables:
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SettingError(
+                f"tables {other!r} and {name!r} would be one view: Spark tells no upper case from lower case",
+                hint="give 'tables' with one of them, and read the other with read_table",
+            )
 
 
 def _text(value: Any) -> str:
