@@ -72,6 +72,7 @@ CASTS: Mapping[str, Sequence[str]] = {
     "array": ("json",),
 }
 SPELLED = ["-5", " 7 ", "1.5", "true", "no", "2024-01-02", "2024-01-02T03:04:05Z", "nan", "1e400", "1_0"]
+SPELLED += ["\u0661\u0662", "\uff11.5", "\u00a07", "\u2003true", "\t7\n", "+Infinity", "\u0131nf"]
 """Texts that casts make something of, or nothing."""
 LITERALS: Mapping[str, Sequence[Any]] = {
     "integer": [0, 1, -5],

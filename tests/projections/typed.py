@@ -214,7 +214,7 @@ def _converted(held: Any, own: Any, words: str) -> Any:
         return datetime.datetime.combine(held, datetime.time(), datetime.UTC) if words == "timestamp" else str(held)
     if own == "timestamp":
         return held.date() if words == "date" else held.replace(tzinfo=None).isoformat(" ", "microseconds") + "Z"
-    text = held.strip()
+    text = held.strip(" \t\n\r\v\f")
     if words == "boolean":
         known = {"true": True, "t": True, "yes": True, "y": True, "1": True}
         known |= {"false": False, "f": False, "no": False, "n": False, "0": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+_SPACE = " \t\n\r\v\f"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|(inf|infinity))", re.ASCII | re.IGNORECASE
+)
 
 
 def to_type(column: pa.Array, target: pa.DataType) -> tuple[pa.Array, list[int]]:
@@ -61,24 +67,27 @@ def _parser(target: pa.DataType) -> Callable[[str], Any]:
 
 
 def _boolean(text: str) -> bool:
-    word = text.strip().lower()
+    word = text.strip(_SPACE).lower()
     if word not in _TRUE + _FALSE:
         raise ValueError("no boolean")
     return word in _TRUE
 
 
 def _integer(text: str) -> int:
-    number = int(text.strip()) if "_" not in text else None
+    digits = text.strip(_SPACE)
+    number = int(digits) if _INTEGER.fullmatch(digits) else None
     if number is None or not -(2**63) <= number < 2**63:
         raise ValueError("no integer of 64 bits")
     return number
 
 
 def _double(text: str) -> float:
-    if "_" in text:
+    # Python alone takes digits of every script, and any white space of Unicode.
+    found = _DOUBLE.fullmatch(text.strip(_SPACE))
+    if found is None:
         raise ValueError("no number")
-    number = float(text.strip())
-    if math.isinf(number) and "inf" not in text.lower():
+    number = float(found[0])
+    if math.isinf(number) and not found[1]:
         raise ValueError("too large")
     return number
 
