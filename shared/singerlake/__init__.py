@@ -11,6 +11,8 @@ A lake holds taps, a tap holds streams, and a stream is an ordered log of messag
             print(tap, name, manifest.next_offset, "messages")
 
     lake.existing_stream("my-tap", "users").to_arrow().read_all().to_pandas()
+    lake.project(all=True)                      # a table of every stream
+    lake.table("users").to_arrow().read_all().to_pandas()
 
 What goes wrong is a ``SingerlakeError``. Its subclasses are grouped by what the caller does next (``errors.py``).
 """
@@ -59,17 +61,22 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         ValueDoesNotFitError,
     )
-    from singerlake.lake import Lake, LakeStream
+    from singerlake.lake import Lake
     from singerlake.lock import LockSettings
+    from singerlake.projections.read import LakeTable
+    from singerlake.projections.run.project import ProjectedTable
     from singerlake.settings import StoreSettings
     from singerlake.storage.s3.settings import S3Settings
+    from singerlake.stream import LakeStream
 
     __version__ = version("singerlake")
 
 _FROM = {
     "Lake": "singerlake.lake",
-    "LakeStream": "singerlake.lake",
+    "LakeStream": "singerlake.stream",
+    "LakeTable": "singerlake.projections.read",
     "LockSettings": "singerlake.lock",
+    "ProjectedTable": "singerlake.projections.run.project",
     "S3Settings": "singerlake.storage.s3.settings",
     "StoreSettings": "singerlake.settings",
 }
@@ -91,6 +98,7 @@ __all__ = [
     "Lake",
     "LakeError",
     "LakeStream",
+    "LakeTable",
     "LineageChangedError",
     "LockSettings",
     "LockTimeoutError",
@@ -100,6 +108,7 @@ __all__ = [
     "NameTooLongError",
     "NoSuchBucketError",
     "NotALakeError",
+    "ProjectedTable",
     "RetryableError",
     "S3Settings",
     "SettingError",

@@ -13,8 +13,8 @@ from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
-from singerlake.lake import LakeStream
 from singerlake.singer_file import HELD_BYTES, Block, first_line
+from singerlake.stream import LakeStream
 from tap_singerlake.start import start_offset
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from singerlake.errors import SettingError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import first_offset
-from singerlake.lake import LakeStream
+from singerlake.stream import LakeStream
 
 
 def start_offset(stream: LakeStream, manifest: Manifest, bookmark: Bookmark | None, from_version: str | None) -> int:

@@ -15,7 +15,7 @@ from singerlake.errors import LakeError, UnknownNameError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
-from singerlake.lake import LakeStream
+from singerlake.stream import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown

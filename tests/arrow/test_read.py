@@ -20,9 +20,10 @@ from singerlake.errors import (
     ValueDoesNotFitError,
 )
 from singerlake.format import layout
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.stream import LakeStream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")

@@ -24,13 +24,14 @@ from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, NewFile, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
+from singerlake.stream import LakeStream
 from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line

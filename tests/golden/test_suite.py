@@ -19,8 +19,9 @@ from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.stream import LakeStream
 from tap_singerlake.reader import MessageBlock, Reader
 
 SUITE = Path(__file__).parent / "suite"

@@ -11,10 +11,11 @@ import click
 
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.port import ManifestStore
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
+from singerlake.stream import LakeStream
 
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""

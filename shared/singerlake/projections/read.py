@@ -41,6 +41,7 @@ class LakeTable:
 
     @property
     def name(self) -> str:
+        """What it is called."""
         return self.state.table
 
     @property

@@ -2,6 +2,7 @@
 
 Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not. ``read_streams``
 reads several streams of a tap in one call, ``read_table`` a table, and ``create_views`` makes SQL views of all tables.
+``spark_engine`` lets a session do the work of ``Lake.project``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from singerlake.spark.tables.views import create_views, read_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["create_views", "read_streams", "read_table", "register"]
+    from singerlake.lake import Lake
+    from singerlake.maintenance.engines.engine import Engine
+
+__all__ = ["create_views", "read_streams", "read_table", "register", "spark_engine"]
 
 
 def register(spark: SparkSession) -> None:
@@ -35,3 +39,11 @@ def register(spark: SparkSession) -> None:
             raise
     # Of all that pyspark offers, this makes the session the thread's.
     spark.createDataFrame([], "nothing INT")
+
+
+def spark_engine(spark: SparkSession, lake: Lake) -> Engine:
+    """What lets tasks of a session, classic or Connect, do the work of ``lake.project(..., engine=...)``. They read and
+    write the lake themselves, so its root has to mean the same place to all workers."""
+    from singerlake.spark.tasks import ALL_AT_ONCE, SparkTasks
+
+    return SparkTasks(spark, lake.storage.url, lake.s3, ALL_AT_ONCE)

@@ -14,11 +14,12 @@ from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.manifests.port import Loaded
 from singerlake.settings import s3_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
+from singerlake.stream import LakeStream
 
 KEPT = 4
 """Streams whose state is kept; one of a million files takes half a gigabyte."""

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from singerlake.arrow.decode.as_written import captured
 from singerlake.errors import SettingError, UnknownNameError, ValueDoesNotFitError
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
+from singerlake.stream import LakeStream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")

@@ -19,7 +19,8 @@ from singerlake.arrow.schema.known import known_in
 from singerlake.arrow.schema.own import RESCUED
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import ValueDoesNotFitError
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
+from singerlake.stream import LakeStream
 from tests.arrow.decode.test_decode import record
 from tests.lakes import build_stream
 

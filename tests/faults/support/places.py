@@ -17,13 +17,14 @@ import pytest
 from singerlake.clock import Clock
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
-from singerlake.lake import Lake, LakeStream, open_storage
+from singerlake.lake import Lake, open_storage
 from singerlake.lock import LockSettings
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Capabilities, Storage
 from singerlake.storage.s3.storage import S3Settings, S3Storage
+from singerlake.stream import LakeStream
 from tests.faults.support.haste import Haste, HastenedStorage, ShiftedClock
 
 TAP, STREAM = "t", "s"

@@ -15,12 +15,13 @@ from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
-from singerlake.lake import Lake, LakeStream
+from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.spark import lake as planned
 from singerlake.spark.batch.reader import RunsPartition
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Stored
+from singerlake.stream import LakeStream
 from tests.lakes import build_stream
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.maintenance.engines.engine import Threads
 from singerlake.projections.declaration.model import Format, Keep, TableDeclaration
 from singerlake.projections.declaration.transforms import partition_of
-from singerlake.spark import create_views, read_table
+from singerlake.spark import create_views, read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
 from tests.lakes import build_stream
 
@@ -60,6 +61,13 @@ def test_tasks_of_spark_make_what_threads_make(spark: SparkSession, lake: Lake) 
             assert outcome.run is not None
             made, expected = (lake.table(f"{name}_{way}").to_arrow().read_all() for way in ("spark", "threads"))
             assert made.equals(expected)
+
+
+def test_one_call_runs_tables_on_a_session(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Threads, "__call__", None)
+    (made,) = lake.project(all=True, engine=spark_engine(spark, lake))
+    assert (made.status, made.rows) == ("made", 300)
+    assert read_table(spark, lake.storage.url, "s").count() == 300
 
 
 def test_it_is_read_through_the_format_and_by_sparks_own_reader(spark: SparkSession, lake: Lake) -> None:

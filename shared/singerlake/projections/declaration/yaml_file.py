@@ -28,9 +28,10 @@ class TableFile:
     tables: tuple[Declared, ...]
 
 
-def read_file(path: Path, environment: Mapping[str, str]) -> TableFile:
+def read_file(path: Path, environment: Mapping[str, str] | None) -> TableFile:
     """The file at ``path``. ``$NAME`` and ``${NAME}`` in ``lake_root`` are taken from ``environment``; a relative path
-    in it begins at the file's folder. Raises ``SettingError`` with the file, the line and what was probably meant."""
+    in it begins at the file's folder. ``environment`` None: ``lake_root`` is not looked at.
+    Raises ``SettingError`` with the file, the line and what was probably meant."""
     try:
         body = path.read_bytes()
     except FileNotFoundError:
@@ -43,7 +44,9 @@ def read_file(path: Path, environment: Mapping[str, str]) -> TableFile:
         reason = (error.strerror or "").lower()
         raise SettingError(f"the file of tables cannot be read: {reason}", hint="mend it", file=str(path)) from error
     said = read_nodes(body, str(path)).mapping(_KEYS)
-    lake_root = _lake_root(said["lake_root"], path.parent, environment) if "lake_root" in said else None
+    lake_root = None
+    if environment is not None and "lake_root" in said:
+        lake_root = _lake_root(said["lake_root"], path.parent, environment)
     tables = said["tables"].mapping() if "tables" in said else {}
     return TableFile(path, lake_root, tuple(_table(name, value) for name, value in tables.items()))
 

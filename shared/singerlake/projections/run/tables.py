@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Literal
 
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.maintenance.engines.engine import Answer, Item, Task
@@ -20,6 +21,9 @@ SMALL_BYTES = 4 << 20
 """Raw bytes to read and stored bytes of the table: what it takes to start an engine is more than the work."""
 
 
+TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]
+
+
 @dataclass(frozen=True)
 class TableResult:
     """What became of one table. ``error`` says why it is as it was. ``outcome`` None and no error: its stream has no
@@ -29,6 +33,17 @@ class TableResult:
     plan: TablePlan | None
     outcome: Outcome | None = None
     error: SingerlakeError | None = field(default=None, compare=False)
+
+    @property
+    def status(self) -> TableStatus:
+        """The same in a word: ``planned`` where nothing was done yet."""
+        if self.error is not None:
+            return "failed"
+        if self.plan is None:
+            return "no_messages"
+        if self.outcome is None:
+            return "nothing_new" if self.plan.is_nothing else "planned"
+        return "nothing_new" if self.outcome.run is None else "made"
 
 
 def plan_tables(

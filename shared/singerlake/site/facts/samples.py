@@ -11,7 +11,7 @@ from typing import Any
 from singerlake.format.lines.messages import is_record_line
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice
-from singerlake.lake import LakeStream
+from singerlake.stream import LakeStream
 from singerlake.wording import cut
 
 _FILES = 5

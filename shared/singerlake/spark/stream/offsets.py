@@ -14,7 +14,7 @@ import msgspec
 from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.lake import LakeStream
+from singerlake.stream import LakeStream
 from singerlake.wording import shown
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import Manifest
-from singerlake.lake import LakeStream
 from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.stream import LakeStream
 
 _MOVES = 5
 """How often a stream may move to another store while one look at it is taken."""

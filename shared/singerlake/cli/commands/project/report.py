@@ -121,23 +121,14 @@ def _checks(result: TableResult) -> Iterator[str]:
 
 
 def _table_json(result: TableResult) -> dict[str, Any]:
-    """``status`` is ``made``, ``nothing_new``, ``planned``, ``no_messages`` or ``failed``."""
     plan, outcome, declaration = result.plan, result.outcome, result.declaration
     run, state = (outcome.run, outcome.state) if outcome is not None else (None, None)
-    if result.error is not None:
-        status = "failed"
-    elif plan is None:
-        status = "no_messages"
-    elif plan.is_nothing:
-        status = "nothing_new"
-    else:
-        status = "planned" if outcome is None else "made" if run is not None else "nothing_new"
     return {
         "table": declaration.name,
         "tap": declaration.tap or None,
         "stream": declaration.stream or None,
         "keep": declaration.keep.value,
-        "status": status,
+        "status": result.status,
         "plan": None if plan is None else _plan_json(plan),
         "run": None if run is None else msgspec.to_builtins(run),
         "examples": outcome.examples if outcome is not None else {},
