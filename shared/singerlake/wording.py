@@ -46,3 +46,10 @@ def counted(count: int, noun: str) -> str:
 def cut(text: str, most: int) -> str:
     """``text`` with at most ``most`` characters, the last of them an ellipsis where some are left out."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def checks_in_short(checks: int, failing: int) -> str:
+    """How a table's checks stand: ``3 held``, ``1 row failed``; nothing where there are none."""
+    if failing:
+        return f"{counted(failing, 'row')} failed"
+    return f"{checks:,} held" if checks else ""

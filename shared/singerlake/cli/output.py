@@ -28,6 +28,7 @@ from rich.text import Text
 from singerlake.errors import SingerlakeError
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding
+from singerlake.wording import checks_in_short as checks_in_short
 from singerlake.wording import counted as counted
 from singerlake.wording import minute as minute
 from singerlake.wording import second as second

@@ -8,15 +8,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say_json, second, shown, size, table
-from singerlake.errors import LakeError
+from singerlake.cli.output import Column, checks_in_short, counted, say, say_json, second, shown, size, table
+from singerlake.clock import parse_timestamp
+from singerlake.errors import LakeError, SingerlakeError, expected_errors
 from singerlake.format.state.model import CAPTURE, Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.locks import LockFile, locks_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
+from singerlake.projections.maintain.standing import Standing, standing_of
+from singerlake.projections.state.commit import load
+from singerlake.projections.state.model import TableRun
 
 _COLUMNS = (
     Column("TAP", folds=True),
@@ -29,6 +34,18 @@ _COLUMNS = (
     Column("RECORDS", number=True),
     Column("BYTES", number=True),
     Column("WRITER", folds=True),
+)
+_TABLE_COLUMNS = (
+    Column("TABLE", folds=True),
+    Column("STREAM", folds=True),
+    Column("KIND"),
+    Column("ENDED (UTC)"),
+    Column("RECORDS", number=True),
+    Column("NEW", number=True),
+    Column("CHANGED", number=True),
+    Column("GONE", number=True),
+    Column("CHECKS"),
+    Column("BEHIND", number=True),
 )
 
 
@@ -43,7 +60,16 @@ class _StreamStatus:
     trouble: str | None = None
 
 
-@click.command(short_help="List the last runs of each stream: what they moved and how they ended.")
+@dataclass(frozen=True, slots=True)
+class _TableStatus:
+    """``standing`` is None where ``trouble`` says why."""
+
+    table: str
+    standing: Standing | None
+    trouble: str | None = None
+
+
+@click.command(short_help="List the last runs of each stream and table: what they did and how they ended.")
 @with_lake
 @tap_option
 @stream_option
@@ -52,17 +78,18 @@ class _StreamStatus:
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="How many captures of each stream, and how many runs of maintenance, the newest first.",
+    help="How many captures of each stream, runs of maintenance, and runs of each table, the newest first.",
 )
 @json_option
 @click.pass_context
 def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
-    """List the last runs of each stream: what they moved and how they ended.
+    """List the last runs of each stream and table: what they did and how they ended.
 
     A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
     outcome, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of the stream
-    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks. Exits
-    with 1 if a stream's manifest is missing or cannot be read.
+    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks.
+    BEHIND counts messages of the stream that a table does not hold yet. Exits with 1 if a stream's manifest or a
+    table's state is missing or cannot be read.
     """
     statuses = list(
         in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS)
@@ -70,13 +97,22 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
     signs = last_signs(each.manifest for each in statuses if each.manifest)
     now = lake.clock.now()
     tracked = {(each.tap, each.stream): _runs(each, signs, now, runs) for each in statuses}
+    known = {(each.tap, each.stream): each.manifest for each in statuses}
+    found = in_parallel(lambda name: _table_looked_at(lake, name, known), lake.tables(), threads=THREADS)
+    # Of a table that cannot be read nobody knows the stream.
+    tables = [each for each in found if tap is None or each.standing is None or _source(each.standing) in known]
     if as_json:
-        say_json(
-            {"lake": lake.storage.url, "streams": [_json(each, tracked[each.tap, each.stream]) for each in statuses]}
-        )
+        report = {
+            "lake": lake.storage.url,
+            "streams": [_json(each, tracked[each.tap, each.stream]) for each in statuses],
+            "tables": [_table_json(each, runs) for each in tables],
+        }
+        say_json(report)
     else:
         _table(lake, statuses, tracked)
-    ctx.exit(1 if any(each.trouble for each in statuses) else 0)
+        if tables:
+            _tables(lake, tables, runs)
+    ctx.exit(1 if any(each.trouble for each in statuses) or any(each.trouble for each in tables) else 0)
 
 
 def _looked_at(lake: Lake, tap: str, stream: str) -> _StreamStatus:
@@ -87,6 +123,24 @@ def _looked_at(lake: Lake, tap: str, stream: str) -> _StreamStatus:
     except LakeError as error:
         return _StreamStatus(tap, stream, None, locks, f"{error.message}; {error.hint}")
     return _StreamStatus(tap, stream, manifest, locks, None if manifest else "no manifest; run 'singerlake rebuild'")
+
+
+def _table_looked_at(lake: Lake, name: str, known: Mapping[tuple[str, str], Manifest | None]) -> _TableStatus:
+    try:
+        with expected_errors(table=name):
+            found = load(lake.storage, name)
+            if found is None or not found.state.is_published:
+                return _TableStatus(name, None, "begun, and not made yet; run 'singerlake project run'")
+            source = found.state.sources[0]
+            pair = (source.tap, source.stream)
+            manifest = known[pair] if pair in known else lake.stream(*pair).state()
+            return _TableStatus(name, standing_of(found.state, manifest))
+    except SingerlakeError as error:
+        return _TableStatus(name, None, f"{error.message}; {error.hint}")
+
+
+def _source(standing: Standing) -> tuple[str, str]:
+    return standing.source.tap, standing.source.stream
 
 
 def _runs(status: _StreamStatus, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
@@ -124,6 +178,49 @@ def _row(status: _StreamStatus, run: Tracked) -> tuple[str, ...]:
         size(run.bytes),
         run.writer,
     )
+
+
+def _tables(lake: Lake, statuses: list[_TableStatus], last: int) -> None:
+    rows: list[tuple[str, ...]] = []
+    for each in statuses:
+        if each.standing is None:
+            rows.append((each.table, f"! {each.trouble}", *[""] * 8))
+            continue
+        for run in each.standing.runs[:last]:
+            rows.append(_table_row(each.standing, run))
+    behind = sum(bool(each.standing and each.standing.behind) for each in statuses)
+    totals = counted(len(statuses), "table") + (f", {behind:,} behind" if behind else "")
+    say("")
+    table(_TABLE_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
+
+
+def _table_row(standing: Standing, run: TableRun) -> tuple[str, ...]:
+    """Of a table's figures those that hold now stand beside its newest run."""
+    newest = run is standing.last_run
+    at = parse_timestamp(run.at)
+    return (
+        standing.table,
+        ".".join(_source(standing)),
+        run.kind,
+        second(at) if at else "",
+        *(f"{count:,}" for count in (run.records, run.inserted, run.updated, run.deleted)),
+        checks_in_short(len(standing.checks) if newest else 0, sum(run.checks.values())),
+        f"{standing.behind:,}" if newest and standing.behind is not None else "",
+    )
+
+
+def _table_json(status: _TableStatus, last: int) -> dict[str, Any]:
+    standing = status.standing
+    return {
+        "table": status.table,
+        "tap": standing.source.tap if standing else None,
+        "stream": standing.source.stream if standing else None,
+        "offset": standing.source.offset if standing else None,
+        "behind": standing.behind if standing else None,
+        "checks": len(standing.checks) if standing else None,
+        "runs": [to_builtins(run) for run in standing.runs[:last]] if standing else [],
+        "trouble": status.trouble,
+    }
 
 
 def _json(status: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:

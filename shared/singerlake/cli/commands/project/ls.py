@@ -8,12 +8,13 @@ import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.options import json_option
-from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
+from singerlake.cli.output import Column, checks_in_short, counted, minute, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.streams import chosen
+from singerlake.projections.maintain.standing import standing_of
 from singerlake.projections.state.commit import load
 
 _COLUMNS = (
@@ -27,11 +28,10 @@ _COLUMNS = (
     Column("LAST RUN (UTC)"),
     Column("CHECKS"),
 )
-_RUNS = ("run", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Listed:
     """How one table stands. ``behind`` counts messages of the stream that it does not hold yet, all of them where it
     was rebuilt since. ``checks``: how many there are, and of how many rows the last run said that one does not hold."""
 
@@ -61,7 +61,7 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
-    found = _standings(project)
+    found = _listed(project)
     if as_json:
         say_json({"lake": project.lake.storage.url, "tables": [asdict(each) for each in found]})
     else:
@@ -75,7 +75,7 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
     ctx.exit(1 if any(each.trouble for each in found) else 0)
 
 
-def _standings(project: Project) -> list[_Standing]:
+def _listed(project: Project) -> list[_Listed]:
     there = project.lake.tables()
     every, failed = project.resolved()
     tables = every
@@ -86,50 +86,48 @@ def _standings(project: Project) -> list[_Standing]:
         names = [each.declaration.name for each in tables] + [name for name in there if name in project.names]
     sources = {each.declaration.name: (each.declaration.tap, each.declaration.stream) for each in every}
 
-    def standing(name: str) -> _Standing:
+    def one(name: str) -> _Listed:
         try:
             with expected_errors(table=name):
-                return _standing(project.lake, name, sources.get(name))
+                return _look(project.lake, name, sources.get(name))
         except SingerlakeError as error:
-            return _Standing(name, name in sources, trouble=f"{error.message}; {error.hint}")
+            return _Listed(name, name in sources, trouble=f"{error.message}; {error.hint}")
 
     wrong = [
-        _Standing(each.declaration.name, True, trouble=f"{each.error.message}; {each.error.hint}") for each in failed
+        _Listed(each.declaration.name, True, trouble=f"{each.error.message}; {each.error.hint}") for each in failed
     ]
-    return wrong + list(in_parallel(standing, dict.fromkeys(names), threads=THREADS))
+    return wrong + list(in_parallel(one, dict.fromkeys(names), threads=THREADS))
 
 
-def _standing(lake: Lake, name: str, source: tuple[str, str] | None) -> _Standing:
+def _look(lake: Lake, name: str, source: tuple[str, str] | None) -> _Listed:
     """``source`` is the stream that the table is declared to be made from; None where no declaration names it."""
     found = load(lake.storage, name)
     state = found.state if found is not None and found.state.is_published else None
     made_from = (state.sources[0].tap, state.sources[0].stream) if state is not None else source
     if made_from is None:
-        return _Standing(name, False, trouble="begun, and not made yet; run 'singerlake project run'")
+        return _Listed(name, False, trouble="begun, and not made yet; run 'singerlake project run'")
     manifest = lake.stream(*made_from).snapshot()
     if state is None:
-        return _Standing(name, source is not None, *made_from, behind=manifest.next_offset)
-    offset = state.sources[0].offset
-    same = state.sources[0].lineage == manifest.lineage
-    run = next((run for run in reversed(state.runs) if run.kind in _RUNS), None)
-    return _Standing(
+        return _Listed(name, source is not None, *made_from, behind=manifest.next_offset)
+    stands = standing_of(state, manifest)
+    return _Listed(
         table=name,
         declared=source is not None,
         tap=made_from[0],
         stream=made_from[1],
-        keep=state.declaration.get("keep"),
-        format=state.declaration.get("format"),
-        rows=state.rows,
-        files=len(state.files),
-        bytes=state.bytes,
-        offset=offset,
-        behind=manifest.next_offset - offset if same else manifest.next_offset,
-        last_run=run.at if run is not None else None,
-        checks=(len(state.declaration.get("checks", ())), sum(run.checks.values()) if run is not None else 0),
+        keep=stands.declaration.get("keep"),
+        format=stands.declaration.get("format"),
+        rows=stands.rows,
+        files=stands.files,
+        bytes=stands.bytes,
+        offset=stands.source.offset,
+        behind=stands.behind,
+        last_run=stands.last_run.at if stands.last_run is not None else None,
+        checks=(len(stands.checks), sum(stands.failing.values())),
     )
 
 
-def _row(each: _Standing) -> tuple[str, ...]:
+def _row(each: _Listed) -> tuple[str, ...]:
     name = each.table if each.declared else f"{each.table} *"
     if each.trouble:
         return name, f"! {each.trouble}", *[""] * 7
@@ -142,11 +140,5 @@ def _row(each: _Standing) -> tuple[str, ...]:
         "" if each.bytes is None else size(each.bytes),
         "" if each.behind is None else f"{each.behind:,}",
         minute(last) if last is not None else "",
-        _checks(each.checks),
+        checks_in_short(*each.checks) if each.checks is not None else "",
     )
-
-
-def _checks(checks: tuple[int, int] | None) -> str:
-    if checks is None or checks == (0, 0):
-        return ""
-    return f"{counted(checks[1], 'row')} failed" if checks[1] else f"{checks[0]} held"
