@@ -9,16 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import NameTooLongError, SettingError
-from singerlake.projections.state.keys import file_path, hive_segment, state_key, table_of, table_segment
+from singerlake.projections.state.keys import file_path, partition_segment, state_key, table_of, table_segment
 from singerlake.storage.keys import is_key
 
 
 @given(st.text(min_size=1, max_size=40))
 def test_a_partition_is_one_folder_that_is_read_back(text: str) -> None:
-    segment = hive_segment(text)
+    segment = partition_segment(text)
     assert "/" not in segment
     assert is_key(segment)
     assert unquote(segment, errors="surrogatepass") == text
+    assert not segment.startswith(("_", "."))
+    assert "=" not in segment
 
 
 @pytest.mark.parametrize("text", ["..", ".", " ", "../x", ".tmp-1", ".singerlake.flock", "a/b", "a=b", "%2E", "\0"])

@@ -10,7 +10,7 @@ from singerlake.errors import SettingError
 PARTS = ("year", "month", "day", "hour")
 _WRITTEN = re.compile(r"\s*(?:(year|month|day|hour)\s*\(\s*(.+?)\s*\)|(.+?))\s*\Z")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a row without one, as Hive, Spark and DuckDB know it."""
+"""The value of a row without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,13 @@ def table_of(folder: str) -> str | None:
 
 
 def file_path(table: str, generation: int, partition: Sequence[tuple[str, str]], file_id: str, extension: str) -> str:
-    """A new data file's path relative to ``table_prefix``; ``partition`` are names and values, as in a path of Hive.
-    Raises ``NameTooLongError``."""
+    """A new data file's path relative to ``table_prefix``; ``partition`` are names and values. Raises
+    ``NameTooLongError``."""
     folders = ""
     for name, value in partition:
-        folder = f"{hive_segment(name)}={hive_segment(value)}"
+        # Behind a name and "=" DuckDB, pandas and Spark read a value of that column from the path: text as a number,
+        # null for an empty one.
+        folder = f"{partition_segment(name)}-{partition_segment(value)}"
         if len(folder) > FOLDER_LIMIT:
             raise NameTooLongError(
                 f"a value of partition {name!r} takes {len(folder)} bytes in a path, {FOLDER_LIMIT} at most",
@@ -79,13 +81,12 @@ def checked_path(path: str, key: str) -> str:
 _KEPT_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_. ")
 
 
-def hive_segment(text: str) -> str:
-    """A partition's name or value as Hive, Spark and DuckDB read it back: percent escapes, so that no value leads out
-    of its folder."""
+def partition_segment(text: str) -> str:
+    """A partition's name or value with percent escapes, so that none leads out of its folder."""
     escaped = "".join(
         chr(byte) if byte in _KEPT_BYTES else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass")
     )
-    if escaped.startswith("."):
-        # Names that begin so are hidden, and adapters keep some of them for themselves.
-        escaped = f"%2E{escaped[1:]}"
+    if escaped.startswith((".", "_")):
+        # Readers that list folders leave out names that begin so, and adapters keep some of them for themselves.
+        escaped = f"%{ord(escaped[0]):02X}{escaped[1:]}"
     return escaped if escaped.strip(". ") else "".join(f"%{byte:02X}" for byte in escaped.encode()) or "%00"
