@@ -13,6 +13,7 @@ import pytest
 from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.projections.declaration.model import Format, Formulas
+from singerlake.projections.delta.schema import type_of
 from singerlake.projections.formats.all import FORMATS, writer_of
 from singerlake.projections.formats.avro import ROW, record_of
 from singerlake.projections.rows.columns import type_named
@@ -55,7 +56,7 @@ def test_every_type_and_format_is_there() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1]}")
 def test_a_file_holds_what_the_table_says(tmp_path: Path, row: list[str]) -> None:
-    words, value, parquet, csv, jsonl, avro = row
+    words, value, parquet, csv, jsonl, avro, delta = row
     table = made(words, value)
     column = pq.ParquetFile(file(tmp_path, table, Format.PARQUET)).schema.column(0)
     logical = re.match(r"\w+", str(column.logical_type))
@@ -69,6 +70,9 @@ def test_a_file_holds_what_the_table_says(tmp_path: Path, row: list[str]) -> Non
         avro
         == (type if isinstance(type, str) else " ".join(map(str, (type["type"], type.get("logicalType", ""))))).strip()
     )
+
+    own = type_of(NESTED.get(words) or type_named(words) or Text())
+    assert delta == (own if isinstance(own, str) else own["type"])
 
 
 @pytest.mark.parametrize("text", ["=", "+", "-", "@", "\t", "\r", "\n"])

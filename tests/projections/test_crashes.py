@@ -24,6 +24,7 @@ from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.storage.port import Refused, Written
 from tests.fakes import FakeClock, counting_ids
 from tests.projections.cases import Batch
+from tests.projections.delta.replay import replayed, rows_in
 from tests.projections.recompute import Declared, Expected, expected
 from tests.projections.tables import (
     TABLE,
@@ -48,6 +49,7 @@ DECLARED = {
     "latest": Declared("latest", order_by=("at",)),
     "history": Declared("history"),
     "sorted": Declared("latest", sort_by=("at",)),
+    "delta": Declared("latest", order_by=("at",), format="delta"),
 }
 
 
@@ -104,10 +106,25 @@ class World:
         rows = rows_of(table)
         known = [each for each in wanted if each is not None]
         check_rows(table, next((each for each in known if plain_rows(each) == rows), known[-1]), when)
+        self.check_log(wanted=wanted, when=when)
+
+    def check_log(self, *, wanted: tuple[Expected | None, ...], when: str) -> None:
+        """In the format delta the log shows one of these, by a reader of the protocol."""
+        if self.declared.format != "delta":
+            return
+        log = replayed(self.storage, TABLE)
+        shown = None if log is None else by_offset(rows_in(self.storage, TABLE, log))
+        known = [None if each is None else by_offset(plain_rows(each)) for each in wanted]
+        assert shown in known, f"{when}: the Delta log shows other rows"
 
     def finish(self, when: str) -> None:
         """The next run brings it to what it should be."""
         run_and_check(runner_of(self.lake), self.declaration, self.new, f"{when}, and run again")
+        self.check_log(wanted=(self.new,), when=f"{when}, and run again")
+
+
+def by_offset(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["_singerlake_offset"])
 
 
 def _batches() -> list[Batch]:

@@ -198,7 +198,6 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "key-of-no-text": (T + 'key: ["\\uD800"]', 4, "holds a lone surrogate", "remove it"),
     "condition-of-no-text": (T + "checks: {a: \"= '\\uD800'\"}", 4, "holds a lone surrogate", "remove it"),
     "sql": ("tables: {t: {sql: SELECT 1}}", 1, "SQL are not there yet", "from a stream"),
-    "format-to-come": (T + "format: delta", 4, "format 'delta' is not there yet", "parquet"),
     "formulas-of-parquet": (T + "csv_formulas: escape", 4, "tables.t is not csv", "add 'format: csv'"),
     "wrong-formulas": (T + "format: csv\n    csv_formulas: no-such", 5, "csv_formulas is 'no-such'", "keep, escape"),
     "wrong-format": (T + "format: parqet", 4, "tables.t.format is 'parqet'", "did you mean 'parquet'?"),

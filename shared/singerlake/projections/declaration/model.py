@@ -29,6 +29,7 @@ class Format(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     AVRO = "avro"
+    DELTA = "delta"
 
 
 class Formulas(StrEnum):

@@ -20,7 +20,6 @@ from singerlake.projections.declaration.model import (
 from singerlake.projections.declaration.streams import Declared
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.declaration.yaml_nodes import Value
-from singerlake.projections.formats.all import FORMATS
 
 KEYS = (
     "from",
@@ -41,7 +40,6 @@ KEYS = (
 )
 _COLUMN_KEYS, _FROM_KEYS = ("rename", "drop", "cast"), ("tap", "stream")
 _OF_KEYED = ("key", "order_by", "null_keys")
-_NOT_YET = ("delta",)
 UNIQUE = "unique"
 
 
@@ -172,11 +170,7 @@ def _check(column: str, value: Value, text: str, action: Action) -> Check:
 def _format(said: Mapping[str, Value]) -> Format:
     if "format" not in said:
         return Format.PARQUET
-    there = [each.value for each in Format if each in FORMATS]
-    text = said["format"].text()
-    if text not in there and text in (*_NOT_YET, *Format):
-        raise said["format"].error(f"format {text!r} is not there yet", f"use one of {', '.join(there)}")
-    return Format(said["format"].one_of(there))
+    return Format(said["format"].one_of(each.value for each in Format))
 
 
 def _places(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str, int]]:

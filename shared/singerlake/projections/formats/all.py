@@ -14,6 +14,7 @@ FORMATS: dict[Format, FileFormat] = {
     Format.CSV: Csv(),
     Format.JSONL: JsonLines(),
     Format.AVRO: Avro(),
+    Format.DELTA: Parquet(),
 }
 _ESCAPED = Csv(escape=True)
 

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
+from singerlake.projections.delta.keep import kept
+from singerlake.projections.delta.publish import catch_up
 from singerlake.projections.state.commit import Found, commit, load
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import KEPT_RUNS, RetiredFile, TableRun
@@ -57,10 +59,15 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
     state = base.state
     known = {prefix + path for path in state.paths()} | {prefix + file.path for file in state.retired}
     known.add(state_key(table))
-    unknown = [entry for entry in listing if entry.key not in known]
+    held = kept(storage, state, listing, now=now, grace=grace)
+    unknown = [entry for entry in listing if entry.key not in known | held]
     old = tuple(entry for entry in unknown if entry.last_modified <= now - grace)
     listed = state.paths()
-    due = tuple(file for file in state.retired if file.path not in listed and _moment(file.at) <= now - grace)
+    due = tuple(
+        file
+        for file in state.retired
+        if file.path not in listed and prefix + file.path not in held and _moment(file.at) <= now - grace
+    )
     return TableCollection(table, base, old, due, young=len(unknown) - len(old), waiting=len(state.retired) - len(due))
 
 
@@ -70,6 +77,7 @@ def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSou
     if plan.is_nothing:
         return plan
     prefix = table_prefix(plan.table)
+    fenced = None
     if plan.base is not None:
         state = plan.base.state
         due = {file.path for file in plan.due}
@@ -84,9 +92,12 @@ def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSou
             retired=tuple(file for file in state.retired if file.path not in due),
             runs=(*state.runs, run)[-KEPT_RUNS:],
         )
-        if commit(storage, plan.base, fence) is None:
+        fenced = commit(storage, plan.base, fence)
+        if fenced is None:
             return None
     storage.delete_all([entry.key for entry in plan.unlisted] + [prefix + file.path for file in plan.due])
+    if fenced is not None:
+        catch_up(storage, fenced.state, clock)
     return plan
 
 
@@ -94,6 +105,9 @@ def collect_table(
     storage: Storage, table: str, *, now: Callable[[], datetime], grace: timedelta, clock: Clock, ids: IdSource
 ) -> TableCollection:
     """Plan and collect, again where another write came first. Raises what storage raises."""
+    base = load(storage, table)
+    if base is not None:
+        catch_up(storage, base.state, clock)
     while True:
         done = collect(storage, plan_collection(storage, table, now=now(), grace=grace), clock=clock, ids=ids)
         if done is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.errors import TooManyConflictsError, UnknownNameError
+from singerlake.projections.delta.log import log_prefix
 from singerlake.projections.state.commit import Found, load, tables
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.storage.port import Storage
@@ -34,7 +35,9 @@ def plan_drop(storage: Storage, table: str) -> DropPlan:
         raise UnknownNameError(f"no table {table!r} in this lake", hint=f"it has: {known}", lake_root=storage.url)
     paths = base.state.paths() | {file.path for file in base.state.retired}
     prefix = table_prefix(table)
-    return DropPlan(table, base, tuple(sorted(prefix + path for path in paths)))
+    # The log first: engines that read it are not to be led to files that are gone.
+    log = [entry.key for entry in storage.list(log_prefix(table))]
+    return DropPlan(table, base, (*log, *sorted(prefix + path for path in paths)))
 
 
 def drop(storage: Storage, plan: DropPlan) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.errors import BrokenFileError, CorruptObjectError, MissingFileError
 from singerlake.maintenance.engines.engine import Engine
+from singerlake.projections.delta.log import log_prefix
+from singerlake.projections.delta.publish import disagreements, has_log
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.order import differing
 from singerlake.projections.run.run import TableRunner
@@ -57,6 +59,17 @@ def verify_files(engine: Engine, state: TableState) -> Iterator[TableFinding]:
     for file, found in engine(_CheckFile(prefix), state.files):
         for what in found:
             yield TableFinding(state.table, prefix + (file.path or ""), what)
+
+
+def verify_log(storage: Storage, state: TableState) -> Iterator[TableFinding]:
+    """What of the Delta log of a table is not as its state has it. Raises what storage raises."""
+    if not has_log(state):
+        return
+    try:
+        for what in disagreements(storage, state.table):
+            yield TableFinding(state.table, log_prefix(state.table), what)
+    except CorruptObjectError as error:
+        yield TableFinding(state.table, str(error.context.get("key", log_prefix(state.table))), str(error))
 
 
 def verify_rows(runner: TableRunner, state: TableState) -> Iterator[TableFinding]:

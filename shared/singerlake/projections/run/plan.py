@@ -18,6 +18,7 @@ from singerlake.errors import LakeError, LineageChangedError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.delta.schema import check_columns
 from singerlake.projections.rows.columns import TableColumns, columns_of, left_out
 from singerlake.projections.rows.conditions import check_literals
 from singerlake.projections.rows.conform import only_adds
@@ -156,6 +157,7 @@ def make_plan(
     key = _key(declaration, manifest)
     columns = columns_of(declaration, manifest)
     _check_names(declaration, columns, key)
+    check_columns(declaration, columns)
     why = ""
     start = 0
     names = tuple(columns.name_of(source) for source in key)

@@ -13,6 +13,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of
+from singerlake.projections.delta.publish import catch_up
 from singerlake.projections.run.new_state import first_state, new_state
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
 from singerlake.projections.run.work import Work
@@ -56,10 +57,13 @@ class TableRunner:
 
     def run(self, declaration: TableDeclaration, *, full_refresh: bool = False) -> Outcome:
         """Bring a table up to its stream. Raises ``CheckFailedError``, ``TooManyConflictsError``,
-        ``ConditionNotSupportedError``, and what planning, reading and storage raise: the table is then as it was."""
+        ``ConditionNotSupportedError``, and what planning, reading and storage raise: the table is then as it was. Where
+        its Delta log alone could not be written, the next run does that."""
         checked = False
-        for _ in range(ATTEMPTS + 1):
+        for attempt in range(ATTEMPTS + 1):
             plan = self.plan(declaration, full_refresh=full_refresh)
+            if plan.base is not None and not attempt:
+                self.catch_up(plan.base.state)
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not checked:
@@ -85,12 +89,18 @@ class TableRunner:
             found = commit(self.storage, plan.base, state)
             work.discard_scratch()
             if found is not None:
+                self.catch_up(found.state)
                 return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples)
             work.discard()
             logger.warning("table %s was written by another run meanwhile; going on from there", declaration.name)
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
         )
+
+    def catch_up(self, state: TableState) -> None:
+        """Bring the Delta log of a table to it, where a run ended before it did. Raises as ``publish``: the table is as
+        its state says all the same."""
+        catch_up(self.storage, state, self.clock)
 
     @contextmanager
     def made_anew(self, state: TableState) -> Iterator[TableState]:

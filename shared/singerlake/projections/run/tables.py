@@ -69,7 +69,7 @@ def run_tables(
     alone = replace(runner, engine=lambda _: _Here(runner.storage))
 
     def first(table: Resolved) -> TableResult:
-        planned = _planned(runner, table, full_refresh)
+        planned = _caught_up(runner, _planned(runner, table, full_refresh))
         if planned.plan is not None and together and _is_small(planned.plan):
             return _made(alone, planned, full_refresh)
         return planned
@@ -101,6 +101,18 @@ def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResu
         return TableResult(declaration, None)
     plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
     return TableResult(declaration, plan, Outcome(plan, plan.state, None) if plan.is_nothing else None)
+
+
+def _caught_up(runner: TableRunner, planned: TableResult) -> TableResult:
+    """Where there is nothing to do, a run that was ended may yet have left a Delta log behind its table."""
+    if planned.outcome is None or planned.outcome.state is None:
+        return planned
+    try:
+        with expected_errors(table=planned.declaration.name):
+            runner.catch_up(planned.outcome.state)
+    except SingerlakeError as error:
+        return TableResult(planned.declaration, None, error=error)
+    return planned
 
 
 def _made(runner: TableRunner, planned: TableResult, full_refresh: bool) -> TableResult:

@@ -8,7 +8,7 @@ from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError
 from singerlake.format.layout import from_segment, to_segment
 from singerlake.storage.keys import is_key
 
-PUBLISHED, STATE, SCRATCH, SIDE = "published", "_table.json", "_scratch", "_side"
+PUBLISHED, STATE, SCRATCH, SIDE, DELTA_LOG = "published", "_table.json", "_scratch", "_side", "_delta_log"
 FOLDER_LIMIT = 240
 """Bytes of a partition's folder; file systems take 255."""
 TABLE_LIMIT = 160

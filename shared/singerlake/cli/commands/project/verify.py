@@ -14,7 +14,7 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, progress, say, say_json, shown, size
 from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.projections.maintain.verify import TableFinding, verify_files, verify_rows
+from singerlake.projections.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.model import TableState
 
@@ -49,6 +49,7 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
                         continue
                     state = found.state
                     findings += verify_files(opened(state.bytes), state)
+                    findings += verify_log(project.lake.storage, state)
                     if deep:
                         findings += verify_rows(project.lake.table_runner(opened), state)
                     checked.append(state)

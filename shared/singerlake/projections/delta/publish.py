@@ -1,0 +1,108 @@
+"""Bringing a table's Delta log to its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from singerlake.clock import Clock
+from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
+from singerlake.format.exact_json import encode
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.projections.declaration.model import Format
+from singerlake.projections.declaration.stored import declaration_of
+from singerlake.projections.delta.checkpoint import checkpoint_of
+from singerlake.projections.delta.commit import checkpoint_actions, columns_of, new_files, next_commit, path_in_log
+from singerlake.projections.delta.log import (
+    Log,
+    checkpoint_key,
+    commit_key,
+    hint_key,
+    read,
+    shown_by,
+)
+from singerlake.projections.delta.schema import schema_string
+from singerlake.projections.delta.stats import stats
+from singerlake.projections.state.commit import load
+from singerlake.projections.state.keys import table_prefix
+from singerlake.projections.state.model import TableFile, TableState
+from singerlake.storage.port import Storage
+
+CHECKPOINT_AFTER = 10
+"""Commits behind the last checkpoint: what Delta's own writers leave to readers."""
+ATTEMPTS = 10
+
+
+def has_log(state: TableState) -> bool:
+    """Whether a Delta log goes with the table."""
+    return state.is_published and state.declaration.get("format") == Format.DELTA
+
+
+def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:
+    """Bring the log to the table as it is, if it does not show ``state``. Raises as ``publish``."""
+    if has_log(state) and shown_by(storage, state.table) != state.id:
+        publish(storage, state.table, clock)
+
+
+def publish(storage: Storage, table: str, clock: Clock) -> None:
+    """Bring the log of a table to its newest state, by one commit. Does nothing for a table in another format.
+
+    Raises ``CorruptObjectError`` where the log is damaged, ``TooManyConflictsError``, and what storage raises: the log
+    is then at the state that it was at, or at a later one.
+    """
+    for _ in range(ATTEMPTS):
+        # The log first: what it shows was a state of the table then, so the state read after it is no older.
+        log = read(storage, table)
+        found = load(storage, table)
+        if found is None or not has_log(found.state):
+            return
+        state = found.state
+        if log.shows == state.id:
+            if log.version - log.checkpoint >= CHECKPOINT_AFTER:
+                _write_checkpoint(storage, log, state)
+            return
+        body = next_commit(log, state, _stats(storage, state, new_files(log, state)), clock.now())
+        with suppress(UnknownOutcomeError):
+            storage.put(commit_key(table, log.version + 1), body, if_absent=True)
+    raise TooManyConflictsError("other runs kept writing the Delta log", hint="run again; nothing is lost", table=table)
+
+
+def disagreements(storage: Storage, table: str) -> Iterator[str]:
+    """What of the log of a table is not as the state has it. Raises as ``read`` and ``load``."""
+    log = read(storage, table)
+    found = load(storage, table)
+    if found is None or not has_log(found.state):
+        return
+    state = found.state
+    if log.shows != state.id:
+        # A run may have written both meanwhile.
+        log = read(storage, table)
+    if log.shows != state.id:
+        yield "the Delta log is behind the table; run 'singerlake project run'"
+        return
+    listed = {path_in_log(file.path): file.bytes for file in state.files if file.path is not None}
+    if {path: added["size"] for path, added in log.added.items()} != listed:
+        yield "the Delta log has other files than the table; move its folder away, and run the table again"
+    if log.metadata.get("schemaString") != schema_string(columns_of(state)):
+        yield "the Delta log has other columns than the table; move its folder away, and run the table again"
+
+
+def _stats(storage: Storage, state: TableState, files: list[TableFile]) -> dict[str, str]:
+    declared = declaration_of(state)
+    partitions = [declared.rule(each.column).rename or each.column for each in declared.partition_by]
+    first = [*state.order, *partitions]
+    prefix = table_prefix(state.table)
+
+    def told(file: TableFile) -> str:
+        return stats(storage, f"{prefix}{file.path}", file.bytes, first)
+
+    found = in_parallel(told, files, threads=THREADS)
+    return {file.id: text for file, text in zip(files, found, strict=True)}
+
+
+def _write_checkpoint(storage: Storage, log: Log, state: TableState) -> None:
+    actions = checkpoint_actions(log, state)
+    body = checkpoint_of(actions)
+    storage.put(checkpoint_key(state.table, log.version), body, if_absent=True)
+    hint = {"version": log.version, "size": len(actions), "sizeInBytes": len(body), "numOfAddFiles": len(log.added)}
+    storage.put(hint_key(state.table), encode(hint))

@@ -1,0 +1,43 @@
+"""Names that Delta does not take are refused before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from singerlake.errors import (
+    SettingError,
+)
+from singerlake.projections.declaration.model import ColumnRule, Format
+from singerlake.projections.state.commit import load
+from tests.projections.delta.world import DECLARED, PROPERTIES, World
+
+
+@pytest.mark.parametrize("character", list(" ,;{}()\n\t="))
+def test_names_that_delta_does_not_take_are_refused(character: str) -> None:
+    bad = f"a{character}b"
+    world = World({**PROPERTIES, bad: {"type": "integer"}})
+    world.capture()
+    with pytest.raises(SettingError, match="has a name that Delta does not take; set 'rename' for it"):
+        world.run()
+    assert load(world.storage, "t") is None
+    world.run(replace(DECLARED, columns={bad: ColumnRule(rename="ab")}))
+    world.check()
+    nested = World({**PROPERTIES, "o": {"type": "array", "items": {"type": "object", "properties": {bad: {}}}}})
+    nested.capture()
+    with pytest.raises(SettingError, match="which Delta does not take; set 'cast: json'"):
+        nested.run()
+    nested.run(replace(DECLARED, columns={"o": ColumnRule(cast="json")}))
+    nested.check()
+
+
+def test_fields_that_differ_by_case_and_odd_names_of_tables_are_refused() -> None:
+    both = {"type": "object", "properties": {"a": {"type": "integer"}, "A": {"type": "integer"}}}
+    world = World({**PROPERTIES, "o": both})
+    world.capture()
+    with pytest.raises(SettingError, match="has a field 'A', which Delta does not take"):
+        world.run()
+    with pytest.raises(SettingError, match="name it with ASCII letters, digits"):
+        world.run(replace(DECLARED, name="my table"))
+    world.run(replace(DECLARED, format=Format.PARQUET))

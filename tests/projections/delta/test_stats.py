@@ -1,0 +1,65 @@
+"""Statistics are those of the values, or not there."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from singerlake.projections.delta.stats import stats
+from singerlake.projections.formats.parquet import Parquet
+from tests.projections.delta.world import World
+from tests.projections.formats import samples
+
+
+@pytest.mark.parametrize("name", ["simple", "nested", "wide"])
+def test_statistics_are_those_of_the_values(tmp_path: Path, name: str) -> None:
+    table: pa.Table = getattr(samples, name)()
+    path = tmp_path / "file"
+    Parquet().write(table, path)
+    world = World()
+    world.storage.upload("published/t/f.parquet", path)
+    key, size = "published/t/f.parquet", path.stat().st_size
+    last = table.column_names[-1]
+    told = json.loads(stats(world.storage, key, size, [last, "gone"]))
+    assert told["numRecords"] == table.num_rows
+    assert len(told["nullCount"]) == min(32, sum(not pa.types.is_nested(field.type) for field in table.schema))
+    assert (last in told["nullCount"]) != pa.types.is_nested(table.schema.field(last).type)
+    for column, count in told["nullCount"].items():
+        assert count == table.column(column).null_count, column
+    assert told["minValues"].keys() == told["maxValues"].keys()
+    for which, choose in (("minValues", min), ("maxValues", max)):
+        for column, value in told[which].items():
+            wanted = choose(each for each in table.column(column).to_pylist() if each is not None)
+            own = table.schema.field(column).type
+            assert not pa.types.is_floating(own)
+            assert not pa.types.is_boolean(own)
+            if pa.types.is_timestamp(own):
+                value, wanted = datetime.fromisoformat(value.removesuffix("Z")), wanted.replace(tzinfo=None)
+            elif pa.types.is_date(own):
+                wanted = wanted.isoformat()
+            assert str(value) == str(wanted) or value == float(wanted), column
+
+
+def test_long_texts_and_many_digits_have_no_ends(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "long": ["x" * 65, "a"],
+            "short": ["x" * 64, None],
+            "digits": pa.array([1, 2], pa.decimal128(16, 2)),
+            "few": pa.array([1, 2], pa.decimal128(15, 14)),
+            "none": pa.array([None, None], pa.int64()),
+            "a.b": [2**60, -(2**60)],
+        }
+    )
+    path = tmp_path / "file"
+    Parquet().write(table, path)
+    world = World()
+    world.storage.upload("published/t/f.parquet", path)
+    told = json.loads(stats(world.storage, "published/t/f.parquet", path.stat().st_size, []))
+    assert told["minValues"] == {"short": "x" * 64, "few": 1.0, "a.b": -(2**60)}
+    assert told["maxValues"] == {"short": "x" * 64, "few": 2.0, "a.b": 2**60}
+    assert told["nullCount"] == {"long": 0, "short": 1, "digits": 0, "few": 0, "none": 2, "a.b": 0}
