@@ -171,7 +171,7 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
         drop = name not in used and chance.random() < 0.1
         rename = chance.choice((f"new {number}", None, None, None, None))
         cast = None
-        if name not in parts and kinds[name] in CASTS and name != "_sdc_deleted_at" and chance.random() < 0.15:
+        if name not in parts and kinds[name] in CASTS and chance.random() < 0.15:
             cast = chance.choice(CASTS[kinds[name]])
             stable.add(name)
         if drop or rename or cast:
@@ -187,11 +187,10 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
     deleted = None
     if chance.random() < 0.3:
         name = chance.choice(list(kinds))
-        if name not in rules:
-            tests = _tests(chance, kinds[name], None)
-            deleted = (name, tests)
-            if tests[0].operator != "null":
-                stable.add(name)
+        tests = _tests(chance, kinds[name], rules.get(name, Rule()).cast)
+        deleted = (name, tests)
+        if tests[0].operator != "null":
+            stable.add(name)
     null_keys = "fail" if chance.random() < 0.15 else "drop"
     written = chance.choice(("parquet",) * 7 + ("csv", "jsonl", "avro"))
     return Declared(

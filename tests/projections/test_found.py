@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from singerlake.projections.declaration.conditions import named_condition_of
+from singerlake.projections.declaration.model import ColumnRule
 from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.state.commit import load
 from tests.projections.cases import Batch
@@ -158,6 +161,52 @@ def test_a_cast_that_fails_beside_a_value_that_is_no_json() -> None:
     schema = {"properties": {**SCHEMA["properties"], "n": {"type": "integer"}}}
     casting = Declared("append", rules={"x": Rule(cast="integer")})
     check(casting, [record(1, "no", n=math.nan)], schemas=[schema])
+
+
+def test_a_deletion_is_told_by_the_value_that_is_cast() -> None:
+    for drop in (False, True):
+        rules = {"x": Rule(drop=True) if drop else Rule("gone", cast="boolean")}
+        tests = (Test("=", ("t",)),) if drop else (Test("=", (True,)),)
+        for keep in ("latest", "history"):
+            declared = Declared(keep, rules=rules, deleted_when=("x", tests))
+            check(declared, [record(1, "t"), record(2, "no")], [record(2, "t"), record(3, "?"), record(1, "f")])
+
+
+def test_a_value_that_would_tell_a_deletion_and_does_not_fit_is_counted() -> None:
+    time = {"type": ["null", "string"], "format": "date-time"}
+    inner = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    schema = {"properties": {**SCHEMA["properties"], "_sdc_deleted_at": time, "o": inner}}
+    bad, good = {"_sdc_deleted_at": "yesterday"}, {"_sdc_deleted_at": "2026-01-01T00:00:00Z"}
+    messages = [record(1, **bad), record(2, **good), record(3, o=bad), record(4, more=math.nan, **bad)]
+    messages += [record(5, _sdc_deleted_at=None, o=bad), record(6, **good, more=bad), record(7, x=bad), record(8)]
+    lake = memory_lake()
+    capture(lake, Batch(schema, ("id",), tuple(messages)), LARGE)
+    plain = declaration_of(LATEST)
+    dropped = replace(plain, name="d", columns={"_sdc_deleted_at": ColumnRule(drop=True)})
+    cast = replace(plain, name="c", columns={"x": ColumnRule(cast="integer")}, deleted_when=named_condition_of("x = 1"))
+    for declaration, offsets in ((plain, [0, 3]), (dropped, [0, 3]), (cast, [0, 1, 2, 3, 4])):
+        outcome = runner_of(lake).run(declaration)
+        assert outcome.run is not None
+        (name,) = outcome.run.checks
+        assert name == f"{'x' if declaration is cast else '_sdc_deleted_at'} fits its type"
+        assert outcome.examples[name] == offsets
+        assert outcome.run.checks[name] == (8 if declaration is cast else 2)
+
+
+def test_a_table_that_is_made_anew_by_every_run_says_what_would_help(caplog: pytest.LogCaptureFixture) -> None:
+    number = {"properties": {**SCHEMA["properties"], "at": {"type": "integer"}}}
+    first = (record(1, version=1, at=1), activate(1), record(2, version=2, at=1))
+    for declared, kind in ((LATEST, "rebuild"), (Declared("latest", order_by=("at",)), "run")):
+        lake = memory_lake()
+        capture(lake, Batch(number, ("id",), first), LARGE)
+        runner_of(lake).run(declaration_of(declared))
+        for at in range(2, 4):
+            caplog.clear()
+            capture(lake, Batch(number, ("id",), (record(1, at=at),)), LARGE)
+            outcome = runner_of(lake).run(declaration_of(declared))
+            assert outcome.run is not None
+            assert outcome.run.kind == kind
+            assert ("a table with 'order_by' need not be made anew" in caplog.text) == (kind == "rebuild")
 
 
 def test_zero_is_among_values_whatever_its_sign() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -102,6 +103,8 @@ class Seen:
 
 NULL_KEY = "key not_null"
 """The check that every table with a key has."""
+FITS = "fits its type"
+"""What is checked of the property that tells deletions."""
 
 
 @dataclass
@@ -123,7 +126,8 @@ class RowMaker:
             read = self._without_activations(read, seen)
         elif self.moments:
             seen.moment = _last(read.column(TIME)) or seen.moment
-        rows = self._typed(read).append_column(DELETED, self._deletions(read))
+        rows = self._typed(read)
+        rows = rows.append_column(DELETED, self._deletions(rows, read, seen))
         if self.moments:
             rows = rows.append_column(MOMENT, read.column(TIME))
         rows = self._checked(rows, seen)
@@ -148,17 +152,23 @@ class RowMaker:
         seen.moment = _last(read.column(TIME)) or seen.moment
         return read.filter(is_record).drop_columns([TYPE])
 
-    def _deletions(self, read: pa.Table) -> Any:
+    def _deletions(self, rows: pa.Table, read: pa.Table, seen: Seen) -> Any:
+        """Of each row whether its record is a deletion. A value that does not fit the column that would say so is none,
+        and is counted."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         condition = self.declaration.deleted_when
-        if condition is not None:
-            kind = self.columns.record(condition.column).read
-            return holds(condition, read.column(condition.column), kind, unknown=False)
-        if any(column.source == SDC_DELETED for column in self.columns.records):
-            return pc.is_valid(read.column(SDC_DELETED))
-        return pa.chunked_array([pa.repeat(False, read.num_rows)])
+        name = SDC_DELETED if condition is None else condition.column
+        column = next((each for each in self.columns.records if each.source == name), None)
+        if column is None:
+            return pa.chunked_array([pa.repeat(False, read.num_rows)])
+        values = rows.column(column.name) if column.kept else read.column(name)
+        fits = pc.or_(pc.is_valid(values), pc.invert(_among(rows.column(RESCUED.name), name)))
+        self._note(f"{name} {FITS}", Action.WARN, fits, rows, seen, None)
+        if condition is None:
+            return pc.is_valid(values)
+        return holds(condition, values, column.type, unknown=False)
 
     def _checked(self, rows: pa.Table, seen: Seen) -> pa.Table:
         """Without the rows that a check or a null in the key leaves out."""
@@ -225,6 +235,28 @@ class RowMaker:
 def _last(times: Any) -> datetime | None:
     known = times.drop_null()
     return known[-1].as_py() if len(known) else None
+
+
+def _among(rescued: pa.ChunkedArray, name: str) -> Any:
+    """Of each row whether a value of that property was rescued."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    written = json.dumps(name, ensure_ascii=False) + ":"
+    found = pc.fill_null(pc.match_substring(rescued, written), False)
+    if not pc.any(found).as_py():
+        return found
+    texts = pc.if_else(found, rescued, None).to_pylist()
+    return pa.chunked_array([pa.array([text is not None and _is_property(text, name) for text in texts], pa.bool_())])
+
+
+def _is_property(text: str, name: str) -> bool:
+    """Whether that JSON object, which has the name somewhere, has it itself."""
+    try:
+        return name in json.loads(text)
+    except (ValueError, RecursionError):
+        # It is nested too deeply, or has a number of thousands of digits: this one rather counts too much.
+        return True
 
 
 def _note_versions(rows: pa.Table, seen: Seen) -> None:

@@ -227,7 +227,7 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
             _check_literals(declaration, "checks", check.column, check.condition, known[check.column].type)
     if declaration.deleted_when is not None:
         deletes = declaration.deleted_when.column
-        _check_literals(declaration, "deleted_when", deletes, declaration.deleted_when, known[deletes].read)
+        _check_literals(declaration, "deleted_when", deletes, declaration.deleted_when, known[deletes].type)
     for each in declaration.partition_by:
         if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
             raise SettingError(

@@ -131,7 +131,10 @@ class Work:
         if back is not None:
             return f"ACTIVATE_VERSION at offset {back.offset} names a version older than others"
         if not plan.declaration.order_by and self._has_older(greatest):
-            return "records have a version older than that of others before them"
+            return (
+                "records have a version older than that of others before them; "
+                "a table with 'order_by' need not be made anew for them"
+            )
         if new and plan.declaration.keep is Keep.HISTORY and not plan.is_keyed:
             return "ACTIVATE_VERSION may end the intervals of any key, and the table is not in the order of its key"
         return ""
