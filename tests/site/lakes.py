@@ -14,6 +14,9 @@ from singerlake.format.state import fold
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import DataFile, Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
+from singerlake.projections.state.keys import state_key
+from singerlake.projections.state.model import ColumnEntry, Source, TableRun, TableState
+from singerlake.projections.state.model import to_json as table_json
 from singerlake.site.build import Built, build
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
@@ -104,3 +107,26 @@ def built(lake: Lake, folder: Path, **options: Any) -> tuple[Built, dict[str, st
     """The site of a lake, and the text of each of its files but the list of them."""
     done = build(lake, folder, **options)
     return done, {path: (folder / path).read_text("utf-8") for path in done.files}
+
+
+def table(name: str, tap: str, stream: str, columns: Mapping[str, Any] | None = None, **more: Any) -> TableState:
+    """A published state that holds all of a stream's messages but the last ten, of the lineage of ``manifest``."""
+    declaration = {"tap": tap, "stream": stream, "keep": "latest", **more.pop("declaration", {})}
+    entries = tuple(ColumnEntry(name=key, type=type) for key, type in (columns or {"id": "integer"}).items())
+    run = TableRun(id="r", at="2025-12-31T21:00:00Z", kind="run", stop=10, records=10, inserted=4)
+    plain = {"number": 1, "generation": 1, "committed": run.at, "key": ("id",), "order": ("id",), "runs": (run,)}
+    return TableState(
+        lake_id="lake",
+        table=name,
+        id="s",
+        declaration=declaration,
+        sources=(Source(tap=tap, stream=stream, lineage="l", offset=10),),
+        columns=entries,
+        **{**plain, **more},
+    )
+
+
+def put_table(lake: Lake, *states: TableState) -> None:
+    """Store states of tables where readers look for them."""
+    for each in states:
+        lake.storage.put(state_key(each.table), table_json(each))

@@ -17,7 +17,7 @@ from singerlake.format.state.model import Run
 from singerlake.maintenance.annotate import Edit, annotate
 from tests.fakes import START
 from tests.lakes import build_stream
-from tests.site.lakes import HOSTILE, built, manifest, memory_lake, put
+from tests.site.lakes import HOSTILE, built, manifest, memory_lake, put, put_table, table
 
 ORDERS = [
     {"properties": {"id": {"type": "integer"}, "customer_id": {"type": "integer"}}, "required": ["id"]},
@@ -41,6 +41,8 @@ KINDS = {
     "older versions": "history/shop/often/2.html",
     "troubled": "streams/shop/broken.html",
     "hostile": "taps/evil.html",
+    "tables": "tables.html",
+    "table": "tables/newest.html",
 }
 
 
@@ -60,6 +62,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lake, "csv", "people", {"properties": {name: {} for name in HOSTILE}}, [dict.fromkeys(HOSTILE, HOSTILE[0])]
     )
     lake.storage.put("raw/shop/broken/manifest.json", b'{"format": 99}')
+    address = {"struct": [["street", "text"]]}
+    checked = {"checks": [["id", "not_null", "fail"]], "sql": "SELECT 1"}
+    put_table(lake, table("newest", "shop", "orders", {"id": "integer", "address": address}, declaration=checked))
+    put_table(lake, *(table(name, "evil", name, {name: "text"}) for name in HOSTILE))
     annotate(
         lake.storage, "shop", Edit(owner="Data team", description="Of the\nshop", links={"wiki": "https://example.com"})
     )
@@ -148,6 +154,17 @@ def test_search_finds_streams_by_property_and_taps_by_owner(page: Page, site: Pa
     page.keyboard.press("Escape")
     expect(box).to_have_value("")
     expect(page.get_by_role("status")).to_be_hidden()
+
+
+def test_search_finds_tables_by_name_and_column(page: Page, site: Path) -> None:
+    for text, said in (
+        ("newest", "newesttable of shop orders"),
+        ("addr", "newesttable of shop orders, column address"),
+    ):
+        show(page, site)
+        page.get_by_role("searchbox").fill(text)
+        page.get_by_role("search").get_by_role("link").filter(has_text=re.compile(f"^{said}$")).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Table newest")
 
 
 @pytest.mark.sampled(name=4)

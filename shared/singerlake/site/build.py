@@ -12,6 +12,7 @@ from singerlake.format.state.manifest import collector_paused
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.progress import UNSEEN, Progress
+from singerlake.projections.state.keys import PUBLISHED
 from singerlake.site.facts.facts import LakeFacts
 from singerlake.site.facts.gather import gather
 from singerlake.site.folder import SiteFolder, open_folder
@@ -24,11 +25,20 @@ INDEX = "assets/index.js"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with a tap (``stream`` is None) or a stream; its page says so too."""
+    """What is wrong with a tap, a stream of it, a table, or with the list of tables, where all three are None; its page
+    says so too."""
 
-    tap: str
+    tap: str | None
     stream: str | None
     trouble: str
+    table: str | None = None
+
+    @property
+    def what(self) -> str:
+        """What it is about, for people."""
+        if self.tap is None:
+            return "tables" if self.table is None else f"table {self.table}"
+        return self.tap if self.stream is None else f"{self.tap}/{self.stream}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +103,18 @@ def _troubles(facts: LakeFacts) -> Iterator[Trouble]:
         for stream in tap.streams:
             if stream.trouble:
                 yield Trouble(stream.tap, stream.stream, stream.trouble)
+    if facts.tables_trouble:
+        yield Trouble(None, None, facts.tables_trouble)
+    for table in facts.tables:
+        if table.trouble:
+            yield Trouble(None, None, table.trouble, table.table)
 
 
 def _check_apart(lake: Lake, output: Path) -> None:
-    """A site is no part of a lake, whose folders are all taps and streams. Raises ``SettingError``."""
+    """A site is no part of a lake, whose folders are all taps and streams, or tables. Raises ``SettingError``."""
     url = lake.storage.url
     if "://" in url:
         return
-    data = Path(url).resolve() / layout.RAW
-    there = output.resolve()
-    if there == data or data in there.parents:
+    root, there = Path(url).resolve(), output.resolve()
+    if any(data == there or data in there.parents for data in (root / layout.RAW, root / PUBLISHED)):
         raise SettingError("the output lies in the lake's data", hint="choose another folder", output=str(output))

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from singerlake.site import chart
+from singerlake.clock import parse_timestamp
+from singerlake.site import chart, tables
 from singerlake.site.changes import Change, changes_of, in_short
-from singerlake.site.facts.facts import LakeFacts, StreamFacts, TapFacts, VersionFacts, outcomes, tally_of, totals
+from singerlake.site.facts.facts import (
+    LakeFacts,
+    StreamFacts,
+    TableFacts,
+    TapFacts,
+    VersionFacts,
+    outcomes,
+    tally_of,
+    totals,
+)
 from singerlake.site.names import page_name
+from singerlake.site.tables import columns_path, table_path
 from singerlake.site.tree import pages_of, tree_of
 
 ROWS = 300
@@ -24,6 +36,10 @@ TREE_BYTES = 100_000
 _WHOLE_CHANGES = 300
 """Of one version that its own page shows."""
 _RUNS = 10
+_TABLES = 50
+"""Of one stream that its page names; the list of tables has all."""
+TABLES = "tables.html"
+"""The list of them."""
 _TROUBLES = 50
 
 Item = TypeVar("Item")
@@ -55,6 +71,11 @@ class Site:
 
     def __init__(self, lake: LakeFacts) -> None:
         self.lake = lake
+        self._streams = {(each.tap, each.stream): each for each in lake.streams}
+        self._made_from: dict[tuple[str, str], list[TableFacts]] = defaultdict(list)
+        for table in lake.tables:
+            if table.standing is not None:
+                self._made_from[table.standing.source.tap, table.standing.source.stream].append(table)
 
     def pages(self) -> Iterator[Page]:
         """All of them; no two have the same path."""
@@ -63,18 +84,28 @@ class Site:
             yield from self._tap_pages(tap)
             for stream in tap.streams:
                 yield from self._stream_pages(tap, stream)
+        if self.lake.tables or self.lake.tables_trouble:
+            yield from self._table_list()
+        for table in self.lake.tables:
+            yield from self._table_pages(table)
 
     def search_index(self) -> bytes:
         """A script that names everything there is to find: it is loaded as one, since a page on a disk may not fetch
-        data. Streams are ``[tap, name, page, [property, ...]]``, taps ``[name, page, what people say]``."""
+        data. Streams are ``[tap, name, page, [property, ...]]``, taps ``[name, page, what people say]``, tables
+        ``[name, page, tap and stream, [column, ...]]``."""
         taps = [[tap.tap, tap_path(tap), f"{tap.notes.owner} {tap.notes.description}"] for tap in self.lake.taps]
         streams = [
             [number, stream.stream, stream_path(stream), _property_names(stream)]
             for number, tap in enumerate(self.lake.taps)
             for stream in tap.streams
         ]
+        found = [
+            [table.table, table_path(table), _source_text(table), [column.name for column in table.columns]]
+            for table in self.lake.tables
+        ]
+        index = json.dumps({"taps": taps, "streams": streams, "tables": found})
         # In ASCII: no name can end the script or break its line.
-        return b"const SINGERLAKE_INDEX = " + json.dumps({"taps": taps, "streams": streams}).encode("ascii") + b";\n"
+        return b"const SINGERLAKE_INDEX = " + index.encode("ascii") + b";\n"
 
     def _lake_pages(self) -> Iterator[Page]:
         taps = [
@@ -87,9 +118,12 @@ class Site:
             for tap in self.lake.taps
         ]
         streams = self.lake.streams
+        lake, stands = self.lake, [each.standing for each in self.lake.tables if each.standing]
         troubles = [
-            *((tap.tap, None, tap_path(tap), tap.trouble) for tap in self.lake.taps if tap.trouble),
+            *((tap.tap, None, tap_path(tap), tap.trouble) for tap in lake.taps if tap.trouble),
             *((each.tap, each.stream, stream_path(each), each.trouble) for each in streams if each.trouble),
+            *([("Tables", None, TABLES, lake.tables_trouble)] if lake.tables_trouble else ()),
+            *(("Tables", each.table, table_path(each), each.trouble) for each in lake.tables if each.trouble),
         ]
         values = {
             "totals": totals(streams),
@@ -97,6 +131,10 @@ class Site:
             "chart": chart.growth(tally_of(streams)),
             "troubles": troubles[:_TROUBLES],
             "untold": max(0, len(troubles) - _TROUBLES),
+            "tables_path": TABLES,
+            "rows": sum(each.rows for each in stands),
+            "stored": sum(each.bytes for each in stands),
+            "behind": sum(bool(each.behind) for each in stands),
         }
         yield from self._paged("index.html", "more", "lake.html", "taps", taps, values)
 
@@ -132,6 +170,7 @@ class Site:
             tree_goes_on=len(parts) > 1,
             charts=[each for each in (chart.arrivals(stream.tally), chart.sizes(stream.tally)) if each],
             runs=self.lake.runs(stream, _RUNS),
+            tables=[(each.table, table_path(each)) for each in self._made_from[stream.tap, stream.stream][:_TABLES]],
         )
         for number, chunk in enumerate(older, 2):
             yield self._page(
@@ -145,6 +184,41 @@ class Site:
             )
         for row in rows:
             yield from self._schema_pages(values, row)
+
+    def _table_list(self) -> Iterator[Page]:
+        rows = [
+            {"facts": each, "path": table_path(each), **(tables.in_short(each.standing) if each.standing else {})}
+            for each in self.lake.tables
+        ]
+        yield from self._paged(TABLES, "more-tables", "tables.html", "tables", rows, {})
+
+    def _table_pages(self, table: TableFacts) -> Iterator[Page]:
+        path, stands = table_path(table), table.standing
+        parts = pages_of(tables.column_tree(table), TREE_BYTES)
+        paths = [path, *(columns_path(table, number) for number in range(2, len(parts) + 1))]
+        values: dict[str, Any] = {}
+        if stands is not None:
+            checks = tables.check_rows(stands)
+            source = self._streams.get((stands.source.tap, stands.source.stream))
+            values = {
+                "last_run": tables.in_short(stands)["last_run"],
+                "stream_path": stream_path(source) if source is not None else None,
+                "declared": list(tables.declared(stands)),
+                "sql": tables.statement(stands),
+                "checks": checks[: tables.CHECKS],
+                "checks_left_out": max(0, len(checks) - tables.CHECKS),
+                "runs": [(run, parse_timestamp(run.at)) for run in stands.runs[:_RUNS]],
+            }
+        yield self._page(path, "table.html", facts=table, tree=parts[0], pager=_pager(paths, 0), **values)
+        for number in range(1, len(parts)):
+            yield self._page(
+                paths[number],
+                "columns.html",
+                facts=table,
+                table_path=path,
+                tree=parts[number],
+                pager=_pager(paths, number),
+            )
 
     def _schema_pages(self, values: Mapping[str, Any], row: Row) -> Iterator[Page]:
         facts = row.facts
@@ -194,6 +268,10 @@ def version_path(stream: StreamFacts, facts: VersionFacts) -> str:
     label = facts.version.label
     name = page_name(label if labels.count(label) == 1 else facts.version.hash)
     return f"schemas/{page_name(stream.tap)}/{page_name(stream.stream)}/{name}.html"
+
+
+def _source_text(table: TableFacts) -> str:
+    return f"{table.standing.source.tap} {table.standing.source.stream}" if table.standing else ""
 
 
 def _history_path(stream: StreamFacts, number: int) -> str:

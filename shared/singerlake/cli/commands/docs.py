@@ -22,7 +22,7 @@ def docs() -> None:
     """Make a site that shows a lake to people."""
 
 
-@docs.command("build", short_help="Write a static site: taps, streams, schemas and what changed in them, growth.")
+@docs.command("build", short_help="Write a static site: taps, streams, schemas and their changes, growth, tables.")
 @with_lake
 @click.option(
     "-o",
@@ -59,8 +59,8 @@ def build_command(
 ) -> None:
     """Write a static site about a lake, which a browser reads from a disk or from any web server.
 
-    Reads the manifests. Of the data files it reads only the samples that --samples asks for. Exits with 1 if a stream
-    cannot be read: its page says why, and the others are there.
+    Reads the manifests and the states of tables. Of the data files it reads only the samples that --samples asks for.
+    Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
     with progress() as start:
         bar = start("streams", unit="streams")
@@ -82,8 +82,7 @@ def build_command(
 
 def _report(output: Path, built: Built) -> None:
     for each in built.troubles:
-        name = each.tap if each.stream is None else f"{each.tap}/{each.stream}"
-        say(f"{shown(name)}: {shown(each.trouble)}", problem=True)
+        say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
     gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
     say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
 

@@ -41,7 +41,7 @@
   // What a page shows of a name: what cannot be seen as its code.
   const shown = (text) => (text.trim() ? text : `'${text}'`).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (char) => `\\u${char.codePointAt(0).toString(16).padStart(4, "0")}`);
 
-  function* hits({ taps, streams }, words, text) {
+  function* hits({ taps, streams, tables }, words, text) {
     const has = (text) => { const low = text.toLowerCase(); return words.every((word) => low.includes(word)); };
     const ranked = (name) => {
       const low = name.toLowerCase();
@@ -59,6 +59,14 @@
       else {
         const found = properties.filter(has);
         if (found.length) yield [7, name, `stream of ${taps[tap][0]}, property ${found.slice(0, 3).join(", ")}`, page];
+      }
+    }
+    for (const [name, page, source, columns] of tables) {
+      if (has(name)) yield [ranked(name), name, `table of ${source}`, page];
+      else if (has(`${source} ${name}`)) yield [5, name, `table of ${source}`, page];
+      else {
+        const found = columns.filter(has);
+        if (found.length) yield [7, name, `table of ${source}, column ${found.slice(0, 3).join(", ")}`, page];
       }
     }
   }

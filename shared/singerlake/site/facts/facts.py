@@ -17,6 +17,8 @@ from singerlake.maintenance.reports.census import Census
 from singerlake.maintenance.reports.history import Version, versions_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
 from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
+from singerlake.projections.maintain.standing import Standing
+from singerlake.projections.state.model import ColumnEntry
 from singerlake.site.facts.samples import Samples
 from singerlake.site.facts.tally import Histograms, tally, together
 
@@ -59,8 +61,20 @@ class TapFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFacts:
+    """One table. ``standing`` is None where ``trouble`` says why there is none."""
+
+    table: str
+    standing: Standing | None = None
+    columns: tuple[ColumnEntry, ...] = ()
+    key: tuple[str, ...] = ()
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LakeFacts:
-    """All facts of the site. ``now`` is when the lake was read, in UTC."""
+    """All facts of the site. ``now`` is when the lake was read, in UTC. ``tables_trouble`` says why tables cannot be
+    listed."""
 
     title: str
     url: str
@@ -68,6 +82,8 @@ class LakeFacts:
     now: datetime
     taps: tuple[TapFacts, ...]
     signs: Mapping[str, datetime]
+    tables: tuple[TableFacts, ...] = ()
+    tables_trouble: str | None = None
 
     @property
     def streams(self) -> list[StreamFacts]:
@@ -121,11 +137,10 @@ def _versions(manifest: Manifest) -> tuple[VersionFacts, ...]:
     return tuple(map(VersionFacts, versions, schemas, diffs))
 
 
-def lake_facts(*, title: str, url: str, lake_id: str | None, now: datetime, taps: Sequence[TapFacts]) -> LakeFacts:
-    """The lake as a whole; all streams together show whether a run is still alive."""
+def signs_of(taps: Sequence[TapFacts]) -> Mapping[str, datetime]:
+    """When each run was last heard of: all streams together show whether it is still alive."""
     states = (stream.state for tap in taps for stream in tap.streams)
-    signs = last_signs(state for state in states if state is not None)
-    return LakeFacts(title=title, url=url, lake_id=lake_id, now=now, taps=tuple(taps), signs=signs)
+    return last_signs(state for state in states if state is not None)
 
 
 def totals(streams: Sequence[StreamFacts]) -> Totals:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from singerlake.errors import SingerlakeError
+from collections.abc import Mapping
+
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
@@ -10,7 +12,9 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.locks import locks_of
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.site.facts.facts import LakeFacts, StreamFacts, TapFacts, lake_facts, stream_facts
+from singerlake.projections.maintain.standing import standing_of
+from singerlake.projections.state.commit import load
+from singerlake.site.facts.facts import LakeFacts, StreamFacts, TableFacts, TapFacts, signs_of, stream_facts
 from singerlake.site.facts.samples import Samples, take_samples
 
 
@@ -36,16 +40,21 @@ def gather(
         streams[facts.tap, facts.stream] = facts
         progress.advance(1)
     notes = metadata.taps if metadata else {}
+    taps = tuple(
+        TapFacts(tap, notes.get(tap, TapNotes()), tuple(streams[tap, name] for name in names), trouble)
+        for tap, names, trouble in listed
+    )
+    tables, tables_trouble = _tables(lake)
     url = lake.storage.url
-    return lake_facts(
+    return LakeFacts(
         title=title or url.rstrip("/").rpartition("/")[2] or url,
         url=url,
         lake_id=metadata.lake_id if metadata else None,
         now=lake.clock.now(),
-        taps=[
-            TapFacts(tap, notes.get(tap, TapNotes()), tuple(streams[tap, name] for name in names), trouble)
-            for tap, names, trouble in listed
-        ],
+        taps=taps,
+        signs=signs_of(taps),
+        tables=tuple(in_parallel(lambda name: _table(lake, name, streams), tables, threads=threads)),
+        tables_trouble=tables_trouble,
     )
 
 
@@ -75,6 +84,27 @@ def _stream(lake: Lake, tap: str, name: str, samples: int) -> StreamFacts:
         return _troubled(tap, name, _said(error))
     except RecursionError:
         return _troubled(tap, name, "a schema is nested too deeply to read; look at its manifest.json")
+
+
+def _tables(lake: Lake) -> tuple[list[str], str | None]:
+    try:
+        return lake.tables(), None
+    except SingerlakeError as error:
+        return [], _said(error)
+
+
+def _table(lake: Lake, name: str, streams: Mapping[tuple[str, str], StreamFacts]) -> TableFacts:
+    try:
+        with expected_errors(table=name):
+            found = load(lake.storage, name)
+            if found is None or not found.state.is_published:
+                return TableFacts(name, trouble="begun, and not made yet; run 'singerlake project run'")
+            state = found.state
+            source = streams.get((state.sources[0].tap, state.sources[0].stream))
+            standing = standing_of(state, source.state if source is not None else None)
+            return TableFacts(name, standing, state.columns, state.key)
+    except SingerlakeError as error:
+        return TableFacts(name, trouble=_said(error))
 
 
 def _samples(lake: Lake, manifest: Manifest, count: int) -> tuple[Samples | None, str | None]:
