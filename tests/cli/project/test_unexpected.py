@@ -17,7 +17,7 @@ from tests.lakes import build_stream
 @pytest.mark.parametrize(
     ("command", "broken"),
     [
-        ("ls", "_standing"),
+        ("ls", "standing_of"),
         ("verify", "verify_files"),
         ("gc", "plan_collection"),
         ("drop", "plan_drop"),
