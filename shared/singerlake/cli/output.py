@@ -86,6 +86,11 @@ def say_json(value: Any) -> None:
     click.echo(json.dumps(msgspec.to_builtins(value), indent=2))
 
 
+def say_json_line(value: Any) -> None:
+    """One of several JSON documents on standard output, each a line."""
+    click.echo(json.dumps(msgspec.to_builtins(value)))
+
+
 def say_findings(findings: Iterable[Finding]) -> None:
     """One line for each finding."""
     for finding in findings:

@@ -43,6 +43,22 @@ class Task(Protocol[Item_contra, Answer_co]):
         ...
 
 
+class Answering:
+    """A task that does nothing: whether an engine still answers."""
+
+    def size(self, item: int) -> int:
+        """Nothing is read."""
+        return item
+
+    def __call__(self, storage: Storage, item: int) -> int:
+        """The item itself."""
+        return item
+
+    def together(self, storage: Storage, items: Sequence[int]) -> Sequence[int]:
+        """The items themselves."""
+        return items
+
+
 class Engine(Protocol):
     """Reads many files."""
 

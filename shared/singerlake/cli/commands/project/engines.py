@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from singerlake.cli.engines import ENGINES, reader
-from singerlake.errors import SettingError
+from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
+from singerlake.maintenance.engines.engine import Answer, Answering, Engine, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.progress import Progress
 
@@ -105,6 +105,16 @@ class Engines:
         if self.bar is not None:
             self.bar.sized(size)
         return _Watched(self._engine(self.choice.kind(size)), self._done)
+
+    def check(self) -> None:
+        """Raise ``UnexpectedError`` where an engine that is open answers no more, as a Spark whose Java has ended."""
+        for kind, engine in self._open.items():
+            try:
+                list(engine(Answering(), [0]))
+            except Exception as error:
+                raise UnexpectedError(
+                    f"the {kind} that make tables do not answer any more", hint="run it again, which starts others"
+                ) from error
 
     def _engine(self, kind: str) -> Engine:
         if kind not in self._open:

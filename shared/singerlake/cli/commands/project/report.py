@@ -37,7 +37,7 @@ class Report:
         if result.error is not None:
             self._code = max(self._code, exit_code([result.error]))
         if self.as_json:
-            self._tables.append(_table_json(result))
+            self._tables.append(table_json(result))
         else:
             _say(result, self.dry_run)
 
@@ -65,9 +65,16 @@ def plan_report(project: Project, *, full_refresh: bool, as_json: bool) -> int:
     return report.end()
 
 
-def say_error_of(table: str, error: SingerlakeError) -> None:
-    """Why a table is as it was; programs look at the kind."""
-    say(f"{shown(table)}: failed ({error.kind}): {shown(str(error))}", problem=True)
+def say_error_of(table: str, error: SingerlakeError, *, after: str = "") -> None:
+    """Why a table is as it was; programs look at the kind. ``after`` stands at the end of the line."""
+    say(f"{shown(table)}: failed ({error.kind}): {shown(str(error))}{after}", problem=True)
+
+
+def say_made(result: TableResult) -> None:
+    """What was done for a table, and below it the rows that checks do not hold for."""
+    say(f"{shown(result.declaration.name)}: {shown(_done(result))}")
+    for line in _checks(result):
+        say(line)
 
 
 def _say(result: TableResult, dry_run: bool) -> None:
@@ -78,9 +85,7 @@ def _say(result: TableResult, dry_run: bool) -> None:
     elif dry_run or result.outcome is None:
         say(f"{shown(name)}: {shown(_planned(result.plan))}")
     else:
-        say(f"{shown(name)}: {shown(_done(result))}")
-        for line in _checks(result):
-            say(line)
+        say_made(result)
 
 
 def _planned(plan: TablePlan | None) -> str:
@@ -120,7 +125,8 @@ def _checks(result: TableResult) -> Iterator[str]:
         yield f"  check {shown(name)}: {counted(count, 'row')}{at}"
 
 
-def _table_json(result: TableResult) -> dict[str, Any]:
+def table_json(result: TableResult) -> dict[str, Any]:
+    """What became of a table, as commands write it with ``--json``."""
     plan, outcome, declaration = result.plan, result.outcome, result.declaration
     run, state = (outcome.run, outcome.state) if outcome is not None else (None, None)
     return {

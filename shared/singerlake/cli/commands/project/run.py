@@ -2,57 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import click
 
 from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
+from singerlake.cli.commands.project.follow import follow_options, follow_tables
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
+from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.tables import run_tables
+from singerlake.projections.run.tables import TableResult, run_tables
 
 
 @click.command(short_help="Bring tables up to their streams.")
 @with_project
 @click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")
+@follow_options
 @table_engine_options
 @json_option
 @quiet_option
 @click.pass_context
 def run(
-    ctx: click.Context, project: Project, full_refresh: bool, dry_run: bool, engines: EngineChoice, as_json: bool
+    ctx: click.Context,
+    project: Project,
+    full_refresh: bool,
+    dry_run: bool,
+    follow: float | None,
+    engines: EngineChoice,
+    as_json: bool,
 ) -> None:
     """Bring tables up to their streams: read what is new, write files, and publish each table in one write.
 
     A table that was interrupted or failed stays as it was; the others are made all the same. Run it again where it was
     interrupted. A table is made anew where its declaration changed or its stream was rebuilt, and readers see the old
     one until then. Exits with 1 where a table failed, with 2 where its declaration or a setting has to be changed.
+
+    With --follow it goes on until a signal ends it. A table that failed is tried again later.
     """
     if dry_run:
         ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
-    tables, failed = project.tables()
-    report = Report(project.lake.storage.url, as_json)
-    report.add_unresolved(failed)
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
-        start = held.enter_context(progress())
-
-        def began(plan: TablePlan) -> None:
-            opened.bar = start(plan.declaration.name)
-
         runner = project.lake.table_runner(opened)
-        made = run_tables(
-            runner,
-            tables,
-            full_refresh=full_refresh,
-            threads=engines.threads,
-            together=engines.may_be_here,
-            began=began,
-        )
-        for result in made:
+
+        def run_all(tables: list[Resolved]) -> Iterator[TableResult]:
+            with progress() as start:
+
+                def began(plan: TablePlan) -> None:
+                    opened.bar = start(plan.declaration.name)
+
+                yield from run_tables(
+                    runner,
+                    tables,
+                    full_refresh=full_refresh,
+                    threads=engines.threads,
+                    together=engines.may_be_here,
+                    began=began,
+                )
+
+        if follow is not None:
+            follow_tables(project, run_all, opened.check, every=follow, as_json=as_json)
+        tables, failed = project.tables()
+        report = Report(project.lake.storage.url, as_json)
+        report.add_unresolved(failed)
+        for result in run_all(tables):
             report.add(result)
     ctx.exit(report.end())
