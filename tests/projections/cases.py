@@ -139,7 +139,15 @@ def case(seed: int) -> Case:
         "member": chance.choice((1, 2, 100)),
     }
     batches[-1] = replace(batches[-1], run=True)
+    if declared.format == "parquet" and _is_for_delta(declared, batches):
+        declared = replace(declared, format="delta")
     return Case(seed, declared, tuple(batches), sizes)
+
+
+def _is_for_delta(declared: Declared, batches: Sequence[Batch]) -> bool:
+    """Whether no column has a name with a space."""
+    names = {name for batch in batches for name in batch.schema["properties"]}
+    return not any(" " in name for name in names) and not any(rule.rename for rule in declared.rules.values())
 
 
 def _some(chance: random.Random, names: Sequence[str], least: int, most: int) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from singerlake.storage.port import Storage
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream
 from tests.projections.cases import Batch, Case
+from tests.projections.delta.replay import replayed, rows_in
 from tests.projections.recompute import Declared, Expected, Test, expected
 from tests.projections.typed import written
 from tests.storage.memory import MemoryStorage
@@ -156,7 +157,7 @@ def check_case(case: Case) -> None:
         found = load(lake.storage, TABLE)
         if found is not None and found.state.is_published:
             assert list(verify_rows(runner, found.state)) == [], "verify finds another table"
-            before = {entry.key for entry in lake.storage.list(table_prefix(TABLE))}
+            before = {entry.key for entry in lake.storage.list(table_prefix(TABLE)) if "/_delta_log/" not in entry.key}
             listed = found.state.paths() | {file.path for file in found.state.retired}
             assert before == {state_key(TABLE), *(table_prefix(TABLE) + path for path in listed)}, "something is left"
 
@@ -171,6 +172,21 @@ def run_and_check(runner: TableRunner, declaration: TableDeclaration, wanted: Ex
     table = LakeTable.load(runner.storage, declaration.name)
     check_rows(table, wanted, when)
     check_state(runner.storage, table.state)
+    if declaration.format is Format.DELTA:
+        check_log(table, when)
+
+
+def check_log(table: LakeTable, when: str) -> None:
+    """A reader of the Delta protocol finds the same rows."""
+    log = replayed(table.storage, table.name)
+    assert log is not None, f"{when}: there is no Delta log"
+    found = rows_in(table.storage, table.name, log)
+    wanted = table.to_arrow().read_all().to_pylist()
+    assert _by_offset(found) == _by_offset(wanted), f"{when}: the Delta log shows other rows"
+
+
+def _by_offset(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted((_plain(row) for row in rows), key=lambda row: row[OFFSET])
 
 
 def check_rows(table: LakeTable, wanted: Expected, when: str) -> None:

@@ -113,8 +113,8 @@ class World:
         if self.declared.format != "delta":
             return
         log = replayed(self.storage, TABLE)
-        shown = None if log is None else by_offset(rows_in(self.storage, TABLE, log))
-        known = [None if each is None else by_offset(plain_rows(each)) for each in wanted]
+        shown = None if log is None else _by_offset(rows_in(self.storage, TABLE, log))
+        known = [None if each is None else _by_offset(plain_rows(each)) for each in wanted]
         assert shown in known, f"{when}: the Delta log shows other rows"
 
     def finish(self, when: str) -> None:
@@ -123,7 +123,7 @@ class World:
         self.check_log(wanted=(self.new,), when=f"{when}, and run again")
 
 
-def by_offset(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _by_offset(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["_singerlake_offset"])
 
 

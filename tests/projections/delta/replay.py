@@ -6,6 +6,8 @@ import io
 import json
 import re
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -89,6 +91,27 @@ def rows_in(storage: Storage, table: str, made: Replayed) -> list[dict[str, Any]
         assert stored is not None, f"{path} is gone"
         assert len(stored.body) == added["size"], path
         found = pq.read_table(io.BytesIO(stored.body)).to_pylist()
-        assert json.loads(added["stats"])["numRecords"] == len(found), path
+        check_stats(json.loads(added["stats"]), found, path)
         rows += [{name: row.get(name) for name in made.names} for row in found]
     return rows
+
+
+def check_stats(stats: dict[str, Any], rows: list[dict[str, Any]], path: str) -> None:
+    """All that statistics say of rows is so."""
+    assert stats["numRecords"] == len(rows), path
+    for name, count in stats["nullCount"].items():
+        assert count == sum(row[name] is None for row in rows), f"{path}: {name}"
+    assert stats["minValues"].keys() == stats["maxValues"].keys()
+    for name, least in stats["minValues"].items():
+        there = [_said(row[name]) for row in rows if row[name] is not None]
+        assert (min(there), max(there)) == (least, stats["maxValues"][name]), f"{path}: {name}"
+
+
+def _said(value: Any) -> Any:
+    """A value as statistics say it."""
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return text if value.tzinfo is None else f"{text}Z"
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date) else value
