@@ -17,6 +17,7 @@ from singerlake.projections.declaration.conditions import condition_of
 from singerlake.projections.declaration.model import Check, ColumnRule, Format
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.delta import publish as publish_module
+from singerlake.projections.delta.checkpoint import actions_in
 from singerlake.projections.delta.publish import disagreements, publish
 from singerlake.projections.maintain.collect import plan_collection
 from singerlake.projections.maintain.drop import drop, plan_drop
@@ -153,7 +154,11 @@ def test_a_commit_without_an_answer_is_looked_for(took_effect: bool) -> None:
     world.check()
 
 
-def test_files_stay_until_no_reader_of_the_log_can_want_them() -> None:
+@pytest.mark.parametrize("checkpoint_after", [1, 10])
+def test_files_stay_until_no_reader_of_the_log_can_want_them(
+    monkeypatch: pytest.MonkeyPatch, checkpoint_after: int
+) -> None:
+    monkeypatch.setattr(publish_module, "CHECKPOINT_AFTER", checkpoint_after)
     world = World()
     world.turns(1)
     world.clock.seconds += 86400 * 8
@@ -199,17 +204,53 @@ def test_the_log_is_cut_at_a_checkpoint_that_is_old() -> None:
     world.check()
 
 
+def test_versions_of_the_last_week_can_be_read_from_what_is_kept() -> None:
+    world = World()
+    world.turns(12)
+    world.clock.seconds += 86400 * 8
+    world.turns(8)
+    assert f"{19:020}.checkpoint.parquet" in world.log
+    world.gc()
+    assert min(world.log) == f"{9:020}.checkpoint.parquet"
+    for version in range(12, 20):
+        made = replayed(world.storage, "t", version)
+        assert made is not None
+        assert rows_in(world.storage, "t", made)
+
+
 def test_a_checkpoint_keeps_what_was_removed_as_long_as_it_is_there() -> None:
     world = World()
     world.turns(10)
+
+    def removed() -> int:
+        newest = max(name for name in world.log if "checkpoint.parquet" in name)
+        return sum("remove" in action for action in actions_in(world.log[newest]))
+
+    assert removed() == 9
     world.gc(days=8)
     assert world.state.retired == ()
-    world.turns(10)
-    assert len(world.state.retired) == 10
-    world.gc()
-    assert len(world.state.retired) == 10
-    world.gc(days=8)
-    assert world.state.retired == ()
+    world.turns(9)
+    assert removed() == 9
+    world.check()
+
+
+def test_a_log_that_shows_the_table_is_left_alone() -> None:
+    world = World()
+    for _ in range(12):
+        world.turns(1)
+        before = world.log
+        publish(world.storage, "t", world.clock)
+        assert world.log == before
+
+
+@pytest.mark.parametrize("hint", [b"", b"[]", b'{"version":"x"}', b'{"version":4}', b'{"version":400}'])
+def test_a_hint_that_leads_nowhere_is_passed_over(hint: bytes) -> None:
+    world = World()
+    world.turns(11)
+    world.storage.put("published/t/_delta_log/_last_checkpoint", hint)
+    world.check()
+    world.turns(1)
+    assert f"{11:020}.json" in world.log
     world.check()
 
 

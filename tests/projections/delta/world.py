@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -72,6 +73,10 @@ class World:
         assert found == sorted(table.to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
         assert made.transactions["singerlake"] == table.state.number
         assert list(verify_log(self.storage, table.state)) == []
+        commits = [body for name, body in sorted(self.log.items()) if name.endswith(".json")]
+        infos = [json.loads(body.splitlines()[0]).get("commitInfo") for body in commits]
+        numbers = [info["singerlake"]["number"] for info in infos if info is not None]
+        assert numbers == sorted(numbers), "a version shows an older table than the one before it"
 
     def behind(self) -> None:
         """A run that dies between the two commits."""
