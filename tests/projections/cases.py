@@ -200,9 +200,10 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
         if tests[0].operator != "null":
             stable.add(name)
     null_keys = "fail" if chance.random() < 0.15 else "drop"
+    deletions = "soft" if keep != "history" and chance.random() < 0.3 else "hard"
     written = chance.choice(("parquet",) * 7 + ("csv", "jsonl", "avro"))
     return Declared(
-        keep, key, order_by, sort_by, partition_by, rules, tuple(checks), deleted, null_keys, written
+        keep, key, order_by, sort_by, partition_by, rules, tuple(checks), deleted, deletions, null_keys, written
     ), stable
 
 

@@ -49,6 +49,7 @@ class Declared:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     checks: tuple[tuple[str, tuple[Test, ...], str], ...] = ()
     deleted_when: tuple[str, tuple[Test, ...]] | None = None
+    deletions: str = "hard"
     null_keys: str = "fail"
     format: str = "parquet"
 
@@ -88,7 +89,9 @@ def expected(messages: Sequence[Mapping[str, Any]], declared: Declared) -> Expec
     if maker.refused:
         return Expected(refused=True)
     names, rows = maker.names, maker.rows
-    if declared.keep == "append":
+    if declared.deletions == "soft":
+        kept = _soft(rows, maker)
+    elif declared.keep == "append":
         kept = [row for row in rows if not _is_gone(row, maker.activations)]
     elif declared.keep == "latest":
         kept = _latest([row for row in rows if not _is_gone(row, maker.activations)], maker)
@@ -97,6 +100,7 @@ def expected(messages: Sequence[Mapping[str, Any]], declared: Declared) -> Expec
     kept.sort(key=lambda row: _sorted_by(row, maker))
     columns = [*(names[each] for each in maker.kept), OFFSET, VERSION, RESCUED]
     columns += ["_valid_from", "_valid_to", "_current"] if declared.keep == "history" else []
+    columns += ["_deleted", "_deleted_at"] if declared.deletions == "soft" else []
     return Expected(tuple(columns), tuple({name: row[name] for name in columns} for row in kept))
 
 
@@ -264,6 +268,32 @@ def _by_key(rows: Sequence[Row]) -> dict[Any, list[Row]]:
 def _latest(rows: Sequence[Row], maker: _Maker) -> list[Row]:
     winners = [max(same, key=lambda row: _place(row, maker)) for same in _by_key(rows).values()]
     return [row for row in winners if not row[DELETED]]
+
+
+def _soft(rows: Sequence[Row], maker: _Maker) -> list[Row]:
+    """Step by step, as one who watches the table sees it: each record, and each ACTIVATE_VERSION, as it comes."""
+    there: dict[Any, list[Row]] = {}
+    steps: list[tuple[int, Any]] = [(row[OFFSET], row) for row in rows]
+    steps += [(each.offset, each) for each in maker.activations]
+    for offset, step in sorted(steps, key=lambda each: each[0]):
+        if isinstance(step, _Activation):
+            for row in (row for same in there.values() for row in same if row[VERSION] != step.version):
+                row.setdefault("gone", step)
+            for key, same in there.items() if maker.key else ():
+                left = [row for row in same if "gone" not in row]
+                if not left:
+                    last = max(row["gone"].offset for row in same)
+                    left = [max((r for r in same if r["gone"].offset == last), key=lambda row: _place(row, maker))]
+                there[key] = left
+        else:
+            there.setdefault(step[KEY] if maker.key else offset, []).append(dict(step))
+    kept = []
+    for same in there.values():
+        alive = [row for row in same if "gone" not in row]
+        row = max(alive or same, key=lambda row: _place(row, maker))
+        since = row[MOMENT] if row[DELETED] else row["gone"].at if "gone" in row else None
+        kept.append({**row, "_deleted": row[DELETED] or "gone" in row, "_deleted_at": since})
+    return kept
 
 
 def _history(rows: Sequence[Row], maker: _Maker) -> list[Row]:

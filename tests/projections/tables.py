@@ -17,7 +17,16 @@ from singerlake.errors import CheckFailedError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.conditions import Test as Tested
-from singerlake.projections.declaration.model import Action, Check, ColumnRule, Format, Keep, NullKeys, TableDeclaration
+from singerlake.projections.declaration.model import (
+    Action,
+    Check,
+    ColumnRule,
+    Deletions,
+    Format,
+    Keep,
+    NullKeys,
+    TableDeclaration,
+)
 from singerlake.projections.declaration.transforms import Partition
 from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
@@ -101,6 +110,7 @@ def declaration_of(declared: Declared, name: str = TABLE) -> TableDeclaration:
             for column, tests, action in declared.checks
         ),
         deleted_when=None if deleted is None else _condition(deleted[1], deleted[0]),
+        deletions=Deletions(declared.deletions),
         null_keys=NullKeys(declared.null_keys),
         format=Format(declared.format),
     )

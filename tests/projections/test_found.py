@@ -256,6 +256,21 @@ def test_verify_of_a_table_that_is_behind_reads_its_stream_as_it_was() -> None:
     assert list(verify_rows(runner, state)) == []
 
 
+def test_rows_of_deleted_keys_stay_where_deletions_are_soft() -> None:
+    """And a key that is there again is no longer deleted; what an activation sent away first does not come back."""
+    declared = Declared("latest", deletions="soft", deleted_when=("x", (Test("=", ("gone",)),)))
+    captures = [
+        [record(1, "a", 1, 1), record(2, "b", 1, 2), record(3, "c", 1, 3)],
+        [record(2, "gone", 1, 4), record(3, "d", 2, 5), activate(2)],
+        [record(2, "gone", 2, 6), record(1, "again", 2, 7)],
+        [record(4, "e", 3, 8), activate(3)],
+        [activate(4)],
+    ]
+    check(declared, *captures)
+    appended = Declared("append", deletions="soft", deleted_when=declared.deleted_when)
+    check(appended, *captures)
+
+
 def test_endings_of_one_activation_do_not_multiply_where_files_are_not_in_the_order_of_the_key() -> None:
     declared = Declared("history", order_by=("x",), sort_by=("x",))
     first = [record(id, f"x{9 - id}", 1) for id in range(5)]

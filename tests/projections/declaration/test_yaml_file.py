@@ -199,6 +199,8 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "condition-of-no-text": (T + "checks: {a: \"= '\\uD800'\"}", 4, "holds a lone surrogate", "remove it"),
     "sql": ("tables: {t: {sql: SELECT 1}}", 1, "SQL are not there yet", "from a stream"),
     "formulas-of-parquet": (T + "csv_formulas: escape", 4, "tables.t is not csv", "add 'format: csv'"),
+    "deletions-of-history": (T + "keep: history\n    deletions: soft", 5, "keeps history", "remove 'deletions'"),
+    "wrong-deletions": (T + "deletions: maybe", 4, "deletions is 'maybe'", "hard, soft"),
     "wrong-formulas": (T + "format: csv\n    csv_formulas: no-such", 5, "csv_formulas is 'no-such'", "keep, escape"),
     "wrong-format": (T + "format: parqet", 4, "tables.t.format is 'parqet'", "did you mean 'parquet'?"),
     "merge-key": ("tables:\n  a: &a {from: t.a}\n  b: {<<: *a}\n", 3, "tables.b has '<<'", "alias"),

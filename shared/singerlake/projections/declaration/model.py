@@ -52,6 +52,15 @@ class Action(StrEnum):
     """It is counted."""
 
 
+class Deletions(StrEnum):
+    """What becomes of the rows of a key that is deleted."""
+
+    HARD = "hard"
+    """They go."""
+    SOFT = "soft"
+    """They stay, and ``_deleted`` says so."""
+
+
 class NullKeys(StrEnum):
     """What becomes of a record whose key has a null in it."""
 
@@ -103,9 +112,15 @@ class TableDeclaration:
     csv_formulas: Formulas = Formulas.KEEP
     metadata: bool = False
     deleted_when: Condition | None = None
+    deletions: Deletions = Deletions.HARD
     null_keys: NullKeys = NullKeys.FAIL
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False, repr=False)
     """File and line of what was declared, by key and by ``key.name``; of the table itself by the empty text."""
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether rows say when something became of them."""
+        return self.keep is Keep.HISTORY or self.deletions is Deletions.SOFT
 
     def at(self, what: str = "", name: str = "") -> dict[str, object]:
         """For the context of an error: where that was declared; empty where no file declared it."""
@@ -138,5 +153,6 @@ class TableDeclaration:
             "csv_formulas": self.csv_formulas.value,
             "metadata": self.metadata,
             "deleted_when": None if self.deleted_when is None else str(self.deleted_when),
+            "deletions": self.deletions.value,
             "null_keys": self.null_keys.value,
         }

@@ -10,6 +10,7 @@ from singerlake.projections.declaration.model import (
     Action,
     Check,
     ColumnRule,
+    Deletions,
     Format,
     Formulas,
     Keep,
@@ -50,6 +51,7 @@ def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
         csv_formulas=Formulas(kept.get("csv_formulas", "keep")),
         metadata=kept["metadata"],
         deleted_when=None if deleted is None else named_condition_of(deleted),
+        deletions=Deletions(kept.get("deletions", "hard")),
         null_keys=NullKeys(kept["null_keys"]),
     )
 

@@ -11,6 +11,7 @@ from singerlake.projections.declaration.model import (
     Action,
     Check,
     ColumnRule,
+    Deletions,
     Format,
     Formulas,
     Keep,
@@ -35,6 +36,7 @@ KEYS = (
     "csv_formulas",
     "metadata",
     "deleted_when",
+    "deletions",
     "null_keys",
     "sql",
 )
@@ -58,6 +60,10 @@ def declared_table(name: str, value: Value) -> Declared:
         for key in _OF_KEYED:
             if key in said:
                 raise said[key].error(f"{value.path} keeps append, where {key!r} means nothing", f"remove {key!r}")
+    if keep is Keep.HISTORY and "deletions" in said:
+        raise said["deletions"].error(
+            f"{value.path} keeps history, which always has the rows of deleted keys", "remove 'deletions'"
+        )
     if "csv_formulas" in said and _format(said) is not Format.CSV:
         raise said["csv_formulas"].error(f"{value.path} is not csv", "remove 'csv_formulas', or add 'format: csv'")
     template = TableDeclaration(
@@ -75,6 +81,7 @@ def declared_table(name: str, value: Value) -> Declared:
         csv_formulas=_member(said, "csv_formulas", Formulas) or Formulas.KEEP,
         metadata="metadata" in said and said["metadata"].flag(),
         deleted_when=said["deleted_when"].made(named_condition_of) if "deleted_when" in said else None,
+        deletions=_member(said, "deletions", Deletions) or Deletions.HARD,
         null_keys=_member(said, "null_keys", NullKeys) or NullKeys.FAIL,
         places=_places(value, said),
     )

@@ -30,7 +30,7 @@ from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABL
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
-from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.declaration.model import Deletions, Keep, TableDeclaration
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.rows.types import SIMPLE
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 SDC_DELETED = "_sdc_deleted_at"
 VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"
+GONE, GONE_AT = "_deleted", "_deleted_at"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
 
 
@@ -86,12 +87,17 @@ class TableColumns:
         """The column that is read from a property."""
         return next(column for column in self.records if column.source == source)
 
+    @property
+    def has_soft_deletions(self) -> bool:
+        """Whether rows of deleted keys stay."""
+        return any(field.name == GONE for field in self.own)
+
     def reads(self, messages: MessageKinds) -> Struct:
-        """What a task decodes. The time is read for the table's own column, for a history, and to tell when an
-        ACTIVATE_VERSION message came."""
+        """What a task decodes. The time is read for the table's own column, for a history and for soft deletions, and
+        to tell when an ACTIVATE_VERSION message came."""
         names = {field.name for field in self.own}
         wanted = {OFFSET, TABLE_VERSION, RESCUED.name} | (names & {VERSION, TIME})
-        if CURRENT in names or messages is MessageKinds.ALL:
+        if names & {CURRENT, GONE} or messages is MessageKinds.ALL:
             wanted.add(TIME)
         own = [field for field in ALL.fields if field.name in wanted]
         if messages is MessageKinds.ALL:
@@ -186,6 +192,8 @@ def _own_columns(declaration: TableDeclaration, records: list[TableColumn]) -> t
         if declaration.order_by:
             moment = next(column.type for column in records if column.source == declaration.order_by[0])
         own += [Field(VALID_FROM, moment), Field(VALID_TO, moment), Field(CURRENT, Boolean())]
+    if declaration.deletions is Deletions.SOFT:
+        own += [Field(GONE, Boolean()), Field(GONE_AT, Timestamp())]
     return tuple(own)
 
 

@@ -15,8 +15,9 @@ from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TY
 from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.projections.rows.cast import to_type, with_rescued
-from singerlake.projections.rows.columns import CURRENT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
+from singerlake.projections.rows.columns import CURRENT, GONE, GONE_AT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
 from singerlake.projections.rows.conditions import holds
+from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
 
@@ -114,7 +115,6 @@ class RowMaker:
     declaration: TableDeclaration
     columns: TableColumns
     key: tuple[str, ...]
-    moments: bool = False
 
     def rows(self, batch: pa.RecordBatch, seen: Seen) -> pa.Table:
         """The rows of one batch, in order: the table's columns, and ``DELETED`` behind them. Raises ``SettingError``
@@ -124,11 +124,10 @@ class RowMaker:
         read = pa.table(batch)
         if TYPE in read.column_names:
             read = self._without_activations(read, seen)
-        elif self.moments:
+        elif self.declaration.has_moments:
             seen.moment = _last(read.column(TIME)) or seen.moment
-        rows = self._typed(read)
-        rows = rows.append_column(DELETED, self._deletions(rows, read, seen))
-        if self.moments:
+        rows = self._marked(self._typed(read), read, seen)
+        if self.declaration.keep is Keep.HISTORY:
             rows = rows.append_column(MOMENT, read.column(TIME))
         rows = self._checked(rows, seen)
         seen.records += read.num_rows
@@ -151,6 +150,16 @@ class RowMaker:
                     seen.activations.append(Activation(offset=each[OFFSET], version=each[TABLE_VERSION], at=at))
         seen.moment = _last(read.column(TIME)) or seen.moment
         return read.filter(is_record).drop_columns([TYPE])
+
+    def _marked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
+        """``rows`` that say which of them are deletions. Where these have rows, none is one for the tasks."""
+        import pyarrow as pa
+
+        deletions = self._deletions(rows, read, seen)
+        if not self.columns.has_soft_deletions:
+            return rows.append_column(DELETED, deletions)
+        rows = with_deletions(rows, deletions, read.column(TIME))
+        return rows.append_column(DELETED, pa.chunked_array([pa.repeat(False, rows.num_rows)]))
 
     def _deletions(self, rows: pa.Table, read: pa.Table, seen: Seen) -> Any:
         """Of each row whether its record is a deletion. A value that does not fit the column that would say so is none,
@@ -186,7 +195,7 @@ class RowMaker:
                 continue
             column = self.columns.record(check.column)
             held = holds(check.condition, rows.column(column.name), column.type, unknown=True)
-            fine = pc.or_(held, rows.column(DELETED))
+            fine = pc.or_(held, rows.column(GONE if self.columns.has_soft_deletions else DELETED))
             keep = self._note(check.name, check.action, fine, rows, seen, keep)
         return rows if keep is None else rows.filter(keep)
 
@@ -225,7 +234,7 @@ class RowMaker:
         for own in self.columns.own:
             if own.name == RESCUED.name:
                 arrays.append(with_rescued(read.column(own.name).combine_chunks(), lost))
-            elif own.name in (VALID_FROM, VALID_TO, CURRENT):
+            elif own.name in (VALID_FROM, VALID_TO, CURRENT, GONE, GONE_AT):
                 arrays.append(pa.nulls(read.num_rows, schema.field(len(arrays)).type))
             else:
                 arrays.append(read.column(own.name))

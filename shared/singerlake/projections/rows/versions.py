@@ -29,6 +29,28 @@ def in_force(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(TABLE_VERSION), rows.schema.field(TABLE_VERSION), filled)
 
 
+def gone_by(rows: pa.Table, activations: Sequence[Activation]) -> pa.Array:
+    """Of each row the place of the first of ``activations`` that sends it away, which comes after it and names another
+    version. Null where none does. Versions are those in force."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not activations:
+        return pa.nulls(rows.num_rows, pa.int64())
+    named = np.array([each.version for each in activations])
+    # The next place after each where another version is named.
+    other = np.full(len(named) + 1, len(named))
+    for place in range(len(named) - 2, -1, -1):
+        other[place] = place + 1 if named[place + 1] != named[place] else other[place + 1]
+    places = np.searchsorted([each.offset for each in activations], rows.column(OFFSET).to_numpy(), side="right")
+    versions = rows.column(TABLE_VERSION)
+    same = np.append(named, 0)[places] == pc.fill_null(versions, 0).to_numpy()
+    same &= pc.is_valid(versions).to_numpy()
+    places = np.where(same, other[places], places)
+    return pa.array(places, mask=places == len(named))
+
+
 def not_gone(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
     """The rows that no activation after them sends away: of its version, or captured after it. Versions are those in
     force."""

@@ -30,6 +30,7 @@ from singerlake.projections.state.model import Source, TableFile, TableState
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
+_DEFAULTS = TableDeclaration(name="", tap="", stream="").to_json()
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,8 @@ def _why_anew(
 ) -> str:
     """Why files that are there cannot be gone on from; empty where they can."""
     source = state.sources[0]
-    before, now = dict(state.declaration), declaration.to_json()
+    # A state that an earlier version wrote lacks what was declared nowhere then.
+    before, now = {**_DEFAULTS, **state.declaration}, declaration.to_json()
     changed = [name for name in now if name not in WITHOUT_ROWS and before.get(name) != now[name]]
     if changed:
         return f"its declaration changed: {', '.join(changed)}"

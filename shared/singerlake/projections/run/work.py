@@ -157,7 +157,7 @@ class Work:
         files = [file for file in plan.manifest.files_from(plan.start) if file.offset < plan.stop]
         selection.check_offsets(plan.manifest, files, plan.start, plan.stop)
         task = Extract(
-            maker=RowMaker(declared, plan.columns, plan.key, moments=declared.keep is Keep.HISTORY),
+            maker=RowMaker(declared, plan.columns, plan.key),
             messages=plan.messages,
             place=self._place(MOST_ROWS),
             run=self.id,

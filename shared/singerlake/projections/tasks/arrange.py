@@ -11,11 +11,12 @@ from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.convert import DELETED, working_schema
+from singerlake.projections.rows.deletions import without_gone
 from singerlake.projections.rows.history import history
 from singerlake.projections.rows.latest import Settled, latest
 from singerlake.projections.rows.order import between, sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
-from singerlake.projections.rows.versions import in_force, not_gone
+from singerlake.projections.rows.versions import in_force
 from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.read_file import read_hidden, read_rows
 from singerlake.projections.tasks.sorted_run import SortedRun, read_run
@@ -71,9 +72,7 @@ class Arrange:
         if self.keep is Keep.HISTORY:
             settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
         else:
-            there = rows.num_rows
-            rows = not_gone(rows, self.activations)
-            gone = there - rows.num_rows
+            rows, gone = without_gone(rows, self.columns, self.activations, self.key)
             if self.keep is Keep.LATEST:
                 settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
             else:

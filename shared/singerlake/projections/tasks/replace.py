@@ -10,9 +10,9 @@ from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.convert import DELETED, HIDDEN, working_schema
+from singerlake.projections.rows.deletions import without_gone
 from singerlake.projections.rows.order import between, sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
-from singerlake.projections.rows.versions import not_gone
 from singerlake.projections.state.model import Activation
 from singerlake.projections.tasks.arrange import Arranged, Region
 from singerlake.projections.tasks.find import FileRows, marked
@@ -75,9 +75,7 @@ class Replace:
         rows = pa.concat_tables(parts)
         gone = 0
         if self.keep is not Keep.HISTORY:
-            there = rows.num_rows
-            rows = not_gone(rows, self.activations)
-            gone = there - rows.num_rows
+            rows, gone = without_gone(rows, self.columns, self.activations)
         rows = sorted_rows(rows, order)
         is_hidden = rows.column(HIDDEN)
         files = write_files(storage, self.place, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from singerlake.clock import random_id
 from singerlake.projections.declaration.model import Keep
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.convert import DELETED, HIDDEN, working_schema
+from singerlake.projections.rows.deletions import without_gone
 from singerlake.projections.rows.history import history
 from singerlake.projections.rows.latest import Settled, latest
 from singerlake.projections.rows.order import sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
-from singerlake.projections.rows.versions import in_force, not_gone
+from singerlake.projections.rows.versions import in_force
 from singerlake.projections.state.keys import scratch_path
 from singerlake.projections.state.model import Activation
 from singerlake.projections.tasks.extract import touched_ranges
@@ -78,8 +79,9 @@ class Resolve:
         if self.keep is Keep.HISTORY:
             settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
         else:
-            rows = not_gone(rows, self.activations)
+            rows, gone = without_gone(rows, self.columns, self.activations, self.key)
             settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
+            settled = replace(settled, deleted=settled.deleted + gone)
         return self._answer(storage, settled)
 
     def _answer(self, storage: Storage, settled: Settled) -> Resolved:
