@@ -267,6 +267,7 @@ def test_rows_of_deleted_keys_stay_where_deletions_are_soft() -> None:
         [activate(4)],
     ]
     check(declared, *captures)
+    check(replace(declared, order_by=("x",)), [record(1, "z", 3), activate(1), activate(3)], [record(1, "a")])
     appended = Declared("append", deletions="soft", deleted_when=declared.deleted_when)
     check(appended, *captures)
 

@@ -14,7 +14,7 @@ from singerlake.adapters import open_storage
 from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
-from singerlake.maintenance.vacuum.groups import waves
+from singerlake.maintenance.engines.groups import waves
 
 if TYPE_CHECKING:
     import pyarrow as pa

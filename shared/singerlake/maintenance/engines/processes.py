@@ -15,7 +15,7 @@ from typing import Any
 
 from singerlake.errors import StorageUnavailableError
 from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
-from singerlake.maintenance.vacuum.groups import grouped
+from singerlake.maintenance.engines.groups import grouped
 from singerlake.storage.port import Storage
 
 _opened: Storage | None = None

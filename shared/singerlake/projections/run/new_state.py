@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from singerlake.clock import timestamp
-from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.declaration.model import Deletions, TableDeclaration
 from singerlake.projections.rows.types import words_of
 from singerlake.projections.run.work import Work
-from singerlake.projections.state.model import KEPT_RUNS, ColumnEntry, RetiredFile, TableRun, TableState
+from singerlake.projections.state.model import KEPT_RUNS, Activation, ColumnEntry, RetiredFile, TableRun, TableState
 
 
 def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
@@ -45,6 +45,7 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
         declaration=plan.declaration.to_json(),
         sources=(plan.source,),
         activated=work.activations[-1] if work.activations else None,
+        activated_before=_before_last(work),
         version=_greatest(work),
         moment=None if work.seen.moment is None else timestamp(work.seen.moment),
         columns=tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in plan.columns.table.fields),
@@ -54,6 +55,14 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
         retired=tuple(retired),
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
     )
+
+
+def _before_last(work: Work) -> Activation | None:
+    """Rows that stay though they are gone are told from others by it: they may be of the version that came again."""
+    if work.plan.declaration.deletions is Deletions.HARD:
+        return None
+    *before, last = work.activations or (None,)
+    return next((each for each in reversed(before) if each and last and each.version != last.version), None)
 
 
 def _greatest(work: Work) -> int | None:

@@ -92,9 +92,10 @@ class Work:
 
     @property
     def activations(self) -> tuple[Activation, ...]:
-        """The ones that matter: the last one that the table knows, and the new ones."""
-        known = self.plan.state.activated if self.plan.state is not None else None
-        return (*([known] if known else []), *self.seen.activations)
+        """The ones that matter: those that the table knows, and the new ones."""
+        state = self.plan.state
+        known = () if state is None else (state.activated_before, state.activated)
+        return (*(each for each in known if each is not None), *self.seen.activations)
 
     def discard_scratch(self) -> None:
         """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""

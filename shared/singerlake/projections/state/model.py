@@ -118,6 +118,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     declaration: dict[str, Any]
     sources: tuple[Source, ...]
     activated: Activation | None = None
+    activated_before: Activation | None = None
     version: int | None = None
     moment: str | None = None
     columns: tuple[ColumnEntry, ...]

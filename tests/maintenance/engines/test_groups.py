@@ -15,10 +15,10 @@ from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
+from singerlake.maintenance.engines.groups import grouped, waves
 from singerlake.maintenance.engines.processes import Processes
 from singerlake.maintenance.rebuild.survey import SurveyTask, data_files
 from singerlake.maintenance.scan.batches import batches, consumed
-from singerlake.maintenance.vacuum.groups import grouped, waves
 from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
