@@ -177,7 +177,9 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
     rules, stable = {}, set(parts)
     for number, name in enumerate(kinds):
         drop = name not in used and chance.random() < 0.1
-        rename = chance.choice((f"new {number}", None, None, None, None))
+        second = list(kinds)[1]
+        given = second if number == 0 and second != "__deleted" and chance.random() < 0.5 else f"new {number}"
+        rename = chance.choice((given, None, None, None, None))
         cast = None
         if name not in parts and kinds[name] in CASTS and chance.random() < 0.15:
             cast = chance.choice(CASTS[kinds[name]])

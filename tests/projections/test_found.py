@@ -163,6 +163,21 @@ def test_a_cast_that_fails_beside_a_value_that_is_no_json() -> None:
     check(casting, [record(1, "no", n=math.nan)], schemas=[schema])
 
 
+@pytest.mark.parametrize("declared", [HISTORY, LATEST, APPEND], ids=["history", "latest", "append"])
+def test_a_name_that_is_given_goes_before_a_property_of_that_name(declared: Declared) -> None:
+    three = {"properties": {**SCHEMA["properties"], "y": {"type": "string"}}}
+    for rules in ({"id": Rule("x")}, {"x": Rule("y"), "y": Rule("x")}, {"id": Rule("X"), "y": Rule("id")}):
+        renamed = Declared(declared.keep, rules=rules)
+        check(renamed, [record(1, "a")], [record(1, "b", y="c"), record(2, y="d")], schemas=[three])
+
+
+@keyed
+def test_a_zero_character_in_a_name_does_not_cut_it(declared: Declared) -> None:
+    schema = {"properties": {**SCHEMA["properties"], "x\0y": {"type": "string"}, "\0": {"type": "integer"}}}
+    first, second = record(1, **{"x\0y": "a", "\0": 1}), record(1, "y", **{"x\0y": "b"})
+    check(Declared(declared.keep, key=("x\0y",)), [first], [second, first], schemas=[schema])
+
+
 def test_a_deletion_is_told_by_the_value_that_is_cast() -> None:
     for drop in (False, True):
         rules = {"x": Rule(drop=True) if drop else Rule("gone", cast="boolean")}

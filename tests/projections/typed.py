@@ -181,7 +181,10 @@ def to_time(text: str) -> Any:
         moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return MISFIT
-    return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+    try:
+        return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+    except OverflowError:
+        return MISFIT
 
 
 def cast(value: Any, own: Any, words: str) -> tuple[Any, Any]:

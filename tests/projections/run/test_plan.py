@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import SettingError
+from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import resolve
 from singerlake.projections.declaration.yaml_file import read_file
 from tests.lakes import build_stream
@@ -55,6 +56,17 @@ def test_a_declaration_that_does_not_suit_its_stream_is_refused_with_its_line(tm
     assert message in caught.value.message
     assert caught.value.context["line"] == line
     assert lake.storage.get("published/t/_table.json") is None
+
+
+@pytest.mark.parametrize("name", ["_singer_type", "_singerlake_offset", "_rescued_data", "_Singer_Version"])
+def test_a_property_with_a_name_of_ours_is_refused(name: str) -> None:
+    lake = memory_lake()
+    properties = {**SCHEMA["properties"], name: {"type": "string"}}
+    build_stream(lake, TAP, STREAM, {"properties": properties}, [{"id": 1}], key_properties=("id",))
+    with pytest.raises(SettingError, match=name) as caught:
+        runner_of(lake).plan(TableDeclaration(name="t", tap=TAP, stream=STREAM))
+    assert "for themselves" in caught.value.message or "for itself" in caught.value.message
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("keep", ["append", "latest", "history"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.plan.request import MessageKinds, Request
+from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.plan.snapshot import declared, looked_for
 from singerlake.arrow.schema.columns import (
     MAX_PRECISION,
@@ -26,7 +26,7 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
 )
 from singerlake.arrow.schema.known import KnownObject
-from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION, own_columns
+from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
@@ -109,9 +109,8 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     """The columns of that table over all versions of its stream. Raises ``UnknownNameError`` for a property that no
     version has, ``SettingError`` for one that is dropped and used, for a cast that is not possible and for names that
     clash."""
-    request = Request(metadata=True)
-    there = declared(manifest, [], request)
-    fields = _own_fields(declaration, there, request) if there is not None else ()
+    there = declared(manifest, [], Request(mode=Mode.FAILFAST))
+    fields = _own_fields(declaration, there) if there is not None else ()
     names = [field.name for field in fields]
     for what, wanted in _named(declaration):
         if wanted not in names:
@@ -128,14 +127,14 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
         records.append(TableColumn(rule.rename or field.name, field.name, read, target, kept=not rule.drop))
     own = _own_columns(declaration, records)
     made = TableColumns(_distinct(declaration, records, own), own, None)
-    known = looked_for(made.reads(MessageKinds.RECORDS), there, request, chosen=False) if there is not None else None
+    read = made.reads(MessageKinds.RECORDS)
+    known = looked_for(read, there, Request(metadata=True), chosen=False) if there is not None else None
     return TableColumns(made.records, own, known)
 
 
-def _own_fields(declaration: TableDeclaration, there: Struct, request: Request) -> tuple[Field, ...]:
+def _own_fields(declaration: TableDeclaration, there: Struct) -> tuple[Field, ...]:
     """The records' own. Raises ``SettingError`` where one has the name of a column of the lake's."""
-    fields = there.fields[: len(there.fields) - len(own_columns(request).fields)]
-    clash = next((field.name for field in fields if ALL.get(field.name) is not None), None)
+    clash = next((field.name for field in there.fields if ALL.get(field.name) is not None), None)
     if clash is not None:
         raise SettingError(
             f"the records of stream {declaration.stream!r} have a property {clash!r}, which tables have for themselves",
@@ -143,7 +142,7 @@ def _own_fields(declaration: TableDeclaration, there: Struct, request: Request) 
             tap=declaration.tap,
             stream=declaration.stream,
         )
-    return fields
+    return there.fields
 
 
 def _named(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
@@ -204,12 +203,11 @@ def _distinct(
     two are the same by declaration."""
     reserved = {field.name.lower() for field in (*own, *ALL.fields)}
     taken = {*reserved, *_WORKING}
-    given = {rule.rename for rule in declaration.columns.values() if rule.rename}
     made = []
-    for column in sorted(records, key=lambda column: column.name not in given):
+    for column in sorted(records, key=lambda column: not declaration.rule(column.source).rename):
         name = column.name
         if column.kept and (name.lower() in taken or is_partition(name.lower())):
-            if name in given or name.lower() in reserved:
+            if declaration.rule(column.source).rename or name.lower() in reserved:
                 raise SettingError(
                     f"table {declaration.name!r} would have two columns {name!r}, or has one for itself",
                     hint="give the property another name under 'columns'",

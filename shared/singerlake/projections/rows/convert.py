@@ -121,7 +121,8 @@ class RowMaker:
         where a condition does not suit its column."""
         import pyarrow as pa
 
-        read = pa.table(batch)
+        # Not by pa.table: its interface of C cuts a name at a zero character.
+        read = pa.Table.from_batches([batch])
         if TYPE in read.column_names:
             read = self._without_activations(read, seen)
         elif self.declaration.has_moments:
