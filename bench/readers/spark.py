@@ -95,7 +95,7 @@ def peak_of_workers() -> Iterator[Callable[[], float]]:
         while not ended.wait(0.05):
             for process in psutil.process_iter(["cmdline"]):
                 if "pyspark.daemon" in (process.info["cmdline"] or ()):
-                    highest = max(highest, _high_water(process.pid))
+                    highest = max(highest, high_water(process.pid))
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -106,7 +106,8 @@ def peak_of_workers() -> Iterator[Callable[[], float]]:
         watching.join()
 
 
-def _high_water(pid: int) -> float:
+def high_water(pid: int) -> float:
+    """The peak resident memory of a process in MB; 0 where it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
