@@ -28,6 +28,7 @@ SCHEMAS: Mapping[str, Any] = {
         "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "boolean"}},
     },
     "array": {"type": ["null", "array"], "items": {"type": ["null", "integer"]}},
+    "floats": {"type": ["null", "object"], "properties": {"a": {"type": ["null", "number"]}}},
 }
 VALUES: Mapping[str, Sequence[Any]] = {
     "integer": [0, 1, 2, -5, 3.0, 2**53 + 1, -(2**63)],
@@ -47,6 +48,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "any": [1, "1", "x", True, {"q": [1]}, [1, None], 1.0],
     "object": [{"a": 1, "b": "x"}, {"a": 2}, {}, {"a": 1.5, "b": "y"}, {"a": 1, "c": True}, {"a": 1, "c": 0}],
     "array": [[1, 2], [], [None], [1, 2.5], [3]],
+    "floats": [{"a": 0.0}, {"a": -0.0}, {"a": math.nan}, {}, {"a": 1}, {"a": "x"}],
 }
 SIMPLE = ("integer", "number", "cents", "exact", "string", "date", "time", "boolean", "any")
 WIDENED: Mapping[str, Sequence[str]] = {

@@ -224,6 +224,16 @@ def test_a_table_that_is_made_anew_by_every_run_says_what_would_help(caplog: pyt
             assert ("a table with 'order_by' need not be made anew" in caplog.text) == (kind == "rebuild")
 
 
+def test_a_nested_zero_of_another_sign_and_a_nested_nan_change_nothing() -> None:
+    number = {"type": ["null", "number"]}
+    of = {"type": "object", "properties": {"a": number, "l": {"type": "array", "items": number}}}
+    schema = {"properties": {**SCHEMA["properties"], "of": of}}
+    for one, other in (({"a": 0.0}, {"a": -0.0}), ({"l": [0.0, None]}, {"l": [-0.0, None]})):
+        check(HISTORY, [record(1, of=one)], [record(1, of=other)], [record(1, of={"a": 1})], schemas=[schema])
+    for value in ({"a": math.nan}, {"l": [math.nan, 1]}):
+        check(HISTORY, [record(1, of=value)], [record(1, of=value)], [record(1, of={})], schemas=[schema])
+
+
 def test_zero_is_among_values_whatever_its_sign() -> None:
     schema = {"properties": {"id": {"type": "integer"}, "x": {"type": "number"}}}
     check(Declared("append", checks=(("x", (Test("in", (0,)),), "drop"),)), [record(1, -0.0)], schemas=[schema])

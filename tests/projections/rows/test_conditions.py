@@ -73,6 +73,10 @@ def test_a_number_is_compared_as_it_is(kind: str, literal: str) -> None:
         (columns.Integer(), "= 'a'"),
         (columns.Text(), "in ('a', 1)"),
         (columns.Date(), "< 'today'"),
+        (columns.Date(), "< '2024-W01-1'"),
+        (columns.Date(), "< '20240101'"),
+        (columns.Timestamp(zoned=False), "< '2026-01-01T00:00:00Z'"),
+        (columns.Timestamp(zoned=False), "< '2026-01-01T00:00:00+02:00'"),
         (columns.Timestamp(), "< '2026-13-01T00:00:00Z'"),
         (columns.Boolean(), "= 1"),
         (columns.Integer(), "= true"),
@@ -80,5 +84,18 @@ def test_a_number_is_compared_as_it_is(kind: str, literal: str) -> None:
     ],
 )
 def test_a_literal_of_another_kind_is_refused(column: columns.Column, text: str) -> None:
-    with pytest.raises(SettingError, match=r"a column of type [a-z]+ is compared with"):
+    with pytest.raises(SettingError, match=r"a column of type [a-z_]+ is compared with"):
         check_literals(condition_of(text), column)
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (columns.Date(), "< '2024-01-01'"),
+        (columns.Timestamp(), "< '2026-01-01T00:00:00+02:00'"),
+        (columns.Timestamp(), "< '2026-01-01 00:00:00'"),
+        (columns.Timestamp(zoned=False), "< '2026-01-01T00:00:00.5'"),
+    ],
+)
+def test_a_time_is_written_as_a_value_is(column: columns.Column, text: str) -> None:
+    check_literals(condition_of(text), column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import sys
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _COMPARE = {"=": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
+_DATE, _ZONE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(r"(?:[Zz]|[+-][0-9:]+)\s*\Z")
 _DIGITS = 100
 """More than a decimal of any column has."""
 
@@ -97,9 +99,13 @@ def _held(value: Any, column: Column) -> tuple[Any, bool]:
         elif isinstance(column, columns.Text | columns.JsonText):
             return value, True
         elif isinstance(column, columns.Date):
-            return datetime.date.fromisoformat(value), True
+            if _DATE.fullmatch(value):
+                return datetime.date.fromisoformat(value), True
         elif isinstance(column, columns.Timestamp) and (moment := parse_timestamp(value)) is not None:
-            return moment if column.zoned else moment.replace(tzinfo=None), True
+            if column.zoned:
+                return moment, True
+            if not _ZONE.search(value):
+                return moment.replace(tzinfo=None), True
     except ValueError:
         pass
     raise SettingError(

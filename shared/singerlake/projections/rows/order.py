@@ -5,6 +5,7 @@ Null is last and NaN before it, as ``types.place`` has it for single values: dri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +118,8 @@ def is_last_of(rows: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def differing(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Of each place whether two arrays differ there; null equals null, NaN equals NaN. Nested values are compared as
-    Python has them."""
+    """Of each place whether two arrays differ there; null equals null, NaN equals NaN, and 0.0 equals -0.0, within
+    nested values too."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -137,5 +138,14 @@ def differing(left: pa.Array, right: pa.Array) -> pa.Array:
 def _nested_differing(left: pa.Array, right: pa.Array) -> pa.Array:
     import pyarrow as pa
 
-    # As text, so that NaN within equals NaN.
-    return pa.array([repr(a) != repr(b) for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)], pa.bool_())
+    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    return pa.array([a != b and _comparable(a) != _comparable(b) for a, b in pairs], pa.bool_())
+
+
+def _comparable(value: Any) -> Any:
+    """The same with a NaN that equals itself."""
+    if isinstance(value, dict):
+        return {name: _comparable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_comparable(each) for each in value]
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
