@@ -281,7 +281,7 @@ def test_a_reader_sees_one_table_at_any_time(kind: str, every: int) -> None:
 
 @pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("every", EVERY)
-@pytest.mark.parametrize("kind", ["latest", "history"])
+@pytest.mark.parametrize("kind", ["latest", "history", "delta"])
 def test_a_collector_takes_nothing_from_a_run(kind: str, every: int) -> None:
     world = World(DECLARED[kind])
 
