@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.simulation.stores.kinds import KINDS
 from tests.simulation.stores.moving import MOVING
-from tests.simulation.tables.kinds import TABLES
+from tests.simulation.tables.kinds import DELTA, TABLES
 
-STORES = KINDS | {MOVING.name: MOVING, TABLES.name: TABLES}
+STORES = KINDS | {MOVING.name: MOVING, TABLES.name: TABLES, DELTA.name: DELTA}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from singerlake.errors import MissingFileError
+from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.maintain.collect import TableCollection, collect, plan_collection
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key
@@ -14,7 +15,7 @@ from singerlake.projections.tasks.read_file import _body
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables.watch import TableWatch
-from tests.simulation.tables.work import DECLARATION, PREFIX, TABLE, rows_in, runner_of
+from tests.simulation.tables.work import DECLARATION, PREFIX, TABLE, SimulatedRunner, rows_in, runner_of
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
 
@@ -57,20 +58,25 @@ class RunJob(TableActor):
 
     times: int
     refresh: bool = False
+    declaration: TableDeclaration = DECLARATION
 
     def run(self, process: Process) -> None:
-        runner = runner_of(self.world, process.clock)
+        runner = self.runner(process)
         while self.times:
             self.rest(process)
             if self.world.choices.below(2):
                 self.world.shared["offset"] = self.world.shared.get("offset", 1) + 1 + self.world.choices.below(5)
             wanted = self.world.shared.get("offset", 1)
-            outcome = runner.run(DECLARATION, full_refresh=self.refresh and self.times % 2 == 0)
+            outcome = runner.run(self.declaration, full_refresh=self.refresh and self.times % 2 == 0)
             assert outcome.state is not None
             self.watch().told(outcome.state, self.name)
             if outcome.state.sources[0].offset < wanted:
                 self.world.fail(f"{self.name} ended at {outcome.state.sources[0].offset}, before {wanted}")
             self.times -= 1
+
+    def runner(self, process: Process) -> SimulatedRunner:
+        """What runs tables in a process."""
+        return runner_of(self.world, process.clock)
 
 
 @dataclass(eq=False)
@@ -115,18 +121,25 @@ class TableAuditor(TableCollectorJob):
     times: int = 1
 
     def run(self, process: Process) -> None:
-        RunJob(self.name, self.world, self.kind, 1).run(process)
+        self.brought_up(process)
         self.check_snapshot(process, rest=False)
         for _ in range(3):
             process.clock.sleep(1.5 * GRACE)
             self.collect(process)
-        newest = self.watch().newest
-        assert newest is not None
-        listed = {state_key(TABLE), *(PREFIX + path for path in newest.paths())}
         there = self.world.storage.keys()
-        left = [key for key in there if key.startswith(PREFIX) and key not in listed]
+        left = [key for key in there if key.startswith(PREFIX) and not self.is_known(key)]
         if left:
             self.world.fail(f"a collector leaves {left[0]}")
+
+    def brought_up(self, process: Process) -> None:
+        """A last run."""
+        RunJob(self.name, self.world, self.kind, 1).run(process)
+
+    def is_known(self, key: str) -> bool:
+        """Whether an object may be there at the end."""
+        newest = self.watch().newest
+        assert newest is not None
+        return key in {state_key(TABLE), *(PREFIX + path for path in newest.paths())}
 
 
 def table_cast(world: World, kind: Kind) -> Iterator[Actor]:

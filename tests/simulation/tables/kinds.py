@@ -14,6 +14,7 @@ from singerlake.projections.state.keys import state_key
 from singerlake.projections.state.model import TableState, to_json
 from singerlake.storage.port import Refused, Storage
 from tests.simulation.stores.kinds import Kind
+from tests.simulation.tables import delta
 from tests.simulation.tables.jobs import TableAuditor, table_cast
 from tests.simulation.tables.watch import TableWatch
 from tests.simulation.world.scheduler import Process
@@ -25,6 +26,7 @@ def _no_store(world: World, process: Process) -> ManifestStore:
 
 
 TABLES = Kind("tables", _no_store, TableWatch, cast=table_cast, auditor=TableAuditor)
+DELTA, _FAULTY_DELTA = delta.kinds(TABLES)
 
 
 def _unconditional(storage: Storage, base: Found | None, state: TableState) -> Found | None:
@@ -60,4 +62,5 @@ FAULTY_TABLES = (
     replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),
     replace(TABLES, name="tables-no-look", patched=lambda: _with(_without_reading_back)),
     replace(TABLES, name="tables-tidy", patched=lambda: _with(_tidy)),
+    *_FAULTY_DELTA,
 )
