@@ -95,6 +95,16 @@ def test_views_of_names_that_differ_in_case_alone_are_refused(spark: SparkSessio
     assert not [each.name for each in spark.catalog.listTables() if each.name == "Users"]
 
 
+def test_nested_fields_that_differ_in_case_alone_are_read(spark: SparkSession, lake: Lake) -> None:
+    number = {"type": "integer"}
+    fields = {"type": "object", "properties": {"a": number, "A": number}}
+    schema = {"properties": {"id": number, "of": {"type": "array", "items": fields}}}
+    build_stream(lake, "t", "nested", schema, [{"id": 1, "of": [{"a": 2, "A": 3}]}], key_properties=("id",))
+    lake.table_runner().run(TableDeclaration(name="nested", tap="t", stream="nested"))
+    [row] = create_views(spark, lake.storage.url)["nested"].collect()
+    assert row["of"][0].asDict() == {"a": 2, "A": 3}
+
+
 def test_a_dataframe_is_one_snapshot(spark: SparkSession, lake: Lake) -> None:
     newest = table("newest", Keep.LATEST)
     lake.table_runner().run(newest)

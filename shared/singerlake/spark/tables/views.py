@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from singerlake.arrow.schema.columns import Column
+
 PATTERN = frozenset("*?[]{}\\")
 """What is no part of a name in the paths that Spark's own readers take. Names below the root hold none of it."""
 
 
 def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> DataFrame:
     """One snapshot of a table of the lake at ``path``. Spark's own reader reads the files where they are parquet on a
-    disk, which skips files and columns that a query does not need. Elsewhere, and where Spark would take the path for
-    a pattern, the format ``singerlake`` does, whose ``options`` these are. Raises ``SettingError``,
-    ``UnknownNameError``, and what reading the table's state raises."""
+    disk, which skips files and columns that a query does not need. Elsewhere, and where that reader would take the
+    path for a pattern or two nested fields for one, the format ``singerlake`` does, whose ``options`` these are. Raises
+    ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
     from singerlake.spark.tables.options import table_options
     from singerlake.spark.tables.reader import load_table, schema_of
     from singerlake.storage.roots import FolderRoot, parse_root
@@ -26,7 +28,8 @@ def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> Da
     there = load_table(wanted)
     on_disk = isinstance(parse_root(wanted.path), FolderRoot)
     is_pattern = not PATTERN.isdisjoint(there.storage.url)
-    if not on_disk or is_pattern or there.state.declaration.get("format") != "parquet":
+    is_parquet = there.state.declaration.get("format") == "parquet"
+    if not on_disk or is_pattern or not is_parquet or _has_equal_fields(there.columns):
         return spark.read.format("singerlake").options(**given).load()
     schema = schema_of(there, wanted)
     files = there.files()
@@ -54,6 +57,18 @@ def create_views(
     for name, frame in made.items():
         frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
     return made
+
+
+def _has_equal_fields(column: Column) -> bool:
+    """Whether names of two fields of one object differ in case alone."""
+    from singerlake.arrow.schema.columns import Array, Struct
+
+    if isinstance(column, Array):
+        return _has_equal_fields(column.element)
+    if not isinstance(column, Struct):
+        return False
+    names = {field.name.lower() for field in column.fields}
+    return len(names) < len(column.fields) or any(_has_equal_fields(field.type) for field in column.fields)
 
 
 def _refuse_equal(tables: Collection[str]) -> None:
