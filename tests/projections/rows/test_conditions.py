@@ -72,6 +72,8 @@ def test_a_number_is_compared_as_it_is(kind: str, literal: str) -> None:
     [
         (columns.Integer(), "= 'a'"),
         (columns.Text(), "in ('a', 1)"),
+        (columns.JsonText(), "= 'D'"),
+        (columns.JsonText(), "in (1)"),
         (columns.Date(), "< 'today'"),
         (columns.Date(), "< '2024-W01-1'"),
         (columns.Date(), "< '20240101'"),

@@ -18,6 +18,7 @@ SCHEMA = {
         "id": {"type": "integer"},
         "n": {"type": "integer"},
         "t": {"type": "string"},
+        "any": {},
         "of": {"type": "array", "items": {"type": "integer"}},
     }
 }
@@ -38,6 +39,7 @@ MISTAKES = {
     "deletion-of-another-type": ("deleted_when: t = 1", 4, "deleted_when of table 't' says 't = 1' of 't'"),
     "rename-to-a-name-of-ours": ("columns:\n      n: {rename: _singerlake_file}", 5, "or has one for itself"),
     "rename-to-a-working-name": ("columns:\n      n: {rename: __partition_7}", 5, "or has one for itself"),
+    "deletion-of-no-type": ("deleted_when: any = 'D'", 4, "a column of type json is compared with 'D'"),
     "part-of-no-time": ("partition_by: [month(n)]", 4, "is 'month(n)', which is no time"),
 }
 
@@ -67,6 +69,20 @@ def test_a_property_with_a_name_of_ours_is_refused(name: str) -> None:
         runner_of(lake).plan(TableDeclaration(name="t", tap=TAP, stream=STREAM))
     assert "for themselves" in caught.value.message or "for itself" in caught.value.message
     assert caught.value.hint
+
+
+def test_a_property_of_no_type_is_compared_as_it_is_cast(tmp_path: Path) -> None:
+    lake = memory_lake()
+    records = [{"id": 1, "any": "D"}, {"id": 2, "any": 1}, {"id": 3, "any": "U"}]
+    build_stream(lake, TAP, STREAM, SCHEMA, records, key_properties=("id",))
+    path = tmp_path / "projections.yml"
+    path.write_text(f"{HEAD}columns: {{any: {{cast: text}}}}\n    deleted_when: any = 'D'\n")
+    ((table,), _) = resolve(read_file(path, {}).tables, {TAP: [STREAM]})
+    outcome = runner_of(lake).run(table.declaration)
+    assert outcome.run is not None
+    assert outcome.state is not None
+    assert outcome.state.rows == 2
+    assert outcome.run.checks == {"any fits its type": 1}
 
 
 @pytest.mark.parametrize("keep", ["append", "latest", "history"])

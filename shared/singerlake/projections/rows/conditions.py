@@ -96,7 +96,7 @@ def _held(value: Any, column: Column) -> tuple[Any, bool]:
                 return _floor(value, column.scale, greatest.copy_negate(), greatest)
             if isinstance(column, columns.Double):
                 return _double(value)
-        elif isinstance(column, columns.Text | columns.JsonText):
+        elif isinstance(column, columns.Text):
             return value, True
         elif isinstance(column, columns.Date):
             if _DATE.fullmatch(value):
@@ -108,10 +108,11 @@ def _held(value: Any, column: Column) -> tuple[Any, bool]:
                 return moment.replace(tzinfo=None), True
     except ValueError:
         pass
-    raise SettingError(
-        f"a column of type {type_name(column)} is compared with {written(value)}",
-        hint="write a value of the column's type; text and times stand in single quotes",
-    )
+    hint = "write a value of the column's type; text and times stand in single quotes"
+    if isinstance(column, columns.JsonText):
+        # Its text is as the tap wrote it: a text within quotes, 1.0 or 1.
+        hint = "cast the property under 'columns' to the type that it is compared as, as to text"
+    raise SettingError(f"a column of type {type_name(column)} is compared with {written(value)}", hint=hint)
 
 
 def _floor(value: Decimal, scale: int, least: Decimal, greatest: Decimal) -> tuple[Decimal | None, bool]:
