@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from singerlake.errors import (
@@ -333,6 +336,29 @@ def test_a_damaged_log_is_told_and_written_anew(name: int, body: bytes | None, w
         world.storage.delete(f"published/t/_delta_log/{each}")
     world.run()
     world.check()
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "cut", "turned", "other"])
+def test_a_damaged_checkpoint_is_told(damage: str) -> None:
+    world = World()
+    world.turns(10)
+    key = f"published/t/_delta_log/{9:020}.checkpoint.parquet"
+    stored = world.storage.get(key)
+    assert stored is not None
+    whole = stored.body
+    other = io.BytesIO()
+    pq.write_table(pa.table({"add": [1]}), other)
+    bodies = {
+        "empty": b"",
+        "text": b"PAR1 no parquet at all PAR1",
+        "cut": whole[:-9],
+        "turned": whole[:-300] + whole[-300:-8][::-1] + whole[-8:],
+        "other": other.getvalue(),
+    }
+    world.storage.put(key, bodies[damage])
+    (found,) = verify_log(world.storage, world.state)
+    assert "not a checkpoint of a Delta log" in found.what
+    assert found.key == key
 
 
 def test_a_log_that_does_not_hold_what_it_says_is_found() -> None:

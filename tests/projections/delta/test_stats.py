@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.projections.delta.stats import stats
 from singerlake.projections.formats.parquet import Parquet
 from tests.projections.delta.replay import check_stats
@@ -33,6 +34,21 @@ def test_statistics_are_those_of_the_values(tmp_path: Path, name: str) -> None:
         own = table.schema.field(column).type
         assert not pa.types.is_floating(own)
         assert not pa.types.is_boolean(own)
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "text", "turned"])
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "file"
+    Parquet().write(samples.wide(), path)
+    whole = path.read_bytes()
+    world = World()
+    begins = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    turned = whole[:begins] + whole[begins:-8][::-1] + whole[-8:]
+    bodies = {"empty": b"", "text": b"x" * len(whole), "turned": turned}
+    if damage in bodies:
+        world.storage.put("published/t/f.parquet", bodies[damage])
+    with pytest.raises((BrokenFileError, MissingFileError), match=r"published/t/f\.parquet"):
+        stats(world.storage, "published/t/f.parquet", len(whole), [])
 
 
 def test_long_texts_and_many_digits_have_no_ends(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def checkpoint_of(actions: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def actions_in(body: bytes) -> Iterator[dict[str, Any]]:
-    """The actions that a checkpoint holds, as commits have them: without what is null. Raises ``ValueError`` where
-    there is none."""
+    """The actions that a checkpoint holds, as commits have them: without what is null. Raises ``ValueError`` or
+    ``OSError``, as pyarrow does, where it is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -105,7 +105,7 @@ def read(storage: Storage, table: str) -> Log:
             raise _damaged(key, "a checkpoint of the Delta log is gone")
         try:
             log.take(actions_in(stored.body))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise _damaged(key, "not a checkpoint of a Delta log") from error
     for version in range(log.checkpoint + 1, log.version + 1):
         key = commit_key(table, version)

@@ -97,7 +97,7 @@ def _footer(storage: Storage, key: str, size: int) -> pq.FileMetaData:
         tail = wanted
     try:
         return pq.read_metadata(io.BytesIO(body))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise BrokenFileError("not a parquet file", hint="run 'singerlake project verify'", file=key) from error
 
 
