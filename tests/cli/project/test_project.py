@@ -299,6 +299,9 @@ def test_gc_deletes_what_a_table_replaced_after_a_grace_time(run: Run, shop: Lak
     assert len(list((root / "published/users").rglob("*.parquet"))) == 2
     waiting = run("project", "gc", root, "users", "--all")
     assert (waiting.exit_code, waiting.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
+    # The grace time begins when a collector first sees the file.
+    first = run("project", "gc", root, "users", "--all", "--grace", "0s", "--delete")
+    assert (first.exit_code, first.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
     shown = run("project", "gc", root, "users", "--all", "--grace", "0s")
     assert "users: 1 file (" in shown.stdout
     assert "would be deleted" in shown.stdout

@@ -176,7 +176,7 @@ class DeltaAuditor(TableAuditor):
 
 
 def delta_cast(world: World, kind: Kind) -> Iterator[Actor]:
-    for actor in table_cast(world, kind):
+    for actor in table_cast(world, kind, patient=True):
         if isinstance(actor, RunJob):
             yield DeltaRun(actor.name, world, kind, actor.times, refresh=actor.refresh)
         else:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from singerlake.errors import MissingFileError
+from singerlake.errors import MissingFileError, TooManyConflictsError, UnknownNameError
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.maintain.collect import TableCollection, collect, plan_collection
+from singerlake.projections.maintain.drop import drop, plan_drop
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key
 from singerlake.projections.tasks.read_file import _body
@@ -34,6 +35,7 @@ class TableActor(Actor):
 
     def check_snapshot(self, process: Process, *, rest: bool) -> None:
         """Read the table, with rests between its files: all of them are there, and they are one table."""
+        drops = self.watch().drops
         found = load(self.world.storage, TABLE)
         began = self.world.scheduler.now
         if found is None:
@@ -46,7 +48,7 @@ class TableActor(Actor):
             try:
                 rows.append(rows_in(_body(self.world.storage, PREFIX + file.path, file.bytes, file.sha256)))
             except MissingFileError:
-                if self.world.scheduler.now - began <= HELD:
+                if self.world.scheduler.now - began <= HELD and self.watch().drops == drops:
                     self.world.fail(f"a reader misses a file within its grace time: {file.path}")
                 return
         self.watch().check(found.state, rows)
@@ -67,7 +69,14 @@ class RunJob(TableActor):
             if self.world.choices.below(2):
                 self.world.shared["offset"] = self.world.shared.get("offset", 1) + 1 + self.world.choices.below(5)
             wanted = self.world.shared.get("offset", 1)
-            outcome = runner.run(self.declaration, full_refresh=self.refresh and self.times % 2 == 0)
+            self.watch().begins(process.name)
+            drops = self.watch().drops
+            try:
+                outcome = runner.run(self.declaration, full_refresh=self.refresh and self.times % 2 == 0)
+            except (TooManyConflictsError, MissingFileError):
+                if self.watch().drops == drops:
+                    raise
+                continue
             assert outcome.state is not None
             self.watch().told(outcome.state, self.name)
             if outcome.state.sources[0].offset < wanted:
@@ -93,23 +102,60 @@ class TableReaderJob(TableActor):
 
 
 @dataclass(eq=False)
-class TableCollectorJob(TableActor):
-    """Collects, a few times, hours apart."""
+class TableDropperJob(TableActor):
+    """Drops the table, once in a while."""
 
     times: int
 
     def run(self, process: Process) -> None:
+        self.watch().droppers.add(process.name)
         while self.times:
             self.rest(process)
-            if self.world.choices.below(2):
-                process.clock.sleep(GRACE)
+            try:
+                self.drop()
+            except (UnknownNameError, TooManyConflictsError):
+                continue
+            finally:
+                self.times -= 1
+
+    def drop(self) -> None:
+        """Once, where it is there and nobody writes it."""
+        drop(self.world.storage, plan_drop(self.world.storage, TABLE))
+
+
+@dataclass(eq=False)
+class _FilesFirst(TableDropperJob):
+    """Deletes the files before the state."""
+
+    def drop(self) -> None:
+        plan = plan_drop(self.world.storage, TABLE)
+        self.world.storage.delete_all(plan.keys)
+        drop(self.world.storage, plan)
+
+
+@dataclass(eq=False)
+class TableCollectorJob(TableActor):
+    """Collects, a few times, hours apart; ``hasty``: many times, seconds apart, and what is unlisted for one goes."""
+
+    times: int
+    hasty: bool = False
+
+    def run(self, process: Process) -> None:
+        while self.times:
+            if self.hasty:
+                process.clock.sleep(self.world.choices.one_of((1.0, 5.0, 20.0)))
+            else:
+                self.rest(process)
+                if self.world.choices.below(2):
+                    process.clock.sleep(GRACE)
             self.collect(process)
             self.times -= 1
 
     def collect(self, process: Process) -> TableCollection | None:
         """Once; None where a run came first."""
         world = self.world
-        plan = plan_collection(world.storage, TABLE, now=world.clock.now(), grace=timedelta(seconds=GRACE))
+        grace = timedelta(seconds=1 if self.hasty else GRACE)
+        plan = plan_collection(world.storage, TABLE, now=world.clock.now(), grace=grace)
         return collect(world.storage, plan, clock=process.clock, ids=world.ids)
 
 
@@ -142,15 +188,20 @@ class TableAuditor(TableCollectorJob):
         return key in {state_key(TABLE), *(PREFIX + path for path in newest.paths())}
 
 
-def table_cast(world: World, kind: Kind) -> Iterator[Actor]:
-    """Who takes part."""
+def table_cast(world: World, kind: Kind, *, patient: bool = False) -> Iterator[Actor]:
+    """Who takes part. ``patient``: nobody drops the table, and collectors leave files their grace time."""
     choices = world.choices
     for number in range(choices.one_of((2, 2, 3, 1, 4))):
         yield RunJob(f"run{number}", world, kind, 1 + choices.below(4), refresh=not choices.below(4))
-    for number in range(choices.below(3)):
+    readers = choices.below(3)
+    for number in range(readers):
         yield TableReaderJob(f"reader{number}", world, kind, 1 + choices.below(4))
     for number in range(choices.one_of((1, 0, 1, 2))):
-        yield kind_collector(kind)(f"collector{number}", world, kind, 1 + choices.below(3))
+        hasty = not (patient or readers) and bool(choices.below(2))
+        times = (1 + choices.below(3)) * (10 if hasty else 1)
+        yield kind_collector(kind)(f"collector{number}", world, kind, times, hasty=hasty)
+    if not patient and not choices.below(3):
+        yield _DROPPERS.get(kind.name, TableDropperJob)("dropper", world, kind, 1 + choices.below(2))
 
 
 def kind_collector(kind: Kind) -> type[TableCollectorJob]:
@@ -174,4 +225,5 @@ class _Unfenced(TableCollectorJob):
         return plan
 
 
+_DROPPERS: dict[str, type[TableDropperJob]] = {"tables-files-first": _FilesFirst}
 _COLLECTORS: dict[str, type[TableCollectorJob]] = {"tables-unfenced": _Unfenced}

@@ -8,10 +8,12 @@ from unittest import mock
 
 from singerlake.errors import UnknownOutcomeError
 from singerlake.manifests.port import ManifestStore
+from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.run import run as run_module
+from singerlake.projections.run.run import TableRunner
 from singerlake.projections.state.commit import Found, commit, load
 from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import TableState, to_json
+from singerlake.projections.state.model import COLLECT, TableState, to_json
 from singerlake.storage.port import Refused, Storage
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables import delta
@@ -57,7 +59,24 @@ def _with(other: object) -> AbstractContextManager[object]:
     return mock.patch.object(run_module, "commit", other)
 
 
+_announce = TableRunner._announce
+
+
+def _as_if_new(runner: TableRunner, declaration: TableDeclaration, *, again: bool) -> None:
+    """Takes a table that was dropped for one that nobody made yet."""
+    _announce(runner, declaration, again=False)
+
+
+def _blindly(runner: TableRunner, now: TableState, base: TableState, works: object, *, anew: bool) -> bool:
+    """Takes each collector for one that spared its files."""
+    since = now.since(base.id)
+    return since is not None and (anew or all(each.kind == COLLECT for each in since))
+
+
 FAULTY_TABLES = (
+    replace(TABLES, name="tables-files-first"),
+    replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(TableRunner, "_may_follow", _blindly)),
+    replace(TABLES, name="tables-back", patched=lambda: mock.patch.object(TableRunner, "_announce", _as_if_new)),
     replace(TABLES, name="tables-unfenced"),
     replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),
     replace(TABLES, name="tables-no-look", patched=lambda: _with(_without_reading_back)),

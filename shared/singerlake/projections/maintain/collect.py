@@ -1,8 +1,8 @@
 """Deleting what tables no longer list (section 14.4 of the format).
 
 A run's files are unlisted until it commits. So before anything unlisted is deleted, the table's state is replaced by
-one that differs in its id: no run that began before can commit any more, and no run that begins later uses a name that
-was listed before.
+one that differs in its id: a run that began before finds it in its way, and learns from it which files may be gone; no
+run that begins later uses a name that was listed before.
 """
 
 from __future__ import annotations
@@ -18,26 +18,30 @@ from singerlake.projections.delta.keep import kept
 from singerlake.projections.delta.publish import catch_up
 from singerlake.projections.state.commit import Found, commit, load
 from singerlake.projections.state.keys import state_key, table_prefix
-from singerlake.projections.state.model import KEPT_RUNS, RetiredFile, TableRun
+from singerlake.projections.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
 from singerlake.storage.port import Entry, Storage
 
 
 @dataclass(frozen=True, slots=True)
 class TableCollection:
-    """What is to be deleted of one table: ``unlisted`` objects that were last modified a grace time ago, and ``due``
-    files that it has not listed for as long. ``young`` counts unlisted objects that may be a run's at work, ``waiting``
+    """What is to be deleted of one table at ``now``: ``unlisted`` objects that were last modified a grace time ago
+    (``before``), and ``due`` files of which a collector noted as long ago that they are retired. ``noted`` are those
+    for which this is to be noted now. ``young`` counts unlisted objects that may be a run's at work, ``waiting``
     retired files whose time has not come."""
 
     table: str
     base: Found | None
+    now: datetime
+    before: datetime
     unlisted: tuple[Entry, ...] = ()
     due: tuple[RetiredFile, ...] = ()
+    noted: tuple[RetiredFile, ...] = ()
     young: int = 0
     waiting: int = 0
 
     @property
     def is_nothing(self) -> bool:
-        return not (self.unlisted or self.due)
+        return not (self.unlisted or self.due or self.noted)
 
     @property
     def bytes(self) -> int:
@@ -55,20 +59,33 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
         # after the listing: a state that was made meanwhile belongs to a run with other files.
         base = load(storage, table)
         if base is None:
-            return TableCollection(table, None, unlisted=tuple(entry for entry in listing))
+            # A state that was there in between, and gone again, may have another one in its place by now.
+            own = state_key(table)
+            return TableCollection(table, None, now, now - grace, tuple(entry for entry in listing if entry.key != own))
     state = base.state
     known = {prefix + path for path in state.paths()} | {prefix + file.path for file in state.retired}
     known.add(state_key(table))
     held = kept(storage, state, listing, now=now, grace=grace)
     unknown = [entry for entry in listing if entry.key not in known | held]
-    old = tuple(entry for entry in unknown if entry.last_modified <= now - grace)
+    before = now - grace
+    old = tuple(entry for entry in unknown if entry.last_modified <= before)
     listed = state.paths()
     due = tuple(
         file
         for file in state.retired
-        if file.path not in listed and prefix + file.path not in held and _moment(file.at) <= now - grace
+        if file.path not in listed and prefix + file.path not in held and _moment(file.shown) <= before
     )
-    return TableCollection(table, base, old, due, young=len(unknown) - len(old), waiting=len(state.retired) - len(due))
+    return TableCollection(
+        table,
+        base,
+        now,
+        before,
+        old,
+        due,
+        noted=tuple(file for file in state.retired if file.shown is None),
+        young=len(unknown) - len(old),
+        waiting=len(state.retired) - len(due),
+    )
 
 
 def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSource) -> TableCollection | None:
@@ -83,13 +100,14 @@ def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSou
         due = {file.path for file in plan.due}
         id, now = ids(), timestamp(clock.now())
         offset = state.sources[0].offset if state.sources else 0
-        run = TableRun(id=id, at=now, kind="collect", start=offset, stop=offset)
+        run = TableRun(id=id, at=now, kind=COLLECT, start=offset, stop=offset, before=timestamp(plan.before))
+        shown = timestamp(plan.now)
         fence = replace(
             state,
             id=id,
             number=state.number + 1,
             committed=now,
-            retired=tuple(file for file in state.retired if file.path not in due),
+            retired=tuple(replace(file, shown=file.shown or shown) for file in state.retired if file.path not in due),
             runs=(*state.runs, run)[-KEPT_RUNS:],
         )
         fenced = commit(storage, plan.base, fence)
@@ -114,6 +132,6 @@ def collect_table(
             return done
 
 
-def _moment(text: str) -> datetime:
-    """When a file was retired; what tells no time waits for ever."""
-    return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)
+def _moment(text: str | None) -> datetime:
+    """When a collector first saw a file; what tells no time waits for ever."""
+    return parse_timestamp(text or "") or datetime.max.replace(tzinfo=UTC)

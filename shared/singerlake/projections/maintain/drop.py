@@ -1,43 +1,56 @@
-"""Dropping a table: its state first, so that nobody reads or commits it any more, then the files that it names."""
+"""Dropping a table: its state first, so that nobody reads or commits it any more, then all that lay beside it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from singerlake.errors import TooManyConflictsError, UnknownNameError
-from singerlake.projections.delta.log import log_prefix
-from singerlake.projections.state.commit import Found, load, tables
+from singerlake.projections.state.commit import Found, load_to_replace, tables
 from singerlake.projections.state.keys import state_key, table_prefix
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Entry, Storage
 
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """``keys`` are the objects that go besides the state; what the state does not name is left to the collector."""
+    """``entries`` are the objects that go besides the state: all of the table's folder, whatever the state names. A run
+    that is at work on some of them cannot publish without the state that it began with."""
 
     table: str
     base: Found
-    keys: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(entry.key for entry in self.entries)
 
     @property
     def bytes(self) -> int:
         """Stored bytes of these files."""
-        state = self.base.state
-        sides = sum(side.bytes for file in state.files for side in file.sides)
-        return state.bytes + sides + sum(file.bytes for file in state.retired)
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the table; None where its state cannot be read."""
+        return None if self.base.broken is not None else self.base.state.rows
 
 
 def plan_drop(storage: Storage, table: str) -> DropPlan:
-    """What dropping a table deletes. Raises ``UnknownNameError`` listing the tables, and as ``load``."""
-    base = load(storage, table)
+    """What dropping a table deletes. Raises ``UnknownNameError`` listing the tables, ``UnsupportedFormatError``, and
+    what storage raises."""
+    base = load_to_replace(storage, table)
     if base is None:
-        known = ", ".join(tables(storage)) or "none yet"
+        there = tables(storage)
+        if table in there:
+            raise UnknownNameError(
+                f"table {table!r} has files and no state",
+                hint="'singerlake project run' makes it again, 'singerlake project gc --delete' removes the files",
+                lake_root=storage.url,
+            )
+        known = ", ".join(there) or "none yet"
         raise UnknownNameError(f"no table {table!r} in this lake", hint=f"it has: {known}", lake_root=storage.url)
-    paths = base.state.paths() | {file.path for file in base.state.retired}
-    prefix = table_prefix(table)
-    # The log first: engines that read it are not to be led to files that are gone.
-    log = [entry.key for entry in storage.list(log_prefix(table))]
-    return DropPlan(table, base, (*log, *sorted(prefix + path for path in paths)))
+    own = state_key(table)
+    # The Delta log comes first in a listing: engines that read it are not to be led to files that are gone.
+    return DropPlan(table, base, tuple(entry for entry in storage.list(table_prefix(table)) if entry.key != own))
 
 
 def drop(storage: Storage, plan: DropPlan) -> None:
@@ -45,4 +58,4 @@ def drop(storage: Storage, plan: DropPlan) -> None:
     deleted then. Raises what storage raises."""
     if not storage.delete(state_key(plan.table), if_match=plan.base.etag):
         raise TooManyConflictsError("the table was written meanwhile", hint="run again", table=plan.table)
-    storage.delete_all(list(plan.keys))
+    storage.delete_all(plan.keys)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
+from msgspec.structs import replace
+
 from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import Deletions, TableDeclaration
 from singerlake.projections.rows.types import words_of
 from singerlake.projections.run.work import Work
-from singerlake.projections.state.model import KEPT_RUNS, Activation, ColumnEntry, RetiredFile, TableRun, TableState
+from singerlake.projections.state.model import (
+    KEPT_RUNS,
+    REBUILD,
+    Activation,
+    ColumnEntry,
+    RetiredFile,
+    TableFile,
+    TableRun,
+    TableState,
+)
 
 
 def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
@@ -14,18 +27,11 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
     plan = work.plan
     old = plan.base.state if plan.base is not None else None
     listed = {path for file in work.files for path in file.paths}
-    retired = list(old.retired) if old is not None else []
-    for file in old.files if old is not None else ():
-        sizes = {side.path: side.bytes for side in file.sides}
-        retired += [
-            RetiredFile(path=path, bytes=sizes.get(path, file.bytes), at=now)
-            for path in file.paths
-            if path not in listed
-        ]
+    retired = (*old.retired, *_retired(old.files, listed, now)) if old is not None else ()
     run = TableRun(
         id=work.id,
         at=now,
-        kind="rebuild" if plan.why else "run",
+        kind=REBUILD if plan.why else "run",
         start=plan.start,
         stop=plan.stop,
         records=work.seen.records,
@@ -52,7 +58,7 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
         key=plan.names(plan.key),
         order=plan.order,
         files=work.files,
-        retired=tuple(retired),
+        retired=retired,
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
     )
 
@@ -63,6 +69,42 @@ def _before_last(work: Work) -> Activation | None:
         return None
     *before, last = work.activations or (None,)
     return next((each for each in reversed(before) if each and last and each.version != last.version), None)
+
+
+def together(first: TableState, second: TableState) -> TableState:
+    """``second``, whose last write went on from that of ``first``, with both of them as one."""
+    one, two = first.runs[-1], second.runs[-1]
+    sums = {
+        name: getattr(one, name) + getattr(two, name)
+        for name in ("records", "inserted", "updated", "deleted", "rescued")
+    }
+    checks = {name: one.checks.get(name, 0) + two.checks.get(name, 0) for name in (*one.checks, *two.checks)}
+    run = replace(two, kind=one.kind, start=one.start, checks=checks, **sums)
+    return replace(second, runs=(*second.runs[:-1], run))
+
+
+def following(state: TableState, now: TableState, made: Collection[str]) -> TableState:
+    """``state``, whose last write is one's own and not done yet, as it comes right after ``now``. ``made`` are the
+    paths of one's own files."""
+    listed = state.paths()
+    own = tuple(file for file in state.retired if file.path in made)
+    return replace(
+        state,
+        number=now.number + 1,
+        generation=max(state.generation, now.generation + (state.runs[-1].kind == REBUILD)),
+        retired=(*now.retired, *own, *_retired(now.files, listed, state.committed)),
+        runs=(*now.runs, state.runs[-1])[-KEPT_RUNS:],
+    )
+
+
+def _retired(files: Iterable[TableFile], listed: Collection[str], now: str) -> list[RetiredFile]:
+    """The objects of ``files`` that are not ``listed`` any more."""
+    return [
+        RetiredFile(path=path, bytes=size, at=now)
+        for file in files
+        for path, size in file.sizes.items()
+        if path not in listed
+    ]
 
 
 def _greatest(work: Work) -> int | None:

@@ -162,7 +162,9 @@ def make_plan(
     why = ""
     start = 0
     names = tuple(columns.name_of(source) for source in key)
-    if base is not None and base.state.is_published:
+    if base is not None and base.broken is not None:
+        why = "its state cannot be read"
+    elif base is not None and base.state.is_published:
         why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, names, base.state)
         start = 0 if why else base.state.sources[0].offset
         if start > manifest.next_offset:

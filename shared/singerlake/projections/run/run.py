@@ -7,23 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
 from singerlake.errors import LineageChangedError, MissingFileError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of
 from singerlake.projections.delta.publish import catch_up
-from singerlake.projections.run.new_state import first_state, new_state
+from singerlake.projections.run.new_state import first_state, following, new_state, together
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
 from singerlake.projections.run.work import Work
-from singerlake.projections.state.commit import commit, load, require_conditions
-from singerlake.projections.state.model import TableRun, TableState
+from singerlake.projections.state.commit import Found, commit, load, load_to_replace, require_conditions
+from singerlake.projections.state.keys import table_prefix
+from singerlake.projections.state.model import COLLECT, REBUILD, TableRun, TableState
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
+REBASES = 20
+"""Times that one run's files are published behind other writes before the work is done again."""
 
 
 @dataclass(frozen=True)
@@ -50,48 +53,45 @@ class TableRunner:
 
     def plan(self, declaration: TableDeclaration, *, full_refresh: bool = False) -> TablePlan:
         """What a run would do now. Raises as ``make_plan``, and what storage raises."""
-        base = load(self.storage, declaration.name)
+        base = self.base(declaration.name, full_refresh=full_refresh)
         return make_plan(
             declaration, self.manifest(declaration.tap, declaration.stream), base, full_refresh=full_refresh
         )
+
+    def base(self, table: str, *, full_refresh: bool) -> Found | None:
+        """What a run begins with; ``full_refresh`` can begin with a broken state, too. Raises as ``load``."""
+        return load_to_replace(self.storage, table) if full_refresh else load(self.storage, table)
 
     def run(self, declaration: TableDeclaration, *, full_refresh: bool = False) -> Outcome:
         """Bring a table up to its stream. Raises ``CheckFailedError``, ``TooManyConflictsError``,
         ``ConditionNotSupportedError``, and what planning, reading and storage raise: the table is then as it was. Where
         its Delta log alone could not be written, the next run does that."""
-        checked = False
+        begun = False
         for attempt in range(ATTEMPTS + 1):
             plan = self.plan(declaration, full_refresh=full_refresh)
             if plan.base is not None and not attempt:
                 self.catch_up(plan.base.state)
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
-            if not checked:
+            if not begun:
                 require_conditions(self.storage)
-                checked = True
             if plan.base is None:
-                self._announce(declaration)
+                self._announce(declaration, again=begun)
+                begun = True
                 continue
+            begun = True
             work = self._work(plan)
             try:
-                work.do()
+                with _discarded(work):
+                    work.do()
+                outcome = self._published(work)
             except MissingFileError:
-                work.discard()
                 if self._is_as_planned(plan):
                     raise
                 logger.warning("files of table %s or its stream were replaced meanwhile; going on", declaration.name)
                 continue
-            except (Exception, KeyboardInterrupt):
-                # An interruption, too: no state names what was made before the commit.
-                work.discard()
-                raise
-            state = new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
-            found = commit(self.storage, plan.base, state)
-            work.discard_scratch()
-            if found is not None:
-                self.catch_up(found.state)
-                return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples)
-            work.discard()
+            if outcome is not None:
+                return outcome
             logger.warning("table %s was written by another run meanwhile; going on from there", declaration.name)
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
@@ -101,6 +101,67 @@ class TableRunner:
         """Bring the Delta log of a table to it, where a run ended before it did. Raises as ``publish``: the table is as
         its state says all the same."""
         catch_up(self.storage, state, self.clock)
+
+    def _published(self, work: Work) -> Outcome | None:
+        """Commit what ``work`` made. None where other writes came first that it cannot follow; it is removed then.
+        Raises as ``run``; what a commit may have made a part of the table is not removed."""
+        works, state, base = [work], self._new_state(work), work.plan.base
+        for _ in range(REBASES):
+            found = commit(self.storage, base, state)
+            if found is not None:
+                for each in works:
+                    each.discard_scratch()
+                self.catch_up(found.state)
+                return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples)
+            with _discarded(*works):
+                assert base is not None
+                now = load_to_replace(self.storage, state.table)
+                follower = None if now is None else self._following(state, now, base.state, works)
+            if now is None or follower is None:
+                break
+            state, base = follower, now
+        for each in works:
+            each.discard()
+        return None
+
+    def _following(self, state: TableState, now: Found, base: TableState, works: list[Work]) -> TableState | None:
+        """``state``, made of ``base`` by ``works``, as it can be published behind ``now``; None where it cannot. A
+        table that was made anew follows increments: where these are ahead, it takes in as much, by one more work."""
+        anew = state.runs[-1].kind == REBUILD
+        if not self._may_follow(now.state, base, works, anew=anew):
+            return None
+        if anew and now.state.sources[0].offset > state.sources[0].offset:
+            declaration = works[0].plan.declaration
+            manifest = self.manifest(declaration.tap, declaration.stream)
+            more = self._work(make_plan(declaration, manifest, replace(now, state=state)))
+            works.append(more)
+            more.do()
+            if more.plan.why:
+                return None
+            state = together(state, self._new_state(more))
+        return following(state, now.state, {path for work in works for file in work.made for path in file.paths})
+
+    def _may_follow(self, now: TableState, base: TableState, works: list[Work], *, anew: bool) -> bool:
+        """Whether what was made from ``base`` can be published behind ``now``: only collectors wrote meanwhile, or it
+        needs nothing of what they wrote; and no collector deletes a file of it."""
+        since = now.since(base.id)
+        if since is None:
+            return False
+        others = any(each.kind != COLLECT for each in since)
+        if others and not (anew and now.sources[0].lineage == works[0].plan.source.lineage):
+            return False
+        collected = [each.before for each in since if each.kind == COLLECT]
+        if not collected:
+            return True
+        prefix = table_prefix(now.table)
+        made = {prefix + path for work in works for file in work.made for path in file.paths}
+        ages = {entry.key: entry.last_modified for entry in self.storage.list(prefix) if entry.key in made}
+        ends = [parse_timestamp(before or "") for before in collected]
+        oldest = min(ages.values(), default=None)
+        return len(ages) == len(made) and all(end is not None and (oldest is None or oldest > end) for end in ends)
+
+    def _new_state(self, work: Work) -> TableState:
+        return new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
 
     @contextmanager
     def made_anew(self, state: TableState) -> Iterator[TableState]:
@@ -118,7 +179,7 @@ class TableRunner:
         work = self._work(replace(plan, stop=source.offset))
         try:
             work.do()
-            yield new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
+            yield self._new_state(work)
         finally:
             work.discard()
 
@@ -127,11 +188,28 @@ class TableRunner:
 
     def _is_as_planned(self, plan: TablePlan) -> bool:
         """Whether what a plan was made from is still so: if not, files that it names may have been collected."""
-        base = load(self.storage, plan.declaration.name)
+        base = load_to_replace(self.storage, plan.declaration.name)
         same = (base and base.etag) == (plan.base and plan.base.etag)
         return same and self.manifest(plan.declaration.tap, plan.declaration.stream) == plan.manifest
 
-    def _announce(self, declaration: TableDeclaration) -> None:
-        """Write a first state."""
+    def _announce(self, declaration: TableDeclaration, *, again: bool) -> None:
+        """Write a first state. ``again``: there was one; raises ``TooManyConflictsError`` then."""
+        if again:
+            raise TooManyConflictsError(
+                "the table was dropped while the run was at work, and nothing was published",
+                hint="run again to make it anew",
+                table=declaration.name,
+            )
         now = timestamp(self.clock.now())
         commit(self.storage, None, first_state(declaration, id=self.ids(), lake_id=self.lake_id(), now=now))
+
+
+@contextmanager
+def _discarded(*works: Work) -> Iterator[None]:
+    """Remove what was made where the block fails or is interrupted: no state names it."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        for work in works:
+            work.discard()
+        raise

@@ -14,7 +14,6 @@ from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.run import Outcome, TableRunner
-from singerlake.projections.state.commit import load
 from singerlake.storage.port import Storage
 
 SMALL_BYTES = 4 << 20
@@ -96,7 +95,7 @@ def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResu
     manifest = runner.manifest(declaration.tap, declaration.stream)
     schemas = list(manifest.schemas.values())
     declaration = table.with_key(schemas[-1].key_properties if schemas else ())
-    base = load(runner.storage, declaration.name)
+    base = runner.base(declaration.name, full_refresh=full_refresh)
     if not manifest.next_offset and not (base is not None and base.state.is_published):
         return TableResult(declaration, None)
     plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from singerlake.errors import ConditionNotSupportedError, ForeignManifestError, UnknownOutcomeError
-from singerlake.projections.state.keys import PUBLISHED, checked_path, state_key, table_of
-from singerlake.projections.state.model import TableState, from_json, to_json
-from singerlake.storage.port import Refused, Storage
+from singerlake.errors import (
+    ConditionNotSupportedError,
+    CorruptObjectError,
+    ForeignManifestError,
+    LakeError,
+    UnknownOutcomeError,
+)
+from singerlake.projections.state.keys import PUBLISHED, state_key, table_of
+from singerlake.projections.state.model import TableState, from_json, nothing_of, to_json
+from singerlake.projections.state.sound import checked
+from singerlake.storage.port import Refused, Storage, Stored
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A state as it was read. ``etag`` is what the next write is conditional on."""
+    """A state as it was read. ``etag`` is what the next write is conditional on. ``broken`` says why what is stored
+    cannot be used; ``state`` is one without anything then."""
 
     state: TableState
     etag: str
+    broken: LakeError | None = None
 
 
 def tables(storage: Storage) -> list[str]:
@@ -33,16 +42,29 @@ def load(storage: Storage, table: str) -> Found | None:
     ``ForeignManifestError``, and what storage raises."""
     key = state_key(table)
     stored = storage.get(key)
+    return None if stored is None else Found(_read(stored, table, key), stored.etag)
+
+
+def load_to_replace(storage: Storage, table: str) -> Found | None:
+    """The same for who goes on from nothing that is stored: a broken state is given as ``broken``. Raises
+    ``UnsupportedFormatError``, and what storage raises."""
+    key = state_key(table)
+    stored = storage.get(key)
     if stored is None:
         return None
+    try:
+        return Found(_read(stored, table, key), stored.etag)
+    except (CorruptObjectError, ForeignManifestError) as error:
+        return Found(nothing_of(table), stored.etag, error)
+
+
+def _read(stored: Stored, table: str, key: str) -> TableState:
     state = from_json(stored.body, key=key)
     if state.table != table:
         raise ForeignManifestError(
             f"this is the state of table {state.table!r}", hint="restore the table's own, or drop the table", key=key
         )
-    for path in state.paths():
-        checked_path(path, key)
-    return Found(state, stored.etag)
+    return checked(state, key)
 
 
 def require_conditions(storage: Storage) -> None:
@@ -62,7 +84,9 @@ def commit(storage: Storage, base: Found | None, state: TableState) -> Found | N
 
     Raises ``UnknownOutcomeError`` where that cannot be told: no file may be deleted then. Raises what storage raises.
     """
-    key, body = state_key(state.table), to_json(state)
+    key = state_key(state.table)
+    # A state that no reader takes must never replace one that they do.
+    body = to_json(checked(state, key))
     lost: UnknownOutcomeError | None = None
     try:
         absent, etag = base is None, base.etag if base else None
@@ -71,7 +95,7 @@ def commit(storage: Storage, base: Found | None, state: TableState) -> Found | N
             return Found(state, answer.etag)
     except UnknownOutcomeError as error:
         lost = error
-    now = load(storage, state.table)
+    now = load_to_replace(storage, state.table)
     if now is not None and now.state.knows(state.id):
         return now
     unchanged = (now.etag if now else None) == (base.etag if base else None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError
+from singerlake.errors import NameTooLongError, SettingError
 from singerlake.format.layout import from_segment, to_segment
-from singerlake.storage.keys import is_key
 
 PUBLISHED, STATE, SCRATCH, SIDE, DELTA_LOG = "published", "_table.json", "_scratch", "_side", "_delta_log"
 FOLDER_LIMIT = 240
@@ -71,13 +71,28 @@ def scratch_path(run: str, file_id: str) -> str:
     return f"{SCRATCH}/{run}-{file_id}.arrow"
 
 
-def checked_path(path: str, key: str) -> str:
-    """A path that a table's state names. Raises ``CorruptObjectError`` where it leads out of the table's folder."""
-    if not is_key(path):
-        raise CorruptObjectError("a table names a file that no key can be", hint="restore it", key=key)
-    return path
+def is_data_path(path: str, table: str) -> bool:
+    """Whether ``file_path`` may have made it for this table."""
+    folder, _, name = path.rpartition("/")
+    first, *folders = folder.split("/")
+    segment, dash, rest = name.rpartition("-")
+    return (
+        bool(_GENERATION.fullmatch(first))
+        and all(_PARTITION.fullmatch(folder) for folder in folders)
+        and bool(dash and segment == table_segment(table) and _ID_AND_EXTENSION.fullmatch(rest))
+    )
 
 
+def is_side_path(path: str) -> bool:
+    """Whether ``side_path`` may have made it."""
+    return bool(_SIDE_PATH.fullmatch(path))
+
+
+_GENERATION = re.compile("g[1-9][0-9]{0,17}")
+_SEGMENT = "(?![_.])(?:[A-Za-z0-9_. -]|%[0-9A-F]{2})+"
+_PARTITION = re.compile(f"{_SEGMENT}-{_SEGMENT}")
+_ID_AND_EXTENSION = re.compile(r"[0-9a-v]{16}\.(?:parquet|csv|jsonl|avro)")
+_SIDE_PATH = re.compile(rf"{SIDE}/[0-9a-v]{{16}}\.(?:hidden|typed)\.parquet")
 _KEPT_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_. ")
 
 

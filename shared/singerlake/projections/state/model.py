@@ -11,8 +11,12 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
 
 FORMAT = 1
+COLLECT, REBUILD = "collect", "rebuild"
+"""The kinds of a collector's writes, and of those that make a table anew."""
 KEPT_RUNS = 100
 """Writes that a state remembers; by them a run finds its own commit again whose reply was lost."""
+MEND = "restore the object, or make the table again with 'singerlake project run --full-refresh'"
+"""The next step where a state cannot be used."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,25 +76,39 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths of its objects."""
-        own = () if self.path is None else (self.path,)
-        return own + tuple(side.path for side in self.sides)
+        return tuple(self.sizes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The stored bytes of each of its objects."""
+        own = {} if self.path is None else {self.path: self.bytes}
+        return own | {side.path: side.bytes for side in self.sides}
 
     @property
     def sides(self) -> tuple[SideFile, ...]:
         """The files that go with it."""
-        return tuple(side for side in (self.hidden, self.typed) if side is not None)
+        return tuple(side for _, side in self.named_sides)
+
+    @property
+    def named_sides(self) -> tuple[tuple[str, SideFile], ...]:
+        """The same, each with what it is."""
+        both = (("hidden", self.hidden), ("typed", self.typed))
+        return tuple((kind, side) for kind, side in both if side is not None)
 
 
 class RetiredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is no longer listed, since ``at``."""
+    """A file that is no longer listed, since ``at`` by a writer's clock. ``shown``: when a collector first saw it, by
+    the storage's."""
 
     path: str
     bytes: int
     at: str
+    shown: str | None = None
 
 
 class TableRun(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "stop": "to"}):
-    """One write: which offsets it took in, and what became of their records. ``checks`` counts rows by check."""
+    """One write: which offsets it took in, and what became of their records. ``checks`` counts rows by check. Of a
+    collector's, ``before`` is the storage's time: what is unlisted and not modified since may be deleted."""
 
     id: str
     at: str
@@ -103,6 +121,7 @@ class TableRun(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from
     deleted: int = 0
     rescued: int = 0
     checks: dict[str, int] = {}
+    before: str | None = None
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,9 +166,30 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the write with that id is part of this state. False also for one that is long past."""
         return commit == self.id or any(run.id == commit for run in self.runs)
 
+    def since(self, commit: str) -> tuple[TableRun, ...] | None:
+        """The writes after that one; None where it is long past, or was never part of this state."""
+        at = next((at for at, run in enumerate(self.runs) if run.id == commit), None)
+        return None if at is None else self.runs[at + 1 :]
+
     def paths(self) -> set[str]:
         """The paths of all files that it lists."""
         return {path for file in self.files for path in file.paths}
+
+
+def nothing_of(table: str) -> TableState:
+    """Stands for a state that cannot be read, until another one replaces it."""
+    return TableState(
+        lake_id="",
+        table=table,
+        id="",
+        number=0,
+        generation=0,
+        committed="",
+        declaration={},
+        sources=(),
+        columns=(),
+        order=(),
+    )
 
 
 class _Head(msgspec.Struct):
@@ -175,7 +215,7 @@ def from_json(body: bytes, *, key: str) -> TableState:
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not the state of a table: {error}",
-            hint="restore the object, or make the table again with 'singerlake project run --full-refresh'",
+            hint=MEND,
             key=key,
         ) from error
 

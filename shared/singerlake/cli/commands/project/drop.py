@@ -43,14 +43,16 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
         report = {
             "lake": project.lake.storage.url,
             "dry_run": not delete,
-            "tables": [{"table": each.table, "keys": each.keys, "bytes": each.bytes} for each in done],
+            "tables": [
+                {"table": each.table, "rows": each.rows, "keys": each.keys, "bytes": each.bytes} for each in done
+            ],
             "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
         }
         say_json(report)
     else:
         for each in done:
             would = "" if delete else "would be "
-            rows = counted(each.base.state.rows, "row")
+            rows = "its state cannot be read" if each.rows is None else counted(each.rows, "row")
             say(f"{shown(each.table)}: {would}dropped: {rows}, {counted(len(each.keys), 'file')} ({size(each.bytes)})")
         for name, why in failed.items():
             say_error_of(name, why)
