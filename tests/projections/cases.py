@@ -170,7 +170,7 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
     keep = chance.choice(("append", "latest", "latest", "history", "history"))
     simple = [name for name in kinds if kinds[name] in SIMPLE and name != "_sdc_deleted_at"]
     key = _some(chance, simple, 1, 2) if keep != "append" else None
-    order_by = _some(chance, [name for name in simple if name not in (key or ())], 0, 2)
+    order_by = _some(chance, [name for name in simple if name not in (key or ()) and kinds[name] != "any"], 0, 2)
     sort_by = _some(chance, simple, 0, 2) if keep == "append" or chance.random() < 0.25 else ()
     parted = [name for name in simple if kinds[name] in ("integer", "string", "date", "time", "boolean")]
     parts = _some(chance, parted, 1, 2) if chance.random() < 0.2 else ()
@@ -184,7 +184,7 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
         rename = chance.choice((given, None, None, None, None))
         cast = None
         if name not in parts and kinds[name] in CASTS and chance.random() < 0.15:
-            cast = chance.choice(CASTS[kinds[name]])
+            cast = chance.choice([words for words in CASTS[kinds[name]] if words != "json" or name not in order_by])
             stable.add(name)
         if drop or rename or cast:
             rules[name] = Rule(None if drop else rename, drop, None if drop else cast)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.snapshot import declared
-from singerlake.arrow.schema.columns import Array, Column, Date, Struct, Timestamp
+from singerlake.arrow.schema.columns import Array, Column, Date, JsonText, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LineageChangedError, SettingError
@@ -225,6 +225,13 @@ def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tupl
                     hint="name a column of a simple type, or cast it to text",
                     **declaration.at(what, name),
                 )
+    for name in declaration.order_by:
+        if isinstance(known[name].type, JsonText):
+            raise SettingError(
+                f"order_by of table {declaration.name!r} is {name!r}, which holds JSON: as text 10 is less than 9",
+                hint="cast it under 'columns' to the type that it is ordered as, as to timestamp or double",
+                **declaration.at("order_by", name),
+            )
     for check in declaration.checks:
         if check.condition is not None:
             _check_literals(declaration, "checks", check.column, check.condition, known[check.column].type)
