@@ -151,6 +151,7 @@ class Work:
 
     def _extract(self, *, straight: bool) -> list[Extracted]:
         plan = self.plan
+        self.seen.moment = plan.moment
         if plan.start == plan.stop:
             return []
         declared, key = plan.declaration, plan.names(plan.key)
@@ -170,7 +171,6 @@ class Work:
             bounds=self._bounds() if ordered else (),
             activations=self.activations,
         )
-        self.seen.moment = plan.moment
         answers = []
         splits = pack(runs(files, plan.start, plan.stop, SPLIT_BYTES), SPLIT_BYTES)
         for _, answer in self._done(task, splits):
