@@ -72,3 +72,17 @@ def test_a_lost_state_is_made_again_from_raw_and_the_old_files_go(run: Run, shop
     assert run("project", "gc", root, "users", "--all", "--delete", "--grace", "0s").exit_code == 0
     assert not old.exists()
     assert people(shop) == 4
+
+
+def test_a_second_tap_with_a_stream_of_the_same_name_freezes_no_table(run: Run, shop: Lake, root: Path) -> None:
+    run("project", "run", root, "--all")
+    build_stream(shop, "u", "users", SCHEMA, [{"id": 1}], key_properties=("id",))
+    build_stream(shop, "t", "users", SCHEMA, [{"id": 9}], key_properties=("id",))
+    told = run("project", "run", root, "--all").stdout.splitlines()
+    assert [line.partition(";")[0] for line in told] == [
+        "events: nothing new",
+        "users: 1 record read: 1 new",
+        "u.users: 1 record read: 1 new",
+    ]
+    assert people(shop) == 5
+    assert " *" not in run("project", "ls", root, "--all").stdout

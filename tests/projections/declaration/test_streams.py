@@ -141,3 +141,26 @@ def test_all_makes_each_stream_one_table_of_its_own_name(lake: dict[str, list[st
     assert len(set(names)) == len(names)
     found = sorted((each.declaration.tap, each.declaration.stream) for each in resolved)
     assert found == sorted(streams) or failed
+
+
+TWO = {"a": ["users", "events"], "b": ["users"]}
+
+
+@pytest.mark.parametrize(
+    ("lake", "there", "wanted"),
+    [
+        (TWO, {}, {"a.users": "a", "b.users": "b", "events": "a"}),
+        (TWO, {"users": ("a", "users")}, {"users": "a", "b.users": "b", "events": "a"}),
+        (TWO, {"users": ("b", "users")}, {"a.users": "a", "users": "b", "events": "a"}),
+        (TWO, {"users": ("b", "other")}, {"a.users": "a", "b.users": "b", "events": "a"}),
+        (TWO, {"a.events": ("b", "events")}, {"a.users": "a", "b.users": "b", "events": "a"}),
+        ({"a": ["users"]}, {"a.users": ("a", "users")}, {"a.users": "a"}),
+        ({"a": ["users"]}, {"a.users": ("a", "users"), "users": ("a", "users")}, {"users": "a"}),
+    ],
+)
+def test_a_table_that_is_there_keeps_its_name_when_taps_come_and_go(
+    lake: Mapping[str, Sequence[str]], there: Mapping[str, tuple[str, str]], wanted: Mapping[str, str]
+) -> None:
+    resolved, failed = resolve([everything()], lake, there.get)
+    assert failed == []
+    assert {each.declaration.name: each.declaration.tap for each in resolved} == wanted

@@ -17,6 +17,8 @@ from singerlake.projections.declaration.model import Keep, TableDeclaration
 
 Streams = Mapping[str, Sequence[str]]
 """The streams of each tap."""
+MadeFrom = Callable[[str], tuple[str, str] | None]
+"""Gives the tap and the stream that a table which is there is made from; None where there is none."""
 _LISTED = 20
 
 
@@ -74,11 +76,14 @@ def everything() -> Declared:
     return Declared(name="*", source=("*", "*"), template=template, keep_by_key=True)
 
 
-def resolve(declared: Sequence[Declared], streams: Streams) -> tuple[list[Resolved], list[Unresolved]]:
+def resolve(
+    declared: Sequence[Declared], streams: Streams, made_from: MadeFrom = lambda _: None
+) -> tuple[list[Resolved], list[Unresolved]]:
     """The tables of these streams, in the order of the declarations, each name once; and what means no stream.
 
     A table that is declared by its own name goes before one of the same name that a pattern makes. Where patterns make
-    one name of several streams, each gets its tap in front: ``tap.name``.
+    one name of several streams, each gets its tap in front: ``tap.name``. But a
+    table that is there keeps its name, whatever other streams come and go: else it would never be brought up again.
     """
     failed: list[Unresolved] = []
     found: list[tuple[Declared, list[_Match]]] = []
@@ -90,7 +95,7 @@ def resolve(declared: Sequence[Declared], streams: Streams) -> tuple[list[Resolv
     own = {each.name for each in declared if not each.is_pattern}
     made: dict[str, list[Resolved]] = defaultdict(list)
     for each, matches in found:
-        names = _names(each, matches)
+        names = _names(each, matches, made_from)
         for match, name in zip(matches, names, strict=True):
             if each.is_pattern and name in own:
                 continue
@@ -202,7 +207,7 @@ def _matcher(pattern: str) -> Callable[[str], str | None]:
     return match
 
 
-def _names(declared: Declared, matches: Sequence[_Match]) -> list[str]:
+def _names(declared: Declared, matches: Sequence[_Match], made_from: MadeFrom) -> list[str]:
     """Their tables' names, each of them once."""
     if not declared.is_pattern:
         return [declared.name for _ in matches]
@@ -213,11 +218,22 @@ def _names(declared: Declared, matches: Sequence[_Match]) -> list[str]:
     made = []
     for match, name in zip(matches, names, strict=True):
         same = taps[name]
-        if len(same) > 1:
-            # Of one tap two streams can make the same name: its pattern has more than one *.
-            name = f"{match.tap}.{name if len(set(same)) == len(same) else match.stream}"
-        made.append(name)
+        # Of one tap two streams can make the same name: its pattern has more than one *.
+        with_tap = (f"{match.tap}.{name}", f"{match.tap}.{match.stream}")
+        if len(same) == 1:
+            preferred = (name, *with_tap)
+        else:
+            first, second = with_tap if len(set(same)) == len(same) else reversed(with_tap)
+            preferred = (first, name, second)
+        made.append(_kept(preferred, (match.tap, match.stream), made_from))
     return made
+
+
+def _kept(names: Sequence[str], source: tuple[str, str], made_from: MadeFrom) -> str:
+    """The first name, but where a table of ``source`` is there under another one alone."""
+    # Few tables have another name, and to look at the first one is to read its state.
+    others = [name for name in names[1:] if made_from(name) == source]
+    return others[0] if others and made_from(names[0]) != source else names[0]
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:

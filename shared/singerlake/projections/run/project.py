@@ -11,6 +11,7 @@ from singerlake.errors import SettingError, SingerlakeError
 from singerlake.projections.declaration.streams import Declared, Streams, chosen, everything, resolve
 from singerlake.projections.run.run import TableRunner
 from singerlake.projections.run.tables import TableResult, TableStatus, run_tables
+from singerlake.projections.state.commit import sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def project(
     together: bool = False,
 ) -> list[ProjectedTable]:
     """Run the tables that ``names`` means, all where it is empty. Raises ``UnknownNameError``."""
-    tables, failed = chosen(*resolve(declared, streams), names)
+    tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
     wrong = [TableResult(each.declaration, None, error=each.error) for each in failed]
     made = run_tables(runner, tables, full_refresh=full_refresh, together=together)
     return [_projected(each) for each in (*wrong, *made)]

@@ -6,7 +6,9 @@ to a write that took effect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from singerlake.errors import (
     ConditionNotSupportedError,
@@ -35,6 +37,26 @@ def tables(storage: Storage) -> list[str]:
     """Names of all tables of a lake that have a folder, in order."""
     names = (table_of(folder) for folder in storage.list_folder(f"{PUBLISHED}/").folders)
     return sorted(name for name in names if name is not None)
+
+
+def sources(storage: Storage) -> Callable[[str], tuple[str, str] | None]:
+    """What gives the tap and the stream that a table is made from; None where there is no table of that name, or its
+    state cannot be read. Which tables there are is looked up once."""
+    there = cache(lambda: frozenset(tables(storage)))
+
+    def source(table: str) -> tuple[str, str] | None:
+        if table not in there():
+            return None
+        try:
+            found = load(storage, table)
+        except LakeError:
+            return None
+        if found is None or not found.state.sources:
+            return None
+        first = found.state.sources[0]
+        return first.tap, first.stream
+
+    return source
 
 
 def load(storage: Storage, table: str) -> Found | None:

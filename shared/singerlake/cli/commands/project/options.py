@@ -25,6 +25,7 @@ from singerlake.projections.declaration.streams import (
     resolve,
 )
 from singerlake.projections.declaration.yaml_file import NAME, read_file
+from singerlake.projections.state.commit import sources
 from singerlake.settings import s3_settings, store_settings
 
 _MELTANO, _MELTANO_ROOT = "meltano.yml", "MELTANO_PROJECT_ROOT"
@@ -40,7 +41,8 @@ class Project:
 
     def resolved(self) -> tuple[list[Resolved], list[Unresolved]]:
         """All tables that are declared, by the streams that there are now; and those that mean no stream."""
-        return resolve(self.declared, {tap: self.lake.streams(tap) for tap in self.lake.taps()})
+        streams = {tap: self.lake.streams(tap) for tap in self.lake.taps()}
+        return resolve(self.declared, streams, sources(self.lake.storage))
 
     def tables(self) -> tuple[list[Resolved], list[Unresolved]]:
         """The same of those that are meant. Raises ``UnknownNameError``."""
