@@ -8,7 +8,7 @@ from pathlib import Path
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 _BLOCK = re.compile(
-    r"^```(?P<language>\w+)(?: (?:title=.)?(?P<name>[\w.-]+).?)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```(?P<language>\w+)(?: (?:title=.)?(?P<name>[\w./-]+).?)?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 
 
