@@ -112,17 +112,18 @@ def built(lake: Lake, folder: Path, **options: Any) -> tuple[Built, dict[str, st
 def table(name: str, tap: str, stream: str, columns: Mapping[str, Any] | None = None, **more: Any) -> TableState:
     """A published state that holds all of a stream's messages but the last ten, of the lineage of ``manifest``."""
     declaration = {"tap": tap, "stream": stream, "keep": "latest", **more.pop("declaration", {})}
-    entries = tuple(ColumnEntry(name=key, type=type) for key, type in (columns or {"id": "integer"}).items())
+    columns = columns or {"id": "integer"}
+    entries = tuple(ColumnEntry(name=name, type=type) for name, type in columns.items())
+    key = ("id",) if "id" in columns else ()
     run = TableRun(id="r", at="2025-12-31T21:00:00Z", kind="run", stop=10, records=10, inserted=4)
-    plain = {"number": 1, "generation": 1, "committed": run.at, "key": ("id",), "order": ("id",), "runs": (run,)}
+    plain = {"number": 1, "generation": 1, "committed": run.at, "key": key, "order": key, "runs": (run,)}
     return TableState(
         lake_id="lake",
         table=name,
         id="s",
         declaration=declaration,
-        sources=(Source(tap=tap, stream=stream, lineage="l", offset=10),),
         columns=entries,
-        **{**plain, **more},
+        **{**plain, "sources": (Source(tap=tap, stream=stream, lineage="l", offset=10),), **more},
     )
 
 

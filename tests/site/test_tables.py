@@ -91,7 +91,7 @@ def test_no_name_breaks_out_of_a_page_or_a_folder(tmp_path: Path, name: str) -> 
     put(lake, manifest(name, name))
     declaration = {"checks": [[name, name, name]], "sql": name, "order_by": [name], "deleted_when": name, "keep": name}
     run = TableRun(id=name, at=name, kind=name, checks={f"{name} {name}": 2})
-    columns = {name: {"struct": [[name, name], [name + name, {"array": name}]]}}
+    columns = {name: {"struct": [[name, "text"], [name + name, {"array": "json"}]]}}
     put_table(lake, table(name, name, name, columns, key=(name,), runs=(run,), declaration=declaration))
     _, pages = built(lake, tmp_path / "site")
     check(pages)
@@ -162,7 +162,7 @@ def test_freshness_is_unknown_where_the_stream_is(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     lake = memory_lake()
     put(lake, manifest("t", "s"))
-    put_table(lake, table("good", "t", "s"), table("begun", "t", "s", generation=0))
+    put_table(lake, table("good", "t", "s"), table("begun", "t", "s", generation=0, sources=()))
     lake.storage.put(state_key("broken"), b"{")
     done, pages = built(lake, tmp_path / "site")
     check(pages)
