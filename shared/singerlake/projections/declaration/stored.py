@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.projections.declaration.conditions import condition_of, named_condition_of
 from singerlake.projections.declaration.model import (
@@ -19,7 +21,7 @@ from singerlake.projections.declaration.model import (
 )
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import TableState
+from singerlake.projections.state.model import EarlierRules, TableState
 
 
 def declaration_of(state: TableState) -> TableDeclaration:
@@ -32,6 +34,19 @@ def declaration_of(state: TableState) -> TableDeclaration:
             hint="upgrade singerlake, or restore the object",
             key=state_key(state.table),
         ) from error
+
+
+def earlier_declarations(state: TableState) -> tuple[tuple[int, TableDeclaration], ...]:
+    """By which declarations the first records of the table were made, each up to an offset; those from there on by
+    ``declaration_of``. Raises as it."""
+    return tuple(
+        (each.offset, declaration_of(structs.replace(state, declaration={**state.declaration, **_kept(each)})))
+        for each in state.earlier
+    )
+
+
+def _kept(rules: EarlierRules) -> dict[str, Any]:
+    return {"checks": rules.checks, "null_keys": rules.null_keys}
 
 
 def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import Deletions, TableDeclaration
 from singerlake.projections.rows.types import words_of
+from singerlake.projections.run.plan import WITHOUT_ROWS
 from singerlake.projections.run.work import Work
 from singerlake.projections.state.model import (
     KEPT_RUNS,
     REBUILD,
     Activation,
     ColumnEntry,
+    EarlierRules,
     RetiredFile,
     TableFile,
     TableRun,
@@ -49,6 +51,7 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
         generation=plan.generation,
         committed=now,
         declaration=plan.declaration.to_json(),
+        earlier=_earlier(work),
         sources=(plan.source,),
         activated=work.activations[-1] if work.activations else None,
         activated_before=_before_last(work),
@@ -105,6 +108,19 @@ def _retired(files: Iterable[TableFile], listed: Collection[str], now: str) -> l
         for path, size in file.sizes.items()
         if path not in listed
     ]
+
+
+def _earlier(work: Work) -> tuple[EarlierRules, ...]:
+    """By what the records of the table were checked that the work left as they are."""
+    old, now = work.plan.state, work.plan.declaration.to_json()
+    if old is None:
+        return ()
+    start = work.plan.start
+    known = old.earlier[-1].offset if old.earlier else 0
+    rules = {name: old.declaration[name] for name in WITHOUT_ROWS}
+    if known == start or all(rules[name] == now[name] for name in WITHOUT_ROWS):
+        return old.earlier
+    return (*old.earlier, EarlierRules(offset=start, **rules))
 
 
 def _greatest(work: Work) -> int | None:

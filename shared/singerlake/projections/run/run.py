@@ -12,7 +12,7 @@ from singerlake.errors import LineageChangedError, MissingFileError, TooManyConf
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
-from singerlake.projections.declaration.stored import declaration_of
+from singerlake.projections.declaration.stored import declaration_of, earlier_declarations
 from singerlake.projections.delta.publish import catch_up
 from singerlake.projections.run.new_state import first_state, following, new_state, together
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
@@ -177,6 +177,7 @@ class TableRunner:
             )
         plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True)
         work = self._work(replace(plan, stop=source.offset))
+        work.earlier = earlier_declarations(state)
         try:
             work.do()
             yield self._new_state(work)

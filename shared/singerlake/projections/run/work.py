@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
@@ -47,13 +47,15 @@ FEWEST_ROWS = 1000
 
 @dataclass
 class Work:
-    """``files`` is the table as it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
+    """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
+    it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
     handed to each other."""
 
     storage: Storage
     engine: Callable[[int], Engine]
     plan: TablePlan
     id: str
+    earlier: tuple[tuple[int, TableDeclaration], ...] = ()
     seen: Seen = field(default_factory=Seen)
     files: tuple[TableFile, ...] = ()
     made: list[TableFile] = field(default_factory=list)
@@ -156,8 +158,6 @@ class Work:
             return []
         declared, key = plan.declaration, plan.names(plan.key)
         ordered = plan.is_keyed or declared.keep is Keep.APPEND
-        files = [file for file in plan.manifest.files_from(plan.start) if file.offset < plan.stop]
-        selection.check_offsets(plan.manifest, files, plan.start, plan.stop)
         task = Extract(
             maker=RowMaker(declared, plan.columns, plan.key),
             messages=plan.messages,
@@ -172,14 +172,26 @@ class Work:
             activations=self.activations,
         )
         answers = []
-        splits = pack(runs(files, plan.start, plan.stop, SPLIT_BYTES), SPLIT_BYTES)
-        for _, answer in self._done(task, splits):
-            answers.append(answer)
-            self.seen.add(answer.seen)
-            self.made += answer.files
-            self.scratch += [run.key for run in answer.runs]
+        for start, stop, by in self._parts():
+            files = [file for file in plan.manifest.files_from(start) if file.offset < stop]
+            selection.check_offsets(plan.manifest, files, start, stop)
+            part = replace(task, maker=RowMaker(by, plan.columns, plan.key))
+            for _, answer in self._done(part, pack(runs(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
+                answers.append(answer)
+                self.seen.add(answer.seen)
+                self.made += answer.files
+                self.scratch += [run.key for run in answer.runs]
         self._refuse_failed()
         return answers
+
+    def _parts(self) -> Iterator[tuple[int, int, TableDeclaration]]:
+        """The offsets that one declaration makes records of, and it."""
+        start = self.plan.start
+        for end, by in (*self.earlier, (self.plan.stop, self.plan.declaration)):
+            stop = min(end, self.plan.stop)
+            if start < stop:
+                yield start, stop, by
+                start = stop
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:

@@ -124,6 +124,14 @@ class TableRun(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from
     before: str | None = None
 
 
+class EarlierRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the declaration said of the records below ``offset`` that are there: a change counts from then on."""
+
+    offset: int
+    checks: list[list[str]]
+    null_keys: str
+
+
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one table."""
 
@@ -135,6 +143,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     committed: str
     declaration: dict[str, Any]
+    earlier: tuple[EarlierRules, ...] = ()
     sources: tuple[Source, ...]
     activated: Activation | None = None
     activated_before: Activation | None = None
@@ -220,4 +229,6 @@ def from_json(body: bytes, *, key: str) -> TableState:
         ) from error
 
 
-prepare_decoders(_Head, Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, TableState)
+prepare_decoders(
+    _Head, Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, EarlierRules, TableState
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from singerlake.arrow.schema.columns import (
@@ -45,6 +46,9 @@ def _contradictions(state: TableState, key: str) -> Iterator[str]:
         yield f"it has {len(state.sources)} sources"
     if any(not (each.tap and each.stream and each.lineage) or each.offset < 0 for each in state.sources):
         yield "its source is no stream, or has an offset less than 0"
+    ends = [0, *(each.offset for each in state.earlier), *(each.offset for each in state.sources)]
+    if any(after < before for before, after in pairwise(ends)):
+        yield "what it was declared before ends at offsets that are not in order"
     if state.files and not state.is_published:
         yield "it has files and was never published"
     names = [column.name for column in state.columns]
