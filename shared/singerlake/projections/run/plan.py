@@ -70,7 +70,7 @@ class TablePlan:
     @property
     def moment(self) -> datetime | None:
         """When the last record before the new ones was captured, where the state says it."""
-        known = self.state.moment if self.state is not None and self.declaration.keep is Keep.HISTORY else None
+        known = self.state.moment if self.state is not None else None
         return None if known is None else parse_timestamp(known)
 
     @property
