@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from singerlake.cli.main import main
-from singerlake.errors import NotALakeError
+from singerlake.errors import BrokenFileError, NotALakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.check_file import VerifyTask
@@ -87,3 +87,19 @@ def test_workers_that_do_not_have_the_folder_say_so(spark: SparkSession, lake: L
     shutil.rmtree(lake.storage.url)
     with pytest.raises(NotALakeError, match="on the machine that runs this task"):
         list(SparkTasks(spark, lake.storage.url, None)(VerifyTask("s", "raw/t/s/"), files))
+
+
+def test_a_session_that_cannot_be_stopped_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a Java that was killed."""
+
+    class Gone:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: self
+
+        def stop(self) -> None:
+            raise ConnectionRefusedError(111, "refused")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "builder", Gone())
+    with pytest.raises(BrokenFileError, match="damaged"), spark_tasks("lake", None, remote="sc://gone"):
+        raise BrokenFileError("damaged", hint="restore it", key="a")

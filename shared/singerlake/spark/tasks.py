@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from singerlake.storage.port import Storage
     from singerlake.storage.s3.storage import S3Settings
+
+logger = logging.getLogger(__name__)
 
 Work = Callable[[list[Any]], "list[Any] | SingerlakeError"]
 """What a worker does with a group."""
@@ -119,7 +122,11 @@ def spark_tasks(
     try:
         yield SparkTasks(session, url, settings, groups_per_core)
     finally:
-        session.stop()
+        try:
+            session.stop()
+        except Exception as error:
+            # A Java that was killed has nothing to stop; what it kept from being done is the error to tell.
+            logger.debug("the Spark session cannot be stopped", exc_info=error)
 
 
 def _answers(

@@ -172,7 +172,7 @@ def test_an_engine_that_is_gone_ends_it(run: Run, lake: Lake, root: Path, monkey
     result = run("project", "run", root, "--all", "--follow", "--engine", "processes")
     assert (result.exit_code, dead.opened) == (1, 1)
     assert "users: failed (unexpected): ConnectionRefusedError was raised" in result.stdout
-    assert "the processes that make tables do not answer any more" in result.stderr
+    assert "engine 'processes' does not answer any more; run it again, which starts another one" in result.stderr
 
 
 def test_one_engine_serves_all_its_runs_and_closes_at_the_end(

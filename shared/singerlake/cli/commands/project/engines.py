@@ -113,7 +113,7 @@ class Engines:
                 list(engine(Answering(), [0]))
             except Exception as error:
                 raise UnexpectedError(
-                    f"the {kind} that make tables do not answer any more", hint="run it again, which starts others"
+                    f"engine {kind!r} does not answer any more", hint="run it again, which starts another one"
                 ) from error
 
     def _engine(self, kind: str) -> Engine:
