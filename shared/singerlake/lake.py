@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from singerlake.projections.read import LakeTable
     from singerlake.projections.run.project import ProjectedTable
     from singerlake.projections.run.run import TableRunner
+    from singerlake.projections.sql.port import SqlEngine
     from singerlake.storage.s3.storage import S3Settings
 
 logger = logging.getLogger(__name__)
@@ -122,19 +123,24 @@ class Lake:
             [{'name': 'Ada'}, {'name': 'Grace'}]
         """
         from singerlake.projections.run.project import declared_tables, project, raise_failed
+        from singerlake.projections.sql.port import KnowsSql
 
         declared = declared_tables(file, every=all)
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
-        runner = self.table_runner(None if engine is None else lambda _: engine)
+        sql = engine.sql if isinstance(engine, KnowsSql) else None
+        runner = self.table_runner(None if engine is None else lambda _: engine, sql)
         projected = project(runner, declared, streams, tables, full_refresh=full_refresh, together=engine is None)
         if raise_errors:
             raise_failed(projected)
         return projected
 
-    def table_runner(self, engine: Callable[[int], Engine] | None = None) -> TableRunner:
+    def table_runner(
+        self, engine: Callable[[int], Engine] | None = None, sql: Callable[[], SqlEngine] | None = None
+    ) -> TableRunner:
         """What brings tables up to their streams. ``engine`` gives what runs tasks on about so many bytes; None:
-        threads of this process."""
+        threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does."""
         from singerlake.projections.run.run import TableRunner
+        from singerlake.projections.sql.port import without_spark
 
         return TableRunner(
             self.storage,
@@ -144,6 +150,7 @@ class Lake:
             engine or (lambda _: Threads(self.storage)),
             self.clock,
             self.ids,
+            sql or without_spark,
         )
 
     def is_unborn(self) -> bool:

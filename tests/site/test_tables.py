@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.projections.state.keys import PUBLISHED, state_key
-from singerlake.projections.state.model import TableRun
+from singerlake.projections.state.model import MadeFrom, TableRun
 from singerlake.site.build import INDEX
 from singerlake.site.pages import ROWS
 from singerlake.site.tables import CHECKS
@@ -197,3 +197,16 @@ def test_the_site_is_no_part_of_the_tables(tmp_path: Path) -> None:
 
     with pytest.raises(SettingError, match="lies in the lake's data"):
         build(Lake.open(str(tmp_path)), tmp_path / PUBLISHED / "site")
+
+
+def test_a_table_of_a_statement_names_the_tables_that_it_read(tmp_path: Path) -> None:
+    lake = memory_lake()
+    put(lake, manifest("t", "s"))
+    read = (MadeFrom(table="orders & co", generation=1, number=2, rows="0"),)
+    put_table(lake, table("late", "", "", declaration={"sql": "SELECT 1 AS id"}, sources=(), made_from=read))
+    _, pages = built(lake, tmp_path / "site")
+    check(pages)
+    (path,) = [path for path in pages if path.startswith("tables/")]
+    for page in (pages[path], pages["tables.html"]):
+        assert "sql of orders &amp; co" in page
+    assert "SELECT 1 AS id" in pages[path]

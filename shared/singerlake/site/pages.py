@@ -74,7 +74,7 @@ class Site:
         self._streams = {(each.tap, each.stream): each for each in lake.streams}
         self._made_from: dict[tuple[str, str], list[TableFacts]] = defaultdict(list)
         for table in lake.tables:
-            if table.standing is not None:
+            if table.standing is not None and table.standing.source is not None:
                 self._made_from[table.standing.source.tap, table.standing.source.stream].append(table)
 
     def pages(self) -> Iterator[Page]:
@@ -199,7 +199,7 @@ class Site:
         values: dict[str, Any] = {}
         if stands is not None:
             checks = tables.check_rows(stands)
-            source = self._streams.get((stands.source.tap, stands.source.stream))
+            source = self._streams.get((stands.source.tap, stands.source.stream)) if stands.source else None
             values = {
                 "last_run": tables.in_short(stands)["last_run"],
                 "stream_path": stream_path(source) if source is not None else None,
@@ -271,7 +271,10 @@ def version_path(stream: StreamFacts, facts: VersionFacts) -> str:
 
 
 def _source_text(table: TableFacts) -> str:
-    return f"{table.standing.source.tap} {table.standing.source.stream}" if table.standing else ""
+    if table.standing is None:
+        return ""
+    source = table.standing.source
+    return f"{source.tap} {source.stream}" if source is not None else " ".join(table.standing.made_from)
 
 
 def _history_path(stream: StreamFacts, number: int) -> str:

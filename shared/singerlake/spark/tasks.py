@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from singerlake.spark.tables.statement import SparkSql
     from singerlake.storage.port import Storage
     from singerlake.storage.s3.storage import S3Settings
 
@@ -62,6 +63,12 @@ class SparkTasks:
                 if isinstance(answer, SingerlakeError):
                     raise answer
                 yield from zip(group, answer, strict=True)
+
+    def sql(self) -> SparkSql:
+        """What runs statements on the same session."""
+        from singerlake.spark.tables.statement import SparkSql
+
+        return SparkSql(self)
 
 
 def _by_objects(session: SparkSession, work: Work, groups: list[list[Any]]) -> list[Any]:
@@ -134,16 +141,21 @@ def _answers(
 ) -> list[Any] | SingerlakeError:
     """In a worker. Errors are returned, not raised: Spark would try again, and show all of its own stack."""
     try:
-        storage = _storage(url, settings)
-        if not storage.list_folder(f"{layout.RAW}/").folders:
-            raise NotALakeError(
-                "nothing here is a lake, on the machine that runs this task",
-                hint="a local path has to be the same folder on the driver and all workers; or use s3://",
-                path=url,
-            )
-        return answers(task, storage, group)
+        return answers(task, worker_storage(url, settings), group)
     except SingerlakeError as error:
         return error
+
+
+def worker_storage(url: str, settings: S3Settings | None) -> Storage:
+    """The lake, in a worker. Raises ``NotALakeError`` where it is not there."""
+    storage = _storage(url, settings)
+    if not storage.list_folder(f"{layout.RAW}/").folders:
+        raise NotALakeError(
+            "nothing here is a lake, on the machine that runs this task",
+            hint="a local path has to be the same folder on the driver and all workers; or use s3://",
+            path=url,
+        )
+    return storage
 
 
 @lru_cache(maxsize=8)

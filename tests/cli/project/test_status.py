@@ -76,6 +76,7 @@ def test_as_json(run: Run, shop: Lake) -> None:
         "table": "people",
         "tap": "t",
         "stream": "users",
+        "made_from": [],
         "offset": 5,
         "behind": 0,
         "checks": 2,

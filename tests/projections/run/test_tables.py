@@ -14,8 +14,9 @@ from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.projections.declaration.streams import everything, resolve
 from singerlake.projections.run import tables
 from singerlake.projections.run.plan import TablePlan
+from singerlake.projections.run.results import TableResult
 from singerlake.projections.run.run import TableRunner
-from singerlake.projections.run.tables import TableResult, plan_tables, run_tables
+from singerlake.projections.run.tables import plan_tables, run_tables
 from tests.lakes import build_stream
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from singerlake.lake import Lake
@@ -39,6 +40,23 @@ print(json.dumps([done.run.inserted, lake.table("orders").rows]))
 options = {"path": sys.argv[2], "table": "orders"}
 print(spark.read.format("singerlake").options(**options).load().count())
 """
+SQL = """
+from pathlib import Path
+from singerlake.lake import Lake
+from singerlake.spark import spark_engine
+file = Path(sys.argv[2], "projections.yml")
+file.write_text('''
+tables:
+  twice: {sql: SELECT id * 2 AS id FROM orders WHERE id < 3 ORDER BY id}
+  orders: {from: tap.orders, keep: append, format: csv}
+  wrong: {sql: SELECT id FROM ordres}
+''')
+lake = Lake.open(sys.argv[2])
+made = lake.project(file, engine=spark_engine(spark, lake), raise_errors=False)
+print(json.dumps([[each.name, each.status, str(each.error)] for each in made]))
+if made[1].status == "made":
+    print(lake.table("twice").to_arrow().read_all().to_pydict())
+"""
 REFUSED = """
 keys = {"aws_access_key_id": "AKIASHOWN", "aws_secret_access_key": "hush-hush"}
 load(**keys).explain(True)
@@ -68,6 +86,19 @@ def test_the_server_finds_the_format_and_registering_it_reads_the_same(server: C
     first, second = map(json.loads, server.client(TWICE, lake.storage.url).splitlines())
     assert first == [[[1000, 499500]], [[1000, 499500]]]
     assert second == [[[1000, 499500]], ["id", "_rescued_data"]]
+
+
+def test_it_makes_tables_of_statements(server: ConnectServer, lake: Lake) -> None:
+    told, *read = server.client(SQL, lake.storage.url).splitlines()
+    orders, *others = json.loads(told)
+    assert orders[:2] == ["orders", "made"]
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3):
+        # Earlier clients give no second session of a server.
+        assert all("need pyspark 4.3 or newer" in error for _, _, error in others)
+        return
+    assert others[0] == ["twice", "made", "None"]
+    assert read == ["{'id': [0, 2, 4]}"]
+    assert "reads `ordres`, which is no table of this lake; did you mean 'orders'?" in others[1][2]
 
 
 def test_all_streams_of_a_tap_in_one_call(server: ConnectServer, lake: Lake) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.maintain.collect import collect_table
 from singerlake.projections.maintain.drop import drop, plan_drop
 from singerlake.projections.maintain.verify import verify_files, verify_rows
-from singerlake.spark import read_table
+from singerlake.spark import read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server, s3_server
@@ -78,3 +79,16 @@ def test_a_table_on_s3_from_first_run_to_last(spark: SparkSession, server: S3Ser
     assert len(here) == 1 + len(table.state.paths())
     drop(lake.storage, plan_drop(lake.storage, declared.name))
     assert not list(lake.storage.list("published/"))
+
+
+def test_a_statement_reads_tables_on_s3_and_makes_one(spark: SparkSession, server: S3Server, tmp_path: Path) -> None:
+    lake = Lake.open("s3://lakes/statements", server.settings())
+    build_stream(lake, "tap", "people", SCHEMA, records(0, 900), file_size=300, member_size=50)
+    file = tmp_path / "projections.yml"
+    file.write_text("""tables:
+  people: {from: tap.people, keep: append}
+  names: {sql: "SELECT name, count(*) AS n FROM people GROUP BY name", sort_by: name}
+""")
+    made = lake.project(file, engine=spark_engine(spark, lake))
+    assert [(each.name, each.rows) for each in made] == [("people", 900), ("names", 3)]
+    assert lake.table("names").to_arrow().read_all().to_pydict() == {"name": ["é/0", "é/1", "é/2"], "n": [300] * 3}

@@ -131,6 +131,8 @@ def _table_looked_at(lake: Lake, name: str, known: Mapping[tuple[str, str], Mani
             found = load(lake.storage, name)
             if found is None or not found.state.is_published:
                 return _TableStatus(name, None, "begun, and not made yet; run 'singerlake project run'")
+            if not found.state.sources:
+                return _TableStatus(name, standing_of(found.state, None))
             source = found.state.sources[0]
             pair = (source.tap, source.stream)
             manifest = known[pair] if pair in known else lake.stream(*pair).state()
@@ -139,8 +141,8 @@ def _table_looked_at(lake: Lake, name: str, known: Mapping[tuple[str, str], Mani
         return _TableStatus(name, None, f"{error.message}; {error.hint}")
 
 
-def _source(standing: Standing) -> tuple[str, str]:
-    return standing.source.tap, standing.source.stream
+def _source(standing: Standing) -> tuple[str, str] | None:
+    return (standing.source.tap, standing.source.stream) if standing.source is not None else None
 
 
 def _runs(status: _StreamStatus, signs: Mapping[str, datetime], now: datetime, last: int) -> tuple[Tracked, ...]:
@@ -200,7 +202,7 @@ def _table_row(standing: Standing, run: TableRun) -> tuple[str, ...]:
     at = parse_timestamp(run.at)
     return (
         standing.table,
-        ".".join(_source(standing)),
+        standing.source_text,
         run.kind,
         second(at) if at else "",
         *(f"{count:,}" for count in (run.records, run.inserted, run.updated, run.deleted)),
@@ -211,11 +213,13 @@ def _table_row(standing: Standing, run: TableRun) -> tuple[str, ...]:
 
 def _table_json(status: _TableStatus, last: int) -> dict[str, Any]:
     standing = status.standing
+    source = standing.source if standing else None
     return {
         "table": status.table,
-        "tap": standing.source.tap if standing else None,
-        "stream": standing.source.stream if standing else None,
-        "offset": standing.source.offset if standing else None,
+        "tap": source.tap if source else None,
+        "stream": source.stream if source else None,
+        "offset": source.offset if source else None,
+        "made_from": standing.made_from if standing else [],
         "behind": standing.behind if standing else None,
         "checks": len(standing.checks) if standing else None,
         "runs": [to_builtins(run) for run in standing.runs[:last]] if standing else [],

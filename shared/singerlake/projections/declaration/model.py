@@ -96,7 +96,10 @@ class Check:
 @dataclass(frozen=True, kw_only=True)
 class TableDeclaration:
     """One table of one stream. ``key`` None: the stream's ``key_properties``. ``sort_by`` empty: the key, or capture
-    order. ``deleted_when`` None: where ``_sdc_deleted_at`` is not null, if the stream has it."""
+    order. ``deleted_when`` None: where ``_sdc_deleted_at`` is not null, if the stream has it.
+
+    With ``sql`` it is a table of the rows that this statement gives, and of no stream: ``sort_by``, ``partition_by``,
+    ``checks`` and the format alone mean something, and names are those of the statement's columns."""
 
     name: str
     tap: str
@@ -114,6 +117,7 @@ class TableDeclaration:
     deleted_when: Condition | None = None
     deletions: Deletions = Deletions.HARD
     null_keys: NullKeys = NullKeys.FAIL
+    sql: str | None = None
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False, repr=False)
     """File and line of what was declared, by key and by ``key.name``; of the table itself by the empty text."""
 
@@ -155,4 +159,5 @@ class TableDeclaration:
             "deleted_when": None if self.deleted_when is None else str(self.deleted_when),
             "deletions": self.deletions.value,
             "null_keys": self.null_keys.value,
+            "sql": self.sql,
         }

@@ -23,6 +23,8 @@ from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.state.keys import state_key
 from singerlake.projections.state.model import EarlierRules, TableState
 
+_DEFAULTS = TableDeclaration(name="", tap="", stream="").to_json()
+
 
 def declaration_of(state: TableState) -> TableDeclaration:
     """What the table was declared to be. Raises ``CorruptObjectError``."""
@@ -49,6 +51,13 @@ def _kept(rules: EarlierRules) -> dict[str, Any]:
     return {"checks": rules.checks, "null_keys": rules.null_keys}
 
 
+def changes(state: TableState, declaration: TableDeclaration) -> list[str]:
+    """What of a declaration is another one than that of the state."""
+    # A state that an earlier version wrote lacks what was declared nowhere then.
+    before, now = {**_DEFAULTS, **state.declaration}, declaration.to_json()
+    return [name for name in now if before.get(name) != now[name]]
+
+
 def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
     deleted = kept["deleted_when"]
     return TableDeclaration(
@@ -68,6 +77,7 @@ def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
         deleted_when=None if deleted is None else named_condition_of(deleted),
         deletions=Deletions(kept.get("deletions", "hard")),
         null_keys=NullKeys(kept["null_keys"]),
+        sql=kept.get("sql"),
     )
 
 

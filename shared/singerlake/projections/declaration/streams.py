@@ -25,8 +25,8 @@ _LISTED = 20
 @dataclass(frozen=True, kw_only=True)
 class Declared:
     """A table as a file declares it, before it is known which streams there are. ``source`` is ``tap.stream``, or the
-    two where the file names them apart; ``*`` in them stands for any text. ``template`` is the table but for its name
-    and its stream. ``keep_by_key``: it says nothing of ``keep``."""
+    two where the file names them apart; ``*`` in them stands for any text; it is empty for a statement. ``template`` is
+    the table but for its name and its stream. ``keep_by_key``: it says nothing of ``keep``."""
 
     name: str
     source: str | tuple[str, str]
@@ -36,6 +36,8 @@ class Declared:
     @property
     def is_pattern(self) -> bool:
         """Whether it may mean several streams."""
+        if self.template.sql is not None:
+            return False
         return "*" in (self.source if isinstance(self.source, str) else "".join(self.source))
 
     @property
@@ -79,20 +81,23 @@ def everything() -> Declared:
 def resolve(
     declared: Sequence[Declared], streams: Streams, made_from: MadeFrom = lambda _: None
 ) -> tuple[list[Resolved], list[Unresolved]]:
-    """The tables of these streams, in the order of the declarations, each name once; and what means no stream.
+    """The tables of these streams, in the order of the declarations, and behind them those of statements, each name
+    once; and what means no stream.
 
     A table that is declared by its own name goes before one of the same name that a pattern makes. Where patterns make
     one name of several streams, each gets its tap in front: ``tap.name``. But a
     table that is there keeps its name, whatever other streams come and go: else it would never be brought up again.
     """
     failed: list[Unresolved] = []
+    statements = [each for each in declared if each.template.sql is not None]
+    declared = [each for each in declared if each.template.sql is None]
     found: list[tuple[Declared, list[_Match]]] = []
     for each in declared:
         try:
             found.append((each, _matches(each, streams)))
         except ConfigurationError as error:
             failed.append(Unresolved(each.name, each.template, error))
-    own = {each.name for each in declared if not each.is_pattern}
+    own = {each.name for each in (*declared, *statements) if not each.is_pattern}
     made: dict[str, list[Resolved]] = defaultdict(list)
     for each, matches in found:
         names = _names(each, matches, made_from)
@@ -115,6 +120,7 @@ def resolve(
             failed.append(Unresolved(several[-1].declared, several[-1].declaration, clash))
         else:
             resolved += several
+    resolved += [Resolved(each.name, each.template) for each in statements]
     return resolved, failed
 
 

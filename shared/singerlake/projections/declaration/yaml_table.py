@@ -18,12 +18,14 @@ from singerlake.projections.declaration.model import (
     NullKeys,
     TableDeclaration,
 )
+from singerlake.projections.declaration.statement import statement_of
 from singerlake.projections.declaration.streams import Declared
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.declaration.yaml_nodes import Value
 
 KEYS = (
     "from",
+    "sql",
     "keep",
     "key",
     "order_by",
@@ -38,10 +40,21 @@ KEYS = (
     "deleted_when",
     "deletions",
     "null_keys",
-    "sql",
 )
 _COLUMN_KEYS, _FROM_KEYS = ("rename", "drop", "cast"), ("tap", "stream")
 _OF_KEYED = ("key", "order_by", "null_keys")
+_OF_STATEMENTS = ("sql", "sort_by", "partition_by", "checks", "on_check_failure", "format", "csv_formulas")
+_INSTEAD = {
+    "from": "name tables in the statement",
+    "keep": "remove it: every run writes all rows anew",
+    "key": "write GROUP BY, or a check 'unique'",
+    "order_by": "write ORDER BY, or 'sort_by'",
+    "columns": "rename, cast and leave out columns in the statement",
+    "metadata": "select the columns in the statement",
+    "deleted_when": "write WHERE",
+    "deletions": "write WHERE",
+    "null_keys": "write WHERE, or a check 'not_null'",
+}
 UNIQUE = "unique"
 
 
@@ -49,12 +62,11 @@ def declared_table(name: str, value: Value) -> Declared:
     """The table that ``value`` declares. Raises ``SettingError`` with the line of what is wrong."""
     said = value.mapping(KEYS)
     if "sql" in said:
-        raise said["sql"].error(
-            "tables of a statement in SQL are not there yet",
-            "make the table from a stream, and a view where it is read",
-        )
+        return _of_statement(name, value, said)
     if "from" not in said:
-        raise value.error(f"{value.path} says not what it is made from", "write 'from: tap.stream'")
+        raise value.error(
+            f"{value.path} says not what it is made from", "write 'from: tap.stream', or 'sql: SELECT ...'"
+        )
     keep = _member(said, "keep", Keep)
     if keep is Keep.APPEND:
         for key in _OF_KEYED:
@@ -64,8 +76,6 @@ def declared_table(name: str, value: Value) -> Declared:
         raise said["deletions"].error(
             f"{value.path} keeps history, which always has the rows of deleted keys", "remove 'deletions'"
         )
-    if "csv_formulas" in said and _format(said) is not Format.CSV:
-        raise said["csv_formulas"].error(f"{value.path} is not csv", "remove 'csv_formulas', or add 'format: csv'")
     template = TableDeclaration(
         name=name,
         tap="",
@@ -78,7 +88,7 @@ def declared_table(name: str, value: Value) -> Declared:
         columns={column: _rule(rule) for column, rule in _columns(said).items()},
         checks=_checks(said),
         format=_format(said),
-        csv_formulas=_member(said, "csv_formulas", Formulas) or Formulas.KEEP,
+        csv_formulas=_formulas(value, said),
         metadata="metadata" in said and said["metadata"].flag(),
         deleted_when=said["deleted_when"].made(named_condition_of) if "deleted_when" in said else None,
         deletions=_member(said, "deletions", Deletions) or Deletions.HARD,
@@ -86,6 +96,34 @@ def declared_table(name: str, value: Value) -> Declared:
         places=_places(value, said),
     )
     return Declared(name=name, source=_source(said["from"]), template=template, keep_by_key=keep is None)
+
+
+def _of_statement(name: str, value: Value, said: Mapping[str, Value]) -> Declared:
+    for key, each in said.items():
+        if key not in _OF_STATEMENTS:
+            raise each.error(f"{value.path} is made by a statement, where {key!r} means nothing", _INSTEAD[key])
+    if "*" in name:
+        raise value.error(f"{value.path} is one table: * in its name stands for nothing", "write a name without *")
+    template = TableDeclaration(
+        name=name,
+        tap="",
+        stream="",
+        keep=Keep.APPEND,
+        sort_by=_names(said, "sort_by"),
+        partition_by=_partitions(said),
+        checks=_checks(said),
+        format=_format(said),
+        csv_formulas=_formulas(value, said),
+        sql=said["sql"].made(statement_of),
+        places=_places(value, said),
+    )
+    return Declared(name=name, source="", template=template)
+
+
+def _formulas(value: Value, said: Mapping[str, Value]) -> Formulas:
+    if "csv_formulas" in said and _format(said) is not Format.CSV:
+        raise said["csv_formulas"].error(f"{value.path} is not csv", "remove 'csv_formulas', or add 'format: csv'")
+    return _member(said, "csv_formulas", Formulas) or Formulas.KEEP
 
 
 def _source(value: Value) -> str | tuple[str, str]:

@@ -43,7 +43,7 @@ GONE, GONE_AT = "_deleted", "_deleted_at"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
 
 
-_WORKING = ("__deleted", "__moment", "__hidden")
+WORKING = ("__deleted", "__moment", "__hidden")
 """Names that tasks give to columns of their own, besides those of partitions."""
 
 
@@ -202,7 +202,7 @@ def _distinct(
     """The same with names that differ in more than case, which engines do not tell apart. Raises ``SettingError`` where
     two are the same by declaration."""
     reserved = {field.name.lower() for field in (*own, *ALL.fields)}
-    taken = {*reserved, *_WORKING}
+    taken = {*reserved, *WORKING}
     made = []
     for column in sorted(records, key=lambda column: not declaration.rule(column.source).rename):
         name = column.name

@@ -10,7 +10,7 @@ from typing import NoReturn
 from singerlake.clock import Clock
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.streams import Resolved, Unresolved
-from singerlake.projections.run.tables import TableResult
+from singerlake.projections.run.results import TableResult
 
 LONGEST_WAIT = 300.0
 """Seconds until a table that keeps failing is tried again, at most, if looks are not further apart."""

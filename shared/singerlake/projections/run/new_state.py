@@ -29,7 +29,7 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
     plan = work.plan
     old = plan.base.state if plan.base is not None else None
     listed = {path for file in work.files for path in file.paths}
-    retired = (*old.retired, *_retired(old.files, listed, now)) if old is not None else ()
+    retired = (*old.retired, *retired_files(old.files, listed, now)) if old is not None else ()
     run = TableRun(
         id=work.id,
         at=now,
@@ -95,12 +95,12 @@ def following(state: TableState, now: TableState, made: Collection[str]) -> Tabl
         state,
         number=now.number + 1,
         generation=max(state.generation, now.generation + (state.runs[-1].kind == REBUILD)),
-        retired=(*now.retired, *own, *_retired(now.files, listed, state.committed)),
+        retired=(*now.retired, *own, *retired_files(now.files, listed, state.committed)),
         runs=(*now.runs, state.runs[-1])[-KEPT_RUNS:],
     )
 
 
-def _retired(files: Iterable[TableFile], listed: Collection[str], now: str) -> list[RetiredFile]:
+def retired_files(files: Iterable[TableFile], listed: Collection[str], now: str) -> list[RetiredFile]:
     """The objects of ``files`` that are not ``listed`` any more."""
     return [
         RetiredFile(path=path, bytes=size, at=now)

@@ -18,6 +18,7 @@ from singerlake.errors import LakeError, LineageChangedError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.declaration.stored import changes
 from singerlake.projections.delta.schema import check_columns
 from singerlake.projections.rows.columns import TableColumns, columns_of, left_out
 from singerlake.projections.rows.conditions import check_literals
@@ -30,7 +31,6 @@ from singerlake.projections.state.model import Source, TableFile, TableState
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
-_DEFAULTS = TableDeclaration(name="", tap="", stream="").to_json()
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,7 @@ class TablePlan:
     @property
     def partitions(self) -> tuple[PartitionColumn, ...]:
         """What the folders of files say."""
-        made = []
-        for index, each in enumerate(self.declaration.partition_by):
-            column = self.columns.name_of(each.column)
-            made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.part))
-        return tuple(made)
+        return partitions_of(self.declaration, self.columns)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -143,6 +139,15 @@ class TablePlan:
         )
 
 
+def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple[PartitionColumn, ...]:
+    """What the folders of files of a table with these columns say."""
+    made = []
+    for index, each in enumerate(declaration.partition_by):
+        column = columns.name_of(each.column)
+        made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.part))
+    return tuple(made)
+
+
 def make_plan(
     declaration: TableDeclaration, manifest: Manifest, base: Found | None, *, full_refresh: bool = False
 ) -> TablePlan:
@@ -157,7 +162,7 @@ def make_plan(
         )
     key = _key(declaration, manifest)
     columns = columns_of(declaration, manifest)
-    _check_names(declaration, columns, key)
+    check_uses(declaration, columns, key)
     check_columns(declaration, columns)
     why = ""
     start = 0
@@ -203,7 +208,8 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
     return key
 
 
-def _check_names(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
+def check_uses(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
+    """Raise ``SettingError`` where a column that is named for something does not suit it."""
     known = {column.source: column for column in columns.records}
     partitions = tuple(each.column for each in declaration.partition_by)
     unique = tuple(check.column for check in declaration.checks if check.condition is None)
@@ -262,12 +268,10 @@ def _why_anew(
     declaration: TableDeclaration, manifest: Manifest, columns: TableColumns, key: tuple[str, ...], state: TableState
 ) -> str:
     """Why files that are there cannot be gone on from; empty where they can."""
-    source = state.sources[0]
-    # A state that an earlier version wrote lacks what was declared nowhere then.
-    before, now = {**_DEFAULTS, **state.declaration}, declaration.to_json()
-    changed = [name for name in now if name not in WITHOUT_ROWS and before.get(name) != now[name]]
+    changed = [name for name in changes(state, declaration) if name not in WITHOUT_ROWS]
     if changed:
         return f"its declaration changed: {', '.join(changed)}"
+    source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt, so that its offsets mean other records"
     if state.key != key:

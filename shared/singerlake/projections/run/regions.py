@@ -12,6 +12,7 @@ from typing import Any
 from singerlake.projections.rows.types import place
 from singerlake.projections.state.model import TableFile
 from singerlake.projections.tasks.arrange import Region
+from singerlake.projections.tasks.duplicates import ValueRange
 from singerlake.projections.tasks.sorted_run import SortedRun, sample
 
 Place = tuple[Any, ...]
@@ -62,6 +63,17 @@ def cut(
             cuts.append(at)
             rows = 0
     return cuts
+
+
+def ranges_of(runs: Sequence[SortedRun], rows: int) -> list[ValueRange]:
+    """Ranges of about ``rows`` rows each, which together have all rows of ``runs``."""
+    ranges: list[ValueRange] = []
+    after: Place | None = None
+    for end in [*cut(runs, rows), None]:
+        parts = tuple(part for part in (each.within(after, end) for each in runs) if part.chunks)
+        ranges.append(ValueRange(after, end, parts))
+        after = end
+    return ranges
 
 
 def _cut(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +17,8 @@ from singerlake.projections.delta.publish import catch_up
 from singerlake.projections.run.new_state import first_state, following, new_state, together
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
 from singerlake.projections.run.work import Work
+from singerlake.projections.sql.plan import SqlPlan
+from singerlake.projections.sql.port import SqlEngine, without_spark
 from singerlake.projections.state.commit import Found, commit, load, load_to_replace, require_conditions
 from singerlake.projections.state.keys import table_prefix
 from singerlake.projections.state.model import COLLECT, REBUILD, TableRun, TableState
@@ -31,18 +33,20 @@ REBASES = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did for one table. ``plan`` None: it was not made. ``run`` None: there was nothing to do."""
+    """What a run did for one table. ``plan`` None: it was not made. ``run`` None: there was nothing to do.
+    ``behind`` counts, for tables that a statement read, messages of their streams that they do not hold."""
 
-    plan: TablePlan
+    plan: TablePlan | SqlPlan
     state: TableState | None
     run: TableRun | None
     examples: dict[str, list[int]] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TableRunner:
     """Runs tables of one lake. ``manifest`` gives a stream's state as it is now; ``engine`` the one that runs tasks on
-    that many raw bytes, which is opened no sooner than it is needed."""
+    that many raw bytes, ``sql`` the one that runs statements; they are opened no sooner than they are needed."""
 
     storage: Storage
     lake_id: Callable[[], str]
@@ -50,6 +54,7 @@ class TableRunner:
     engine: Callable[[int], Engine]
     clock: Clock
     ids: IdSource
+    sql: Callable[[], SqlEngine] = without_spark
 
     def plan(self, declaration: TableDeclaration, *, full_refresh: bool = False) -> TablePlan:
         """What a run would do now. Raises as ``make_plan``, and what storage raises."""
@@ -76,7 +81,7 @@ class TableRunner:
             if not begun:
                 require_conditions(self.storage)
             if plan.base is None:
-                self._announce(declaration, again=begun)
+                self.announce(declaration, again=begun)
                 begun = True
                 continue
             begun = True
@@ -148,7 +153,7 @@ class TableRunner:
         if since is None:
             return False
         others = any(each.kind != COLLECT for each in since)
-        if others and not (anew and now.sources[0].lineage == works[0].plan.source.lineage):
+        if others and not (anew and now.sources and now.sources[0].lineage == works[0].plan.source.lineage):
             return False
         collected = [each.before for each in since if each.kind == COLLECT]
         if not collected:
@@ -193,7 +198,7 @@ class TableRunner:
         same = (base and base.etag) == (plan.base and plan.base.etag)
         return same and self.manifest(plan.declaration.tap, plan.declaration.stream) == plan.manifest
 
-    def _announce(self, declaration: TableDeclaration, *, again: bool) -> None:
+    def announce(self, declaration: TableDeclaration, *, again: bool) -> None:
         """Write a first state. ``again``: there was one; raises ``TooManyConflictsError`` then."""
         if again:
             raise TooManyConflictsError(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
 
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.maintenance.engines.engine import Answer, Item, Task
@@ -13,43 +12,27 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.plan import TablePlan, make_plan
+from singerlake.projections.run.results import TableResult
 from singerlake.projections.run.run import Outcome, TableRunner
+from singerlake.projections.sql.plan import SqlPlan
+from singerlake.projections.sql.run import SqlTables
 from singerlake.storage.port import Storage
 
 SMALL_BYTES = 4 << 20
 """Raw bytes to read and stored bytes of the table: what it takes to start an engine is more than the work."""
 
 
-TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]
-
-
-@dataclass(frozen=True)
-class TableResult:
-    """What became of one table. ``error`` says why it is as it was. ``outcome`` None and no error: its stream has no
-    messages yet."""
-
-    declaration: TableDeclaration
-    plan: TablePlan | None
-    outcome: Outcome | None = None
-    error: SingerlakeError | None = field(default=None, compare=False)
-
-    @property
-    def status(self) -> TableStatus:
-        """The same in a word: ``planned`` where nothing was done yet."""
-        if self.error is not None:
-            return "failed"
-        if self.plan is None:
-            return "no_messages"
-        if self.outcome is None:
-            return "nothing_new" if self.plan.is_nothing else "planned"
-        return "nothing_new" if self.outcome.run is None else "made"
-
-
 def plan_tables(
     runner: TableRunner, tables: Iterable[Resolved], *, full_refresh: bool = False, threads: int = THREADS
 ) -> Iterator[TableResult]:
-    """What a run would do for each table, in their order; nothing is written."""
-    return in_parallel(lambda table: _planned(runner, table, full_refresh), tables, threads=threads)
+    """What a run would do for each table, first those of streams, then those of statements; nothing is written."""
+    streams, statements = _apart(tables)
+    others = set()
+    for result in in_parallel(lambda table: _planned(runner, table, full_refresh), streams, threads=threads):
+        if result.status == "planned":
+            others.add(result.declaration.name)
+        yield result
+    yield from SqlTables(runner, statements, full_refresh, frozenset(others)).plans()
 
 
 def run_tables(
@@ -59,26 +42,40 @@ def run_tables(
     full_refresh: bool = False,
     threads: int = THREADS,
     together: bool = False,
-    began: Callable[[TablePlan], None] = lambda _: None,
+    began: Callable[[TablePlan | SqlPlan], None] = lambda _: None,
 ) -> Iterator[TableResult]:
-    """Bring each table up to its stream; answers in their order. ``together``: small tables are made side by side, each
+    """Bring each table up to its stream, in their order, and then those of statements up to the tables that they read,
+    each behind these. ``together``: small tables are made side by side, each
     by one thread of this process, while the others are made by the runner's engine, one after the other. ``began`` is
     told of each of these."""
     runner = replace(runner, lake_id=cache(runner.lake_id))
     alone = replace(runner, engine=lambda _: _Here(runner.storage))
+    streams, statements = _apart(tables)
 
     def first(table: Resolved) -> TableResult:
         planned = _caught_up(runner, _planned(runner, table, full_refresh))
-        if planned.plan is not None and together and _is_small(planned.plan):
+        if isinstance(planned.plan, TablePlan) and together and _is_small(planned.plan):
             return _made(alone, planned, full_refresh)
         return planned
 
-    for result in in_parallel(first, tables, threads=threads):
+    for result in in_parallel(first, streams, threads=threads):
         if result.outcome is None and result.error is None and result.plan is not None:
             began(result.plan)
             yield _made(runner, result, full_refresh)
         else:
             yield result
+    yield from SqlTables(runner, statements, full_refresh, began=began).run()
+
+
+def _apart(tables: Iterable[Resolved]) -> tuple[list[Resolved], dict[str, TableDeclaration]]:
+    """Tables of streams, and tables of statements by their names."""
+    streams, statements = [], {}
+    for each in tables:
+        if each.declaration.sql is None:
+            streams.append(each)
+        else:
+            statements[each.declaration.name] = each.declaration
+    return streams, statements
 
 
 def _planned(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from singerlake.arrow.schema.own import OFFSET
 from singerlake.maintenance.engines.engine import Task
 from singerlake.projections.declaration.model import Action, Check, Keep
 from singerlake.projections.rows.convert import SHOWN, Seen
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.regions import cut
+from singerlake.projections.run.regions import ranges_of
 from singerlake.projections.state.keys import table_prefix
 from singerlake.projections.state.model import TableFile
-from singerlake.projections.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
+from singerlake.projections.tasks.duplicates import CountDuplicates, SortColumn
 
 RANGE_ROWS = 1_000_000
 """Values that a task counts."""
@@ -21,24 +23,33 @@ Done = Callable[[Task[Any, Any], Sequence[Any]], Iterable[tuple[Any, Any]]]
 """Runs a task on items."""
 
 
-def check_unique(plan: TablePlan, files: Sequence[TableFile], run: str, done: Done, seen: Seen) -> list[str]:
-    """Count in ``seen`` what the checks of ``plan`` find in ``files``; gives the keys of what tasks handed to each
-    other. Columns of all files are read, unless the table cannot have a value twice. Raises what tasks raise."""
+@dataclass(frozen=True, slots=True)
+class UniqueColumns:
+    """The checks of one table that a run looks at, each with the table's name of its column. ``beside`` are columns
+    that tell where a row comes from."""
+
+    table: str
+    checks: tuple[tuple[Check, str], ...]
+    beside: tuple[str, ...] = (OFFSET,)
+
+
+def unique_columns(plan: TablePlan) -> UniqueColumns:
+    """Those of a table of records, but for what the table cannot have twice."""
+    checks = (check for check in plan.declaration.checks if check.condition is None and not _holds_anyway(plan, check))
+    return UniqueColumns(plan.declaration.name, tuple((check, plan.columns.name_of(check.column)) for check in checks))
+
+
+def check_unique(unique: UniqueColumns, files: Sequence[TableFile], run: str, done: Done, seen: Seen) -> list[str]:
+    """Count in ``seen`` what the checks find in ``files``; gives the keys of what tasks handed to each other. The
+    columns of all files are read. Raises what tasks raise."""
     scratch: list[str] = []
-    for check in plan.declaration.checks:
-        if check.condition is not None or _holds_anyway(plan, check):
-            continue
-        column = plan.columns.name_of(check.column)
-        sort = SortColumn(table_prefix(plan.declaration.name), run, column)
+    for check, column in unique.checks:
+        sort = SortColumn(table_prefix(unique.table), run, column, unique.beside)
         found = [answer for _, answer in done(sort, files) if answer is not None]
         scratch += [each.key for each in found]
-        ranges, after = [], None
-        for end in [*cut(found, RANGE_ROWS), None]:
-            parts = tuple(part for part in (each.within(after, end) for each in found) if part.chunks)
-            ranges.append(ValueRange(after, end, parts))
-            after = end
+        ranges = ranges_of(found, RANGE_ROWS)
         count, examples = 0, []
-        for _, (more, offsets) in done(CountDuplicates(column), ranges):
+        for _, (more, offsets) in done(CountDuplicates(column, unique.beside), ranges):
             count += more
             examples += offsets
         if count:

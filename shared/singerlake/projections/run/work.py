@@ -19,7 +19,7 @@ from singerlake.projections.rows.convert import RowMaker, Seen
 from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import cut, regions
-from singerlake.projections.run.unique import check_unique
+from singerlake.projections.run.unique import check_unique, unique_columns
 from singerlake.projections.state.model import Activation, TableFile
 from singerlake.projections.tasks.arrange import Arrange, Arranged
 from singerlake.projections.tasks.extract import Extract, Extracted
@@ -67,7 +67,7 @@ class Work:
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
         self._do()
-        self.scratch += check_unique(self.plan, self.files, self.id, self._done, self.seen)
+        self.scratch += check_unique(unique_columns(self.plan), self.files, self.id, self._done, self.seen)
         self._refuse_failed()
 
     def _do(self) -> None:
@@ -195,7 +195,7 @@ class Work:
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
-            raise _failed(self.plan.declaration, self.seen)
+            raise failed_checks(self.plan.declaration, self.seen)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
@@ -339,10 +339,12 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def _failed(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
+def failed_checks(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
     told = "; ".join(
-        f"{name}: {count} rows, as at offset {', '.join(map(str, seen.examples.get(name, ())))}"
-        for name, count in sorted(seen.failed.items())
+        f"{name}: {count} rows" + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
+        for name, count, offsets in (
+            (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
+        )
     )
     return CheckFailedError(
         f"nothing was published, since checks failed: {told}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -26,6 +27,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     lineage: str
     offset: int
+
+
+class MadeFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """Another table, of which a statement read one snapshot: the one with that ``generation`` and ``number``. ``rows``
+    says what it held, see ``TableState.rows_id``."""
+
+    table: str
+    generation: int
+    number: int
+    rows: str
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +156,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     declaration: dict[str, Any]
     earlier: tuple[EarlierRules, ...] = ()
     sources: tuple[Source, ...]
+    made_from: tuple[MadeFrom, ...] = ()
     activated: Activation | None = None
     activated_before: Activation | None = None
     version: int | None = None
@@ -170,6 +182,18 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     def bytes(self) -> int:
         """Stored bytes of its files."""
         return sum(file.bytes for file in self.files)
+
+    @property
+    def is_of_statement(self) -> bool:
+        """Whether a statement made its rows, and no stream."""
+        return not self.sources and self.declaration.get("sql") is not None
+
+    @property
+    def rows_id(self) -> str:
+        """SHA-256 of the ids of its files and of its columns: two states with the same one hold the same rows."""
+        columns = [[each.name, each.type] for each in self.columns]
+        held = msgspec.json.encode([self.generation, [file.id for file in self.files], columns])
+        return hashlib.sha256(held).hexdigest()
 
     def knows(self, commit: str) -> bool:
         """Whether the write with that id is part of this state. False also for one that is long past."""
@@ -230,5 +254,15 @@ def from_json(body: bytes, *, key: str) -> TableState:
 
 
 prepare_decoders(
-    _Head, Source, Activation, ColumnEntry, SideFile, TableFile, RetiredFile, TableRun, EarlierRules, TableState
+    _Head,
+    Source,
+    MadeFrom,
+    Activation,
+    ColumnEntry,
+    SideFile,
+    TableFile,
+    RetiredFile,
+    TableRun,
+    EarlierRules,
+    TableState,
 )

@@ -42,13 +42,15 @@ def checked(state: TableState, key: str) -> TableState:
 def _contradictions(state: TableState, key: str) -> Iterator[str]:
     if state.number < 1 or state.generation < 0:
         yield "its number or its generation is less than the first one"
-    if len(state.sources) != (1 if state.is_published else 0):
+    if len(state.sources) != (1 if state.is_published and not state.is_of_statement else 0):
         yield f"it has {len(state.sources)} sources"
     if any(not (each.tap and each.stream and each.lineage) or each.offset < 0 for each in state.sources):
         yield "its source is no stream, or has an offset less than 0"
     ends = [0, *(each.offset for each in state.earlier), *(each.offset for each in state.sources)]
     if any(after < before for before, after in pairwise(ends)):
         yield "what it was declared before ends at offsets that are not in order"
+    if state.made_from and not (state.is_published and state.is_of_statement):
+        yield "it was made from tables, and not by a statement"
     if state.files and not state.is_published:
         yield "it has files and was never published"
     names = [column.name for column in state.columns]
@@ -101,7 +103,8 @@ def _of_file(state: TableState, file: TableFile, parts: int) -> str:
     if min(file.rows, file.bytes, file.rescued, *(min(side.rows, side.bytes) for side in file.sides)) < 0:
         return "has a size less than 0"
     least, greatest = file.offsets
-    if not 0 <= least <= greatest < state.sources[0].offset or (file.versions and file.versions[0] > file.versions[1]):
+    end = state.sources[0].offset if state.sources else 1
+    if not 0 <= least <= greatest < end or (file.versions and file.versions[0] > file.versions[1]):
         return "has offsets or versions that the table cannot have"
     return ""
 

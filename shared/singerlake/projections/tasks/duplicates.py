@@ -20,11 +20,12 @@ from singerlake.storage.port import Storage
 @dataclass(frozen=True)
 class SortColumn:
     """The task: the values of one column of a file, in order, but for nulls; None where there are none. ``prefix`` is
-    the table's."""
+    the table's; ``beside`` are the columns that come along, with which ``CountDuplicates`` names rows."""
 
     prefix: str
     run: str
     column: str
+    beside: tuple[str, ...] = (OFFSET,)
 
     def size(self, item: TableFile) -> int:
         return item.bytes
@@ -35,10 +36,11 @@ class SortColumn:
     def __call__(self, storage: Storage, item: TableFile) -> SortedRun | None:
         import pyarrow.compute as pc
 
-        rows = read_rows(storage, self.prefix, item, [self.column, OFFSET])
+        names = [self.column, *self.beside]
+        rows = read_rows(storage, self.prefix, item, names)
         if rows is None or self.column not in rows.column_names:
             return None
-        rows = rows.filter(pc.is_valid(rows.column(self.column))).select([self.column, OFFSET])
+        rows = rows.filter(pc.is_valid(rows.column(self.column))).select(names)
         if not rows.num_rows:
             return None
         key = self.prefix + scratch_path(self.run, random_id())
@@ -56,9 +58,11 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class CountDuplicates:
-    """The task: how many rows of a range have a value that an earlier row has, and the first offsets of them."""
+    """The task: how many rows of a range have a value that an earlier row has, and the first offsets of them, where
+    rows have one."""
 
     column: str
+    beside: tuple[str, ...] = (OFFSET,)
 
     def size(self, item: ValueRange) -> int:
         return sum(run.memory for run in item.runs)
@@ -74,6 +78,6 @@ class CountDuplicates:
         parts = [rows for rows in found if rows is not None]
         if not parts:
             return 0, []
-        rows = sorted_rows(pa.concat_tables(parts), [self.column, OFFSET])
+        rows = sorted_rows(pa.concat_tables(parts), [self.column, *self.beside])
         more = rows.filter(pc.invert(is_last_of(rows, [self.column])))
-        return more.num_rows, more.column(OFFSET).slice(0, SHOWN).to_pylist()
+        return more.num_rows, more.column(OFFSET).slice(0, SHOWN).to_pylist() if self.beside else []

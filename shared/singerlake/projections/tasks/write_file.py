@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a run writes: the table's name, its generation, its format, and what its rows are in order of, which begins
-    with the partitions."""
+    with the partitions. ``of_records``: each row was made of a record, and has the lake's columns."""
 
     table: str
     generation: int
@@ -38,6 +38,7 @@ class Place:
     file_rows: int
     partitions: tuple[PartitionColumn, ...] = ()
     formulas: Formulas = Formulas.KEEP
+    of_records: bool = True
 
     @property
     def prefix(self) -> str:
@@ -103,7 +104,8 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         stored, digest = _upload(storage, place.prefix + path, rows, writer)
         if not writer.readable:
             typed = _side(storage, place, "typed", id, rows)
-    both = pa.concat_tables([part.select([OFFSET, TABLE_VERSION, RESCUED.name]) for part in ranged])
+    names = [OFFSET, TABLE_VERSION, RESCUED.name]
+    both = pa.concat_tables([part.select(names) for part in ranged]) if place.of_records else None
     return TableFile(
         id=id,
         path=path,
@@ -112,9 +114,9 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
         sha256=digest,
         first=_least(firsts, min),
         last=_least(lasts, max),
-        offsets=_span(both, OFFSET) or (0, 0),
-        versions=_span(both, TABLE_VERSION),
-        rescued=both.num_rows - both.column(RESCUED.name).null_count,
+        offsets=(both is not None and _span(both, OFFSET)) or (0, 0),
+        versions=None if both is None else _span(both, TABLE_VERSION),
+        rescued=0 if both is None else both.num_rows - both.column(RESCUED.name).null_count,
         partition=partition,
         hidden=kept,
         typed=typed,

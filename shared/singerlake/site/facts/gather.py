@@ -100,7 +100,7 @@ def _table(lake: Lake, name: str, streams: Mapping[tuple[str, str], StreamFacts]
             if found is None or not found.state.is_published:
                 return TableFacts(name, trouble="begun, and not made yet; run 'singerlake project run'")
             state = found.state
-            source = streams.get((state.sources[0].tap, state.sources[0].stream))
+            source = streams.get((state.sources[0].tap, state.sources[0].stream)) if state.sources else None
             standing = standing_of(state, source.state if source is not None else None)
             return TableFacts(name, standing, state.columns, state.key)
     except SingerlakeError as error:

@@ -17,6 +17,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Answer, Answering, Engine, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.progress import Progress
+from singerlake.projections.sql.port import KnowsSql, SqlEngine, without_spark
 
 AUTO = "auto"
 PROCESSES_FROM, SPARK_FROM = 64 << 20, 1 << 30
@@ -117,19 +118,27 @@ class Engines:
                 ) from error
 
     def _engine(self, kind: str) -> Engine:
+        try:
+            return self._opened(kind)
+        except SettingError:
+            if self.choice.engine != AUTO or self.choice.master or self.choice.remote:
+                raise
+            # Without a Java this machine's processes do what Spark would do on it.
+            return self._opened("processes")
+
+    def _opened(self, kind: str) -> Engine:
         if kind not in self._open:
             choice = self.choice
-            try:
-                opening = reader(
-                    kind, self.lake, choice.threads, master=choice.master, remote=choice.remote, at_once=True
-                )
-                self._open[kind] = self.held.enter_context(opening)
-            except SettingError:
-                if choice.engine != AUTO or choice.master or choice.remote:
-                    raise
-                # Without a Java this machine's processes do what Spark would do on it.
-                return self._engine("processes")
+            opening = reader(kind, self.lake, choice.threads, master=choice.master, remote=choice.remote, at_once=True)
+            self._open[kind] = self.held.enter_context(opening)
         return self._open[kind]
+
+    def sql(self) -> SqlEngine:
+        """What runs the statements of tables: Spark. Raises ``SettingError`` where it cannot be had."""
+        if self.choice.engine not in (AUTO, "spark"):
+            return without_spark()
+        opened = self._opened("spark")
+        return opened.sql() if isinstance(opened, KnowsSql) else without_spark()
 
     def _done(self, size: int) -> None:
         if self.bar is not None:

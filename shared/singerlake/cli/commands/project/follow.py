@@ -16,7 +16,7 @@ from singerlake.cli.output import counted, error_json, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.follow import Follower
-from singerlake.projections.run.tables import TableResult
+from singerlake.projections.run.results import TableResult
 
 _EVERY = "10s"
 _LEAST = timedelta(seconds=1)

@@ -13,6 +13,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import chosen
 from singerlake.projections.maintain.standing import standing_of
 from singerlake.projections.state.commit import load
@@ -39,6 +40,7 @@ class _Listed:
     declared: bool
     tap: str | None = None
     stream: str | None = None
+    source: str | None = None
     keep: str | None = None
     format: str | None = None
     rows: int | None = None
@@ -84,14 +86,14 @@ def _listed(project: Project) -> list[_Listed]:
         others = [name for name in project.names if name not in there]
         tables, failed = chosen(tables, failed, others) if others else ([], [])
         names = [each.declaration.name for each in tables] + [name for name in there if name in project.names]
-    sources = {each.declaration.name: (each.declaration.tap, each.declaration.stream) for each in every}
+    declared = {each.declaration.name: each.declaration for each in every}
 
     def one(name: str) -> _Listed:
         try:
             with expected_errors(table=name):
-                return _look(project.lake, name, sources.get(name))
+                return _look(project.lake, name, declared.get(name))
         except SingerlakeError as error:
-            return _Listed(name, name in sources, trouble=f"{error.message}; {error.hint}")
+            return _Listed(name, name in declared, trouble=f"{error.message}; {error.hint}")
 
     wrong = [
         _Listed(each.declaration.name, True, trouble=f"{each.error.message}; {each.error.hint}") for each in failed
@@ -99,28 +101,32 @@ def _listed(project: Project) -> list[_Listed]:
     return wrong + list(in_parallel(one, dict.fromkeys(names), threads=THREADS))
 
 
-def _look(lake: Lake, name: str, source: tuple[str, str] | None) -> _Listed:
-    """``source`` is the stream that the table is declared to be made from; None where no declaration names it."""
+def _look(lake: Lake, name: str, declared: TableDeclaration | None) -> _Listed:
+    """``declared``: what the table is declared to be; None where no declaration names it."""
     found = load(lake.storage, name)
     state = found.state if found is not None and found.state.is_published else None
-    made_from = (state.sources[0].tap, state.sources[0].stream) if state is not None else source
-    if made_from is None:
-        return _Listed(name, False, trouble="begun, and not made yet; run 'singerlake project run'")
-    manifest = lake.stream(*made_from).snapshot()
     if state is None:
-        return _Listed(name, source is not None, *made_from, behind=manifest.next_offset)
-    stands = standing_of(state, manifest)
+        if declared is None:
+            return _Listed(name, False, trouble="begun, and not made yet; run 'singerlake project run'")
+        if declared.sql is not None:
+            return _Listed(name, True, source="sql")
+        manifest = lake.stream(declared.tap, declared.stream).snapshot()
+        source = f"{declared.tap}.{declared.stream}"
+        return _Listed(name, True, declared.tap, declared.stream, source, behind=manifest.next_offset)
+    made_of = state.sources[0] if state.sources else None
+    stands = standing_of(state, lake.stream(made_of.tap, made_of.stream).snapshot() if made_of is not None else None)
     return _Listed(
         table=name,
-        declared=source is not None,
-        tap=made_from[0],
-        stream=made_from[1],
-        keep=stands.declaration.get("keep"),
+        declared=declared is not None,
+        tap=made_of.tap if made_of is not None else None,
+        stream=made_of.stream if made_of is not None else None,
+        source=stands.source_text,
+        keep=stands.declaration.get("keep") if made_of is not None else "sql",
         format=stands.declaration.get("format"),
         rows=stands.rows,
         files=stands.files,
         bytes=stands.bytes,
-        offset=stands.source.offset,
+        offset=made_of.offset if made_of is not None else None,
         behind=stands.behind,
         last_run=stands.last_run.at if stands.last_run is not None else None,
         checks=(len(stands.checks), sum(stands.failing.values())),
@@ -134,7 +140,7 @@ def _row(each: _Listed) -> tuple[str, ...]:
     last = parse_timestamp(each.last_run) if each.last_run else None
     return (
         name,
-        f"{each.tap}.{each.stream}",
+        each.source or "",
         each.keep or "not made yet",
         *("" if count is None else f"{count:,}" for count in (each.rows, each.files)),
         "" if each.bytes is None else size(each.bytes),

@@ -14,7 +14,9 @@ from singerlake.cli.output import counted, error_json, say, say_json, shown, siz
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.streams import Unresolved
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.tables import TableResult, plan_tables
+from singerlake.projections.run.results import TableResult
+from singerlake.projections.run.tables import plan_tables
+from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
 
 NO_MESSAGES = "skipped: its stream has no messages yet"
 
@@ -75,6 +77,8 @@ def say_made(result: TableResult) -> None:
     say(f"{shown(result.declaration.name)}: {shown(_done(result))}")
     for line in _checks(result):
         say(line)
+    for table, count in result.outcome.behind.items() if result.outcome is not None else ():
+        say(f"  {shown(table)} is {counted(count, 'message')} behind its stream")
 
 
 def _say(result: TableResult, dry_run: bool) -> None:
@@ -88,11 +92,17 @@ def _say(result: TableResult, dry_run: bool) -> None:
         say_made(result)
 
 
-def _planned(plan: TablePlan | None) -> str:
+def _planned(plan: TablePlan | SqlPlan | None) -> str:
     if plan is None:
         return NO_MESSAGES
     if plan.is_nothing:
         return "nothing new"
+    if isinstance(plan, SqlPlan):
+        return (
+            f"made {plan.why}"
+            if plan.why == FIRST
+            else "made anew" + ("" if plan.why == ASKED else f", since {plan.why}")
+        )
     source = f"{plan.declaration.tap}.{plan.declaration.stream}"
     new = f"{counted(plan.stop - plan.start, 'message')} of {source} ({size(plan.new_bytes)}) to read"
     if plan.why:
@@ -105,11 +115,14 @@ def _done(result: TableResult) -> str:
     run, state = result.outcome.run, result.outcome.state
     if run is None or state is None:
         return "nothing new"
+    files = counted(len(state.files), "file")
+    if isinstance(result.plan, SqlPlan):
+        tables = ", ".join(each.table for each in state.made_from) or "no table"
+        return f"made from {tables}: {counted(state.rows, 'row')} in {files}, {size(state.bytes)}"
     changes = ((run.inserted, "new"), (run.updated, "changed"), (run.deleted, "gone"))
     told = ", ".join(f"{count:,} {word}" for count, word in changes if count) or "no row changed"
     rescued = f", {counted(run.rescued, 'row')} with rescued values" if run.rescued else ""
     anew = " (made anew)" if run.kind == "rebuild" else ""
-    files = counted(len(state.files), "file")
     return (
         f"{counted(run.records, 'record')} read: {told}{rescued}; "
         f"{counted(state.rows, 'row')} in {files}, {size(state.bytes)}{anew}"
@@ -133,11 +146,14 @@ def table_json(result: TableResult) -> dict[str, Any]:
         "table": declaration.name,
         "tap": declaration.tap or None,
         "stream": declaration.stream or None,
-        "keep": declaration.keep.value,
+        "keep": declaration.keep.value if declaration.sql is None else None,
+        "sql": declaration.sql,
         "status": result.status,
         "plan": None if plan is None else _plan_json(plan),
         "run": None if run is None else msgspec.to_builtins(run),
         "examples": outcome.examples if outcome is not None else {},
+        "made_from": [] if state is None else [each.table for each in state.made_from],
+        "behind": outcome.behind if outcome is not None else {},
         "rows": None if state is None else state.rows,
         "files": None if state is None else len(state.files),
         "bytes": None if state is None else state.bytes,
@@ -145,7 +161,9 @@ def table_json(result: TableResult) -> dict[str, Any]:
     }
 
 
-def _plan_json(plan: TablePlan) -> dict[str, Any]:
+def _plan_json(plan: TablePlan | SqlPlan) -> dict[str, Any]:
+    if isinstance(plan, SqlPlan):
+        return {"why": plan.why or None, "tables": list(plan.tables)}
     return {
         "from": plan.start,
         "to": plan.stop,

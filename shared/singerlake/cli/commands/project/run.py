@@ -15,7 +15,9 @@ from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
 from singerlake.projections.declaration.streams import Resolved
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.tables import TableResult, run_tables
+from singerlake.projections.run.results import TableResult
+from singerlake.projections.run.tables import run_tables
+from singerlake.projections.sql.plan import SqlPlan
 
 
 @click.command(short_help="Bring tables up to their streams.")
@@ -48,12 +50,12 @@ def run(
         ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
-        runner = project.lake.table_runner(opened)
+        runner = project.lake.table_runner(opened, opened.sql)
 
         def run_all(tables: list[Resolved]) -> Iterator[TableResult]:
             with progress() as start:
 
-                def began(plan: TablePlan) -> None:
+                def began(plan: TablePlan | SqlPlan) -> None:
                     opened.bar = start(plan.declaration.name)
 
                 yield from run_tables(

@@ -1,0 +1,250 @@
+"""Making tables of statements: each after those that it reads, from one snapshot of each, by one conditional write."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from singerlake.clock import timestamp
+from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
+from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.declaration.statement import name_in
+from singerlake.projections.declaration.streams import hint_for
+from singerlake.projections.read import LakeTable
+from singerlake.projections.run.results import TableResult
+from singerlake.projections.run.run import ATTEMPTS, Outcome, TableRunner
+from singerlake.projections.sql.plan import SqlPlan, sql_plan
+from singerlake.projections.sql.port import SqlEngine
+from singerlake.projections.sql.work import SqlWork
+from singerlake.projections.state.commit import commit, load, require_conditions
+from singerlake.projections.state.commit import tables as table_names
+from singerlake.projections.state.keys import table_prefix
+from singerlake.projections.state.model import MadeFrom
+from singerlake.projections.tasks.read_file import read_rows
+
+logger = logging.getLogger(__name__)
+
+
+class _CircleError(SettingError):
+    """Tables whose statements read each other; ``first`` is the one that was begun first."""
+
+    first = ""
+
+
+@dataclass
+class SqlTables:
+    """The tables of statements of one run. ``others`` are names of tables that the run is to make before them and that
+    will be other ones then: a plan does not know their rows. ``began`` is told of each table that is made."""
+
+    runner: TableRunner
+    declared: Mapping[str, TableDeclaration]
+    full_refresh: bool = False
+    others: frozenset[str] = frozenset()
+    began: Callable[[SqlPlan], None] = lambda _: None
+    _done: dict[str, TableResult] = field(default_factory=dict)
+    _under_way: list[str] = field(default_factory=list)
+
+    def plans(self) -> Iterator[TableResult]:
+        """What a run would do, in the order of the declarations. No statement is looked at."""
+        return map(self._planned, self.declared)
+
+    def run(self) -> Iterator[TableResult]:
+        """Make all of them, in the order in which they are made."""
+        told: set[str] = set()
+        for name in self.declared:
+            self._make(name)
+            for each, result in self._done.items():
+                if each not in told:
+                    told.add(each)
+                    yield result
+
+    def _planned(self, name: str) -> TableResult:
+        if name not in self._done:
+            declaration = self.declared[name]
+            # A table that reads itself, as an older statement did, is looked at as it is.
+            self._done[name] = TableResult(declaration, None)
+            try:
+                with expected_errors(table=name):
+                    self._done[name] = TableResult(declaration, self._plan(declaration, self._rows_planned))
+            except SingerlakeError as error:
+                self._done[name] = TableResult(declaration, None, error=error)
+        return self._done[name]
+
+    def _rows_planned(self, name: str) -> str | None:
+        if name in self.others:
+            return None
+        if name in self.declared:
+            plan = self._planned(name).plan
+            if plan is not None and not plan.is_nothing:
+                return None
+        return self._rows_now(name)
+
+    def _plan(self, declaration: TableDeclaration, rows_now: Callable[[str], str | None]) -> SqlPlan:
+        base = self.runner.base(declaration.name, full_refresh=self.full_refresh)
+        return sql_plan(declaration, base, rows_now, full_refresh=self.full_refresh)
+
+    def _rows_now(self, name: str) -> str | None:
+        found = load(self.runner.storage, name)
+        return found.state.rows_id if found is not None and found.state.is_published else None
+
+    def _make(self, name: str) -> None:
+        """Make a table, unless that was done. Raises ``SettingError`` where it is just being made."""
+        if name in self._under_way:
+            raise self._circle(name)
+        if name in self._done:
+            return
+        self._under_way.append(name)
+        declaration = self.declared[name]
+        plan = None
+        try:
+            with expected_errors(table=name):
+                for other in self._read_before(declaration):
+                    self._make(other)
+                plan = self._plan(declaration, self._rows_now)
+                outcome = Outcome(plan, plan.state, None) if plan.is_nothing else self._made(plan)
+                if plan.is_nothing and plan.state is not None:
+                    self.runner.catch_up(plan.state)
+                result = TableResult(declaration, outcome.plan, outcome)
+        except SingerlakeError as error:
+            result = TableResult(declaration, plan, error=error)
+        finally:
+            self._under_way.pop()
+        self._done[name] = result
+        if isinstance(result.error, _CircleError) and result.error.first in self._under_way:
+            raise result.error
+
+    def _circle(self, name: str) -> _CircleError:
+        circle = [*self._under_way[self._under_way.index(name) :], name]
+        error = _CircleError(
+            f"tables read each other in a circle: {' reads '.join(map(repr, circle))}",
+            hint="let one of them read tables of streams alone",
+            **self.declared[name].at("sql"),
+        )
+        error.first = name
+        return error
+
+    def _read_before(self, declaration: TableDeclaration) -> list[str]:
+        """The tables of this run that the same statement read the last time."""
+        base = self.runner.base(declaration.name, full_refresh=self.full_refresh)
+        if base is None or base.state.declaration.get("sql") != declaration.sql:
+            return []
+        return [each.table for each in base.state.made_from if each.table in self.declared]
+
+    def _made(self, plan: SqlPlan) -> Outcome:
+        runner, declaration = self.runner, plan.declaration
+        engine = runner.sql()
+        require_conditions(runner.storage)
+        self.began(plan)
+        for attempt in range(ATTEMPTS + 1):
+            if plan.base is None:
+                runner.announce(declaration, again=attempt > 0)
+                plan = self._plan(declaration, self._rows_now)
+            if plan.is_nothing:
+                return Outcome(plan, plan.state, None)
+            read: dict[str, LakeTable] = {}
+            work = self._worked(plan, engine, read)
+            made_from = [_made_from(read[name]) for name in sorted(read)]
+            state = work.state(made_from, lake_id=runner.lake_id(), now=timestamp(runner.clock.now()))
+            found = commit(runner.storage, plan.base, state)
+            work.discard_scratch()
+            if found is not None:
+                runner.catch_up(found.state)
+                return Outcome(plan, found.state, state.runs[-1], behind=self._behind(read))
+            work.discard()
+            logger.warning("table %s was written by another run meanwhile; making it again", declaration.name)
+            plan = self._plan(declaration, self._rows_now)
+        raise TooManyConflictsError(
+            "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
+        )
+
+    def _worked(self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable]) -> SqlWork:
+        """The work, done; ``read`` gets the tables that the statement reads."""
+        runner, declaration = self.runner, plan.declaration
+        names = [name for name in self._names() if name != declaration.name]
+        try:
+            query = engine.query(declaration.sql or "", names, partial(self._find, read))
+            work = SqlWork(runner.storage, runner.engine, plan, query, runner.ids())
+        except SettingError as error:
+            raise _placed(error, declaration) from None
+        try:
+            work.do()
+        except (Exception, KeyboardInterrupt) as error:
+            # An interruption, too: no state names what was made before the commit.
+            work.discard()
+            if isinstance(error, SettingError) or not isinstance(error, SingerlakeError | KeyboardInterrupt):
+                # What an engine tells of a file that cannot be read says little.
+                self._read_files(read)
+            if isinstance(error, SettingError):
+                raise _placed(error, declaration) from None
+            raise
+        return work
+
+    def _read_files(self, read: Mapping[str, LakeTable]) -> None:
+        """Raise ``MissingFileError`` or ``BrokenFileError`` where a file of these tables is not as it was written."""
+        for table in read.values():
+            look = partial(read_rows, self.runner.storage, table_prefix(table.name), columns=())
+            deque(in_parallel(look, table.state.files, threads=THREADS), maxlen=0)
+
+    def _names(self) -> list[str]:
+        """All that a statement may name."""
+        return sorted({*table_names(self.runner.storage), *self.declared})
+
+    def _find(self, read: dict[str, LakeTable], relation: str) -> LakeTable:
+        """The snapshot of the table that a statement names, made first where this run makes it. It is kept in
+        ``read``, so that a statement never sees two of one table."""
+        names = self._names()
+        name = _meant(relation, names)
+        if name is None:
+            raise SettingError(
+                f"the statement reads {relation}, which is no table of this lake",
+                hint=hint_for(name_in(relation) or relation, names),
+            )
+        if name not in read:
+            if name in self.declared:
+                self._make(name)
+            read[name] = LakeTable.load(self.runner.storage, name)
+        return read[name]
+
+    def _behind(self, read: Mapping[str, LakeTable]) -> dict[str, int]:
+        """How many messages of its stream a table that was read does not hold."""
+        found = {}
+        for name, table in read.items():
+            for source in table.state.sources:
+                try:
+                    manifest = self.runner.manifest(source.tap, source.stream)
+                except SingerlakeError:
+                    # The table is published: that its source cannot be looked at is told by what looks after streams.
+                    continue
+                there = source.offset if source.lineage == manifest.lineage else 0
+                if manifest.next_offset > there:
+                    found[name] = manifest.next_offset - there
+        return found
+
+
+def _meant(relation: str, names: Sequence[str]) -> str | None:
+    """Spark tells no upper case from lower case in names; the lake does."""
+    name = name_in(relation)
+    if name is None or name in names:
+        return name
+    same = [each for each in names if each.lower() == name.lower()]
+    if len(same) > 1:
+        both = " and ".join(map(repr, same))
+        raise SettingError(f"the statement reads {relation}, which may mean {both}", hint="write it in the same case")
+    return same[0] if same else None
+
+
+def _made_from(table: LakeTable) -> MadeFrom:
+    state = table.state
+    return MadeFrom(table=state.table, generation=state.generation, number=state.number, rows=state.rows_id)
+
+
+def _placed(error: SettingError, declaration: TableDeclaration) -> SettingError:
+    """The same error with the place of the statement, where it says none."""
+    if isinstance(error, _CircleError) or "line" in error.context:
+        return error
+    context = {**error.context, **declaration.at("sql")}
+    return SettingError(error.message, hint=error.hint, **context)

@@ -1,0 +1,166 @@
+"""One attempt at a table of a statement: its rows become files, and these a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from singerlake.errors import SingerlakeError
+from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
+from singerlake.projections.declaration.stored import changes
+from singerlake.projections.rows.columns import TableColumns
+from singerlake.projections.rows.convert import Seen
+from singerlake.projections.rows.types import words_of
+from singerlake.projections.run.new_state import retired_files
+from singerlake.projections.run.plan import partitions_of
+from singerlake.projections.run.regions import ranges_of
+from singerlake.projections.run.unique import UniqueColumns, check_unique
+from singerlake.projections.run.work import MOST_ROWS, REGION_MEMORY, failed_checks
+from singerlake.projections.sql.columns import ROW, statement_columns
+from singerlake.projections.sql.plan import SqlPlan
+from singerlake.projections.sql.port import Query
+from singerlake.projections.sql.rows import WriteRange, WriteRows, Written
+from singerlake.projections.state.model import (
+    KEPT_RUNS,
+    REBUILD,
+    ColumnEntry,
+    MadeFrom,
+    TableFile,
+    TableRun,
+    TableState,
+)
+from singerlake.projections.tasks.sorted_run import SortedRun
+from singerlake.projections.tasks.write_file import Place
+from singerlake.storage.port import Storage
+
+
+@dataclass
+class SqlWork:
+    """``files`` are the table as it will be, ``scratch`` the keys of what tasks handed to each other."""
+
+    storage: Storage
+    engine: Callable[[int], Engine]
+    plan: SqlPlan
+    query: Query
+    id: str
+    columns: TableColumns = field(init=False)
+    seen: Seen = field(default_factory=Seen)
+    files: tuple[TableFile, ...] = ()
+    scratch: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = statement_columns(self.plan.declaration, self.query.columns)
+
+    def do(self) -> None:
+        """Do it. Raises ``CheckFailedError``, and what the query, reading and storage raise; ``discard`` then."""
+        declared = self.plan.declaration
+        order = (*self._place.order, ROW) if self._place.order else ()
+        task = WriteRows(self._place, self.id, self.columns.table, declared.checks, order)
+        answers: list[Written] = self.query.write(task)
+        runs: list[SortedRun] = []
+        for answer in answers:
+            self.seen.add(answer.seen)
+            self.files += answer.files
+            runs += answer.runs
+        self.scratch += [run.key for run in runs]
+        self._refuse_failed()
+        if runs:
+            for _, files in self._done(WriteRange(self._place, order), ranges_of(runs, _rows_of_a_range(runs))):
+                self.files += files
+        checks = tuple((check, check.column) for check in declared.checks if check.condition is None)
+        unique = UniqueColumns(declared.name, checks, beside=())
+        self.scratch += check_unique(unique, self.files, self.id, self._done, self.seen)
+        self._refuse_failed()
+
+    def state(self, made_from: Iterable[MadeFrom], *, lake_id: str, now: str) -> TableState:
+        """What is to be published."""
+        plan, old = self.plan, self.plan.base.state if self.plan.base is not None else None
+        rows = sum(file.rows for file in self.files)
+        run = TableRun(
+            id=self.id,
+            at=now,
+            kind=REBUILD if self._is_other else "run",
+            records=rows + sum(self.seen.dropped.values()),
+            inserted=rows,
+            deleted=plan.state.rows if plan.state is not None else 0,
+            checks={**self.seen.dropped, **self.seen.warned},
+        )
+        return TableState(
+            lake_id=lake_id,
+            table=plan.declaration.name,
+            id=self.id,
+            number=1 if old is None else old.number + 1,
+            generation=self._generation,
+            committed=now,
+            declaration=plan.declaration.to_json(),
+            sources=(),
+            made_from=tuple(made_from),
+            columns=self._entries,
+            order=self._place.order,
+            files=self.files,
+            retired=() if old is None else (*old.retired, *retired_files(old.files, self._paths, now)),
+            runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
+        )
+
+    def discard_scratch(self) -> None:
+        """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""
+        with suppress(SingerlakeError):
+            self.storage.delete_all(self.scratch)
+        self.scratch = []
+
+    def discard(self) -> None:
+        """Remove all that was made: nothing names it, and nothing will."""
+        self.discard_scratch()
+        with suppress(SingerlakeError):
+            self.storage.delete_all([self._place.prefix + path for path in self._paths])
+        self.files = ()
+
+    @property
+    def _paths(self) -> set[str]:
+        return {path for file in self.files for path in file.paths}
+
+    def _refuse_failed(self) -> None:
+        if self.seen.failed:
+            raise failed_checks(self.plan.declaration, self.seen)
+
+    @property
+    def _entries(self) -> tuple[ColumnEntry, ...]:
+        return tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in self.columns.table.fields)
+
+    @property
+    def _is_other(self) -> bool:
+        """Whether the table is another one than before, and not only its rows."""
+        state = self.plan.state
+        if state is None:
+            return False
+        return bool(changes(state, self.plan.declaration)) or state.columns != self._entries
+
+    @property
+    def _generation(self) -> int:
+        old = self.plan.state
+        return 1 if old is None else old.generation + self._is_other
+
+    @property
+    def _place(self) -> Place:
+        declared = self.plan.declaration
+        partitions = partitions_of(declared, self.columns)
+        return Place(
+            declared.name,
+            self._generation,
+            declared.format,
+            (*(each.working for each in partitions), *declared.sort_by),
+            MOST_ROWS,
+            partitions,
+            declared.csv_formulas,
+            of_records=False,
+        )
+
+    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
+        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
+
+
+def _rows_of_a_range(runs: Sequence[SortedRun]) -> int:
+    """As many as the memory of one task holds."""
+    rows, memory = sum(run.rows for run in runs), sum(run.memory for run in runs)
+    return max(1, min(MOST_ROWS, REGION_MEMORY * rows // max(1, memory)))
