@@ -29,7 +29,7 @@ def actions_in(body: bytes) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(pa.BufferReader(body))
+    rows = pq.read_table(pa.BufferReader(body), use_threads=False)
     names = [field.name for field in _schema() if field.name in rows.column_names]
     for row in rows.select(names).to_pylist():
         yield {kind: _plain(what, rows.schema.field(kind).type) for kind, what in row.items() if what is not None}
