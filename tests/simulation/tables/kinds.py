@@ -59,7 +59,7 @@ def _with(other: object) -> AbstractContextManager[object]:
     return mock.patch.object(run_module, "commit", other)
 
 
-_announce = TableRunner._announce
+_announce = TableRunner.announce
 
 
 def _as_if_new(runner: TableRunner, declaration: TableDeclaration, *, again: bool) -> None:
@@ -76,7 +76,7 @@ def _blindly(runner: TableRunner, now: TableState, base: TableState, works: obje
 FAULTY_TABLES = (
     replace(TABLES, name="tables-files-first"),
     replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(TableRunner, "_may_follow", _blindly)),
-    replace(TABLES, name="tables-back", patched=lambda: mock.patch.object(TableRunner, "_announce", _as_if_new)),
+    replace(TABLES, name="tables-back", patched=lambda: mock.patch.object(TableRunner, "announce", _as_if_new)),
     replace(TABLES, name="tables-unfenced"),
     replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),
     replace(TABLES, name="tables-no-look", patched=lambda: _with(_without_reading_back)),
