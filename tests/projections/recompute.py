@@ -136,7 +136,7 @@ class _Maker:
         row[OFFSET], row[MOMENT] = offset, moment
         version = message.get("version")
         row[VERSION] = self._active if version is None else version
-        row[DELETED] = self._is_deletion(values)
+        row[DELETED] = self._is_deletion(message["record"], values)
         if self._holds(row, values):
             self.rows.append(row)
 
@@ -158,11 +158,11 @@ class _Maker:
         row[KEY] = tuple(first_null(values[name]) for name in self.key)
         return row, values
 
-    def _is_deletion(self, values: Row) -> bool:
+    def _is_deletion(self, record: Mapping[str, Any], values: Row) -> bool:
         if self.declared.deleted_when is not None:
             name, tests = self.declared.deleted_when
             return holds(tests, values[name], unknown=False)
-        return values.get("_sdc_deleted_at") is not None
+        return record.get("_sdc_deleted_at") is not None
 
     def _holds(self, row: Row, values: Row) -> bool:
         fine = True

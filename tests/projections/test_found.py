@@ -187,23 +187,56 @@ def test_a_deletion_is_told_by_the_value_that_is_cast() -> None:
             check(declared, [record(1, "t"), record(2, "no")], [record(2, "t"), record(3, "?"), record(1, "f")])
 
 
+def test_a_property_that_stands_twice_in_the_key_of_a_stream_is_one() -> None:
+    declared = Declared("latest", key=("id",), sort_by=("x",))
+    lake = memory_lake()
+    messages = (record(1, "a"), record(2, "b"))
+    for number in range(2):
+        made = [Batch(SCHEMA, ("id", "id"), messages)] * (number + 1)
+        capture(lake, made[0], SMALL)
+        run_and_check(
+            runner_of(lake), replace(declaration_of(declared), key=None), expected(messages_of(made), declared), "again"
+        )
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_a_record_is_a_deletion_whether_its_schema_declares_the_property_or_not(declares: bool) -> None:
+    time = {"type": ["null", "string"], "format": "date-time"}
+    schema = {"properties": {**SCHEMA["properties"], **({"_sdc_deleted_at": time} if declares else {})}}
+    deep: Any = {"_sdc_deleted_at": 1}
+    for _ in range(300):
+        deep = [deep]
+    messages = [record(number) for number in range(7)]
+    messages += [record(0, _sdc_deleted_at="2026-01-01T00:00:00Z"), record(1, _sdc_deleted_at="yesterday")]
+    messages += [record(2, _sdc_deleted_at=None), record(3, more={"_sdc_deleted_at": "2026-01-01T00:00:00Z"})]
+    messages += [record(4, more=deep), record(5, more=deep, _sdc_deleted_at=0)]
+    lake = memory_lake()
+    capture(lake, Batch(schema, ("id",), tuple(messages)), LARGE)
+    for keep in (LATEST, HISTORY, Declared("latest", deletions="soft")):
+        declaration = replace(declaration_of(keep), name=f"{keep.keep}-{keep.deletions}")
+        runner_of(lake).run(declaration)
+        rows = lake.table(declaration.name).to_arrow().read_all().to_pylist()
+        there = {row["id"] for row in rows if row.get("_current", True) and not row.get("_deleted")}
+        assert there == {2, 3, 4, 6}
+
+
 def test_a_value_that_would_tell_a_deletion_and_does_not_fit_is_counted() -> None:
     time = {"type": ["null", "string"], "format": "date-time"}
     inner = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    schema = {"properties": {**SCHEMA["properties"], "_sdc_deleted_at": time, "o": inner}}
-    bad, good = {"_sdc_deleted_at": "yesterday"}, {"_sdc_deleted_at": "2026-01-01T00:00:00Z"}
+    schema = {"properties": {**SCHEMA["properties"], "gone": time, "o": inner}}
+    bad, good = {"gone": "yesterday"}, {"gone": "2026-01-01T00:00:00Z"}
     messages = [record(1, **bad), record(2, **good), record(3, o=bad), record(4, more=math.nan, **bad)]
-    messages += [record(5, _sdc_deleted_at=None, o=bad), record(6, **good, more=bad), record(7, x=bad), record(8)]
+    messages += [record(5, gone=None, o=bad), record(6, **good, more=bad), record(7, x=bad), record(8)]
     lake = memory_lake()
     capture(lake, Batch(schema, ("id",), tuple(messages)), LARGE)
-    plain = declaration_of(LATEST)
-    dropped = replace(plain, name="d", columns={"_sdc_deleted_at": ColumnRule(drop=True)})
+    plain = replace(declaration_of(LATEST), deleted_when=named_condition_of("gone not_null"))
+    dropped = replace(plain, name="d", columns={"gone": ColumnRule(drop=True)})
     cast = replace(plain, name="c", columns={"x": ColumnRule(cast="integer")}, deleted_when=named_condition_of("x = 1"))
     for declaration, offsets in ((plain, [0, 3]), (dropped, [0, 3]), (cast, [0, 1, 2, 3, 4])):
         outcome = runner_of(lake).run(declaration)
         assert outcome.run is not None
         (name,) = outcome.run.checks
-        assert name == f"{'x' if declaration is cast else '_sdc_deleted_at'} fits its type"
+        assert name == f"{'x' if declaration is cast else 'gone'} fits its type"
         assert outcome.examples[name] == offsets
         assert outcome.run.checks[name] == (8 if declaration is cast else 2)
 

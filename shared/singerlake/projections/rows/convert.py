@@ -20,6 +20,7 @@ from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
+from singerlake.recursion import with_room
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,21 +164,22 @@ class RowMaker:
         return rows.append_column(DELETED, pa.chunked_array([pa.repeat(False, rows.num_rows)]))
 
     def _deletions(self, rows: pa.Table, read: pa.Table, seen: Seen) -> Any:
-        """Of each row whether its record is a deletion. A value that does not fit the column that would say so is none,
-        and is counted."""
-        import pyarrow as pa
+        """Of each row whether its record is a deletion. A value that does not fit the column of ``deleted_when`` tells
+        none, and is counted."""
         import pyarrow.compute as pc
 
         condition = self.declaration.deleted_when
         name = SDC_DELETED if condition is None else condition.column
         column = next((each for each in self.columns.records if each.source == name), None)
+        rescued = _among(rows.column(RESCUED.name), name)
         if column is None:
-            return pa.chunked_array([pa.repeat(False, read.num_rows)])
+            # Taps send it without declaring it.
+            return rescued
         values = rows.column(column.name) if column.kept else read.column(name)
-        fits = pc.or_(pc.is_valid(values), pc.invert(_among(rows.column(RESCUED.name), name)))
-        self._note(f"{name} {FITS}", Action.WARN, fits, rows, seen, None)
         if condition is None:
-            return pc.is_valid(values)
+            return pc.or_(pc.is_valid(values), rescued)
+        fits = pc.or_(pc.is_valid(values), pc.invert(rescued))
+        self._note(f"{name} {FITS}", Action.WARN, fits, rows, seen, None)
         return holds(condition, values, column.type, unknown=False)
 
     def _checked(self, rows: pa.Table, seen: Seen) -> pa.Table:
@@ -248,7 +250,7 @@ def _last(times: Any) -> datetime | None:
 
 
 def _among(rescued: pa.ChunkedArray, name: str) -> Any:
-    """Of each row whether a value of that property was rescued."""
+    """Of each row whether a value of that property was rescued, and is not null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -257,16 +259,14 @@ def _among(rescued: pa.ChunkedArray, name: str) -> Any:
     if not pc.any(found).as_py():
         return found
     texts = pc.if_else(found, rescued, None).to_pylist()
-    return pa.chunked_array([pa.array([text is not None and _is_property(text, name) for text in texts], pa.bool_())])
+    return pa.chunked_array([pa.array([text is not None and _has_value(text, name) for text in texts], pa.bool_())])
 
 
-def _is_property(text: str, name: str) -> bool:
-    """Whether that JSON object, which has the name somewhere, has it itself."""
-    try:
-        return name in json.loads(text)
-    except (ValueError, RecursionError):
-        # It is nested too deeply, or has a number of thousands of digits: this one rather counts too much.
-        return True
+def _has_value(text: str, name: str) -> bool:
+    """Whether that JSON object, which has the name somewhere, has it itself, with a value."""
+    # As texts integers have no limit of digits.
+    found: dict[str, Any] = with_room(lambda: json.loads(text, parse_int=str))
+    return found.get(name) is not None
 
 
 def _note_versions(rows: pa.Table, seen: Seen) -> None:

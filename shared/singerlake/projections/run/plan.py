@@ -197,7 +197,7 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
     if declaration.key is not None:
         return declaration.key
     newest = list(manifest.schemas.values())
-    key = tuple(newest[-1].key_properties) if newest else ()
+    key = tuple(dict.fromkeys(newest[-1].key_properties)) if newest else ()
     if not key:
         raise SettingError(
             f"table {declaration.name!r} keeps {declaration.keep.value}, and stream {declaration.stream!r} has no key",

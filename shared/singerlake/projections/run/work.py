@@ -15,7 +15,7 @@ from singerlake.format.state import selection
 from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
 from singerlake.maintenance.scan.batches import batches
 from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.rows.convert import RowMaker, Seen
+from singerlake.projections.rows.convert import NULL_KEY, RowMaker, Seen
 from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import cut, regions
@@ -341,13 +341,17 @@ def _bytes(file: TableFile) -> int:
 
 def failed_checks(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
     told = "; ".join(
-        f"{name}: {count} rows" + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
+        f"{name}: {count} {'row' if count == 1 else 'rows'}"
+        + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
         for name, count, offsets in (
             (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
         )
     )
+    hints = []
+    if NULL_KEY in seen.failed:
+        hints.append("a key is null, or does not fit its type: name another key, or set null_keys to drop")
+    if seen.failed.keys() - {NULL_KEY}:
+        hints.append("correct the source, or set the check to drop or warn")
     return CheckFailedError(
-        f"nothing was published, since checks failed: {told}",
-        hint="correct the source, or set the check to drop or warn",
-        table=declaration.name,
+        f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name
     )
