@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from singerlake.errors import CheckFailedError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import CheckFailedError, MissingFileError, SingerlakeError, TooManyConflictsError
 from singerlake.projections.maintain.collect import collect, plan_collection
 from singerlake.projections.maintain.drop import drop, plan_drop
 from singerlake.projections.run.work import Work
@@ -293,3 +293,21 @@ def test_a_replaced_file_stays_its_grace_time_whatever_a_writers_clock_says(wron
     assert hours(0.2) == set()
     assert state_of(world).retired == ()
     world.check(wanted=(world.new,), when="collected")
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_an_older_state_that_was_put_back_is_gone_on_from_or_made_anew(collected: bool) -> None:
+    world = World(DECLARED["latest"])
+    older = world.storage.get(state_key(TABLE))
+    assert older is not None
+    world.run()
+    if collected:
+        for _ in range(2):
+            world.collect()
+            world.clock.seconds += 10 * 86400
+    world.storage.put(state_key(TABLE), older.body)
+    if collected:
+        with pytest.raises(MissingFileError, match="--full-refresh"):
+            world.run()
+        runner_of(world.lake).run(world.declaration, full_refresh=True)
+    world.finish("put back")
