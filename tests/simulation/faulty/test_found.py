@@ -51,7 +51,7 @@ BREAKS = {
     "tables-tidy": "a listed file was deleted|a run committed a file that is gone",
     "delta-state-first": "the Delta log went from state",
     "delta-unconditional": "of the Delta log was written again",
-    "delta-log-alone": "a file that the Delta log names was deleted|a reader of Delta misses a file",
+    "delta-unkept": "of the Delta log was deleted, and there is no later checkpoint",
     "never-rolls": "under a name that no reader takes for one",
 }
 """What is to be found, of each faulty store."""

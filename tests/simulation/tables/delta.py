@@ -221,10 +221,10 @@ def _unconditional(storage: Storage, table: str, clock: Clock) -> None:
         storage.put(commit_key(table, log.version + 1), body)
 
 
-def _log_alone(storage: Storage, state: TableState, objects: Any, **_: Any) -> set[str]:
-    """Keeps the log and goes by the state for files."""
-    del storage, state
-    return {entry.key for entry in objects if "/_delta_log/" in entry.key}
+def _nothing(storage: Storage, state: TableState, objects: Any, **_: Any) -> set[str]:
+    """Takes the log for what no state lists."""
+    del storage, state, objects
+    return set()
 
 
 def _faulty(kind: Kind, name: str, target: Any, attribute: str, other: Any) -> Kind:
@@ -244,6 +244,6 @@ def kinds(tables: Kind) -> tuple[Kind, tuple[Kind, ...]]:
     faulty = (
         _faulty(sound, "delta-state-first", publish_module, "publish", _state_first),
         _faulty(sound, "delta-unconditional", publish_module, "publish", _unconditional),
-        _faulty(sound, "delta-log-alone", collect_module, "kept", _log_alone),
+        _faulty(sound, "delta-unkept", collect_module, "kept", _nothing),
     )
     return sound, faulty
