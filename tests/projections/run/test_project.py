@@ -107,7 +107,7 @@ def test_an_error_is_raised_when_all_others_are_made(lake: Lake, tmp_path: Path)
         "good": "nothing_new",
     }
     assert isinstance(results["bad"].error, CheckFailedError)
-    with pytest.raises(CheckFailedError, match="checks failed: id < 2: 1 rows"):
+    with pytest.raises(CheckFailedError, match="checks failed: id < 2: 1 row,"):
         lake.project(file, tables=["bad"])
 
 
