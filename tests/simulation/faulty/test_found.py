@@ -21,7 +21,7 @@ from tests.simulation.world.files import SCHEMA, STREAM, TAP, VERSION, written_f
 from tests.simulation.world.world import World
 
 SEEDS = 1200
-BEGINS = {"loser-deletes": 450, "points-elsewhere": 450, "impatient": 3800}
+BEGINS = {"loser-deletes": 450, "points-elsewhere": 450, "impatient": 3800, "tables-tidy": 570}
 """The seed from which on a hole is looked for that few runs meet, shortly before one that meets it; 0 for all others.
 A change of the product that shifts what a seed does makes the search longer, and no less sure."""
 BREAKS = {

@@ -47,9 +47,16 @@ class SparkSql:
 
     def query(self, statement: str, names: Sequence[str], find: Find) -> SparkQuery:
         """The statement, understood; see ``SqlEngine``."""
+        session = self._session()
+        try:
+            return self._analyzed(session, statement, names, find)
+        except BaseException:
+            _close(session)
+            raise
+
+    def _analyzed(self, session: SparkSession, statement: str, names: Sequence[str], find: Find) -> SparkQuery:
         from pyspark.errors import AnalysisException, PySparkException
 
-        session = self._session()
         text = statement.lower()
         for name in names:
             # A table of the session's catalog would be read in the place of the lake's.
@@ -89,6 +96,13 @@ class SparkSql:
         snapshot_frame(self.tasks, session, table).createOrReplaceTempView(quoted(table.name))
 
 
+def _close(session: SparkSession) -> None:
+    """End a session of one statement. Through Connect it has a client of its own, which would ask the server once more
+    when the process ends, and wait; a classic one ends with the Java that it shares with others."""
+    if not hasattr(type(session), "sparkContext"):
+        session.stop()
+
+
 @dataclass(frozen=True)
 class SparkQuery:
     """A statement that Spark has analyzed."""
@@ -115,6 +129,7 @@ class SparkQuery:
             told = pickle.dumps(work(batches))
             yield pa.record_batch([pa.array([context.partitionId()]), pa.array([told])], names=["part", "answer"])
 
+        session = self.frame.sparkSession
         try:
             with _quiet():
                 rows = self.frame.mapInArrow(answer, "part long, answer binary").collect()
@@ -126,6 +141,8 @@ class SparkQuery:
             raise SettingError(
                 f"the statement failed: {condition}", hint="correct it, as with try_cast or try_divide"
             ) from None
+        finally:
+            _close(session)
         answers = [pickle.loads(bytes(row.answer)) for row in sorted(rows, key=lambda row: row.part)]  # noqa: S301
         for each in answers:
             if isinstance(each, SingerlakeError):
