@@ -1,3 +1,0 @@
-def read(
-    folder: bytes, device: int, number: int, names: tuple[bytes, ...], most: int, /
-) -> tuple[bytes | None, ...]: ...
