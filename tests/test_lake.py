@@ -19,7 +19,7 @@ from singerlake.errors import (
     UnsupportedFormatError,
 )
 from singerlake.format import catalogue, layout, root
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake

@@ -21,7 +21,7 @@ from singerlake.clock import timestamp
 from singerlake.format import catalogue, layout, root
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded

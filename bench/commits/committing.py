@@ -15,7 +15,7 @@ from bench.commits.slow import SlowStorage
 from singerlake.adapters import open_storage
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction

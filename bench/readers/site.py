@@ -16,7 +16,7 @@ from bench.commits.million import BOUND_MB, manifest, put_manifest
 from bench.measure import Command, Row, run
 from singerlake.adapters import open_storage
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, SchemaVersion
 

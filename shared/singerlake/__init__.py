@@ -62,9 +62,9 @@ if TYPE_CHECKING:
         ValueDoesNotFitError,
     )
     from singerlake.lake import Lake
-    from singerlake.lock import LockSettings
+    from singerlake.lock_file import LockSettings
     from singerlake.projections.read import LakeTable
-    from singerlake.projections.run.project import ProjectedTable
+    from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
     from singerlake.storage.s3.settings import S3Settings
     from singerlake.stream import LakeStream
@@ -75,8 +75,8 @@ _FROM = {
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
     "LakeTable": "singerlake.projections.read",
-    "LockSettings": "singerlake.lock",
-    "ProjectedTable": "singerlake.projections.run.project",
+    "LockSettings": "singerlake.lock_file",
+    "ProjectedTable": "singerlake.projections.run.python_api",
     "S3Settings": "singerlake.storage.s3.settings",
     "StoreSettings": "singerlake.settings",
 }

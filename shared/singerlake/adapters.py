@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from singerlake import flock
+from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import SettingError
 from singerlake.format import layout
@@ -39,7 +39,7 @@ def open_storage(
     clock = clock or SystemClock()
     root = parse_root(lake_root)
     if isinstance(root, FolderRoot):
-        if not flock.AVAILABLE:
+        if not open_file_lock.AVAILABLE:
             raise SettingError(
                 "a lake on a local disk needs file locks (flock), which this system does not have",
                 hint="set lake_root to an s3:// URL, or run under WSL",

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from singerlake.wording import shown
+from singerlake.humanize import shown
 
 logger = logging.getLogger(__name__)
 

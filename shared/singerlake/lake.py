@@ -26,8 +26,8 @@ from singerlake.stream import LakeStream
 
 if TYPE_CHECKING:
     from singerlake.projections.read import LakeTable
-    from singerlake.projections.run.project import ProjectedTable
-    from singerlake.projections.run.run import TableRunner
+    from singerlake.projections.run.one_table import TableRunner
+    from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.projections.sql.port import SqlEngine
     from singerlake.storage.s3.storage import S3Settings
 
@@ -122,7 +122,7 @@ class Lake:
             >>> lake.table("users").to_arrow(columns=["name"]).read_all().to_pylist()
             [{'name': 'Ada'}, {'name': 'Grace'}]
         """
-        from singerlake.projections.run.project import declared_tables, project, raise_failed
+        from singerlake.projections.run.python_api import declared_tables, project, raise_failed
         from singerlake.projections.sql.port import KnowsSql
 
         declared = declared_tables(file, every=all)
@@ -139,7 +139,7 @@ class Lake:
     ) -> TableRunner:
         """What brings tables up to their streams. ``engine`` gives what runs tasks on about so many bytes; None:
         threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does."""
-        from singerlake.projections.run.run import TableRunner
+        from singerlake.projections.run.one_table import TableRunner
         from singerlake.projections.sql.port import without_spark
 
         return TableRunner(

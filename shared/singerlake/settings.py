@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
+from singerlake.humanize import shown
 from singerlake.storage.patience import PATIENCE_SECONDS
-from singerlake.wording import shown
 
 if TYPE_CHECKING:
     from singerlake.storage.s3.storage import S3Settings

@@ -19,7 +19,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from singerlake import flock
+from singerlake import open_file_lock
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Spools:
     def sweep(self) -> list[str]:
         """Remove the folders of processes that are gone; their names. What is not surely one of them stays."""
         gone: list[str] = []
-        if not flock.AVAILABLE:
+        if not open_file_lock.AVAILABLE:
             return gone
         try:
             with os.scandir(self._parent) as entries:
@@ -95,12 +95,12 @@ class Spools:
 
     def _marked(self, folder: Path) -> int | None:
         """The descriptor of the folder's mark, locked; None if that is not possible; the folder is then not removed."""
-        if self._boot is None or not flock.AVAILABLE:
+        if self._boot is None or not open_file_lock.AVAILABLE:
             return None
         mark = None
         try:
             mark = os.open(folder / _UNNAMED, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            flock.take(mark)
+            open_file_lock.take(mark)
             os.write(mark, json.dumps({"format": _FORMAT, "boot": self._boot}).encode())
             os.rename(folder / _UNNAMED, folder / _MARK)
         except OSError as error:
@@ -134,7 +134,7 @@ class Spools:
         status = os.fstat(mark)
         if not (stat.S_ISREG(status.st_mode) and _is_own(status)):
             return False
-        flock.take(mark)
+        open_file_lock.take(mark)
         if os.fstat(mark).st_nlink != 1:  # another sweep came to its end between the two
             return False
         try:

@@ -16,7 +16,7 @@ from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import Slice
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.manifests.find_store import logged_kind, store_of

@@ -15,7 +15,7 @@ from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import HELD_BYTES, Block, first_line
 from singerlake.stream import LakeStream
-from tap_singerlake.start import start_offset
+from tap_singerlake.first_offset import start_offset
 
 logger = logging.getLogger(__name__)
 

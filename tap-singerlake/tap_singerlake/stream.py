@@ -19,11 +19,11 @@ from singerlake.stream import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
+from tap_singerlake.first_offset import bookmark_in
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader
 from tap_singerlake.replay import Replay
-from tap_singerlake.start import bookmark_in
 
 
 class ReplayedStream(Stream):

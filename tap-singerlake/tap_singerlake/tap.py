@@ -20,7 +20,7 @@ from singer_sdk.singerlib import Catalog
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.recursion import make_room
+from singerlake.recursion_limit import make_room
 from singerlake.settings import (
     LAKE_ROOT,
     S3_SETTINGS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
 
 PLUGIN = "target-singerlake"

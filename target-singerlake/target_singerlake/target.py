@@ -17,7 +17,7 @@ from singer_sdk.mapper import PluginMapper
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.recursion import make_room
+from singerlake.recursion_limit import make_room
 from singerlake.settings import s3_settings, store_settings, unknown_settings, unread, unread_variables, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.input.reader import MessageReader

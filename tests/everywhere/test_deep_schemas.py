@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake import recursion
+from singerlake import recursion_limit
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchemaError
 from singerlake.format import catalogue
 from singerlake.format.exact_json import finite, indented
-from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
+from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import SchemaVersion, StreamSchema
@@ -156,7 +156,7 @@ def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash(tmp
 def test_a_deep_record_that_a_target_took_is_sound_to_every_reader(innermost: str, tmp_path: Path) -> None:
     value = "[" * 3_000 + innermost + "]" * 3_000
     line = f'{{"type":"RECORD","stream":"users","record":{{"id":1,"x":{value}}}}}'.encode()
-    recursion.make_room()
+    recursion_limit.make_room()
     ingest(tmp_path, [schema(schema=column({})), line])
     stream = Lake.open(str(tmp_path)).stream(TAP, "users")
 
@@ -169,6 +169,6 @@ def test_a_deep_record_that_a_target_took_is_sound_to_every_reader(innermost: st
 
 
 def test_a_limit_that_is_higher_stays() -> None:
-    sys.setrecursionlimit(recursion.CALLS + 1)
-    recursion.make_room()
-    assert sys.getrecursionlimit() == recursion.CALLS + 1
+    sys.setrecursionlimit(recursion_limit.CALLS + 1)
+    recursion_limit.make_room()
+    assert sys.getrecursionlimit() == recursion_limit.CALLS + 1

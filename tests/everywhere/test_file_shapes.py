@@ -19,7 +19,7 @@ import pytest
 from singerlake.arrow.plan.splits import Split, runs
 from singerlake.clock import timestamp
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, NewFile, StreamSchema

@@ -7,8 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from singerlake import flock, spools
-from singerlake.storage.local import files
+from singerlake import open_file_lock
 
 _HIDE = """
     import importlib, os, pkgutil, select, sys
@@ -94,4 +93,4 @@ def test_input_is_read_from_a_pipe_and_spooled(tmp_path: Path) -> None:
 
 
 def test_here_the_locks_are_there() -> None:
-    assert (flock.AVAILABLE, spools.flock, files.flock) == (True, flock, flock)
+    assert open_file_lock.AVAILABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.format import layout
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.storage.keys import TEMPORARY_PREFIX
 from tests.faults.support.crew import Crew
 from tests.faults.support.files import data_files

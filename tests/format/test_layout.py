@@ -114,7 +114,7 @@ def test_the_years_of_a_file_name_have_four_digits(year: int) -> None:
     "path",
     [
         "manifest.json",
-        "abc/singerlake.lock",
+        "abc/singerlake.lock_file",
         "abc/sub/x.singer.gz",
         "x.singer.gz",
         "_log/x.singer.gz",

@@ -15,8 +15,8 @@ from singerlake.arrow.plan.pruning import Comparison, Predicate, prune
 from singerlake.arrow.schema.own import TIME
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, LostBookmarkError, LostStateError, SingerlakeError
-from singerlake.format.hashing import canonical_schema, full_hash, schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.schema_hash import canonical_schema, full_hash, schema_hash
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.lake import Lake

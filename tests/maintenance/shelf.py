@@ -12,7 +12,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest

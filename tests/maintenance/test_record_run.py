@@ -10,10 +10,10 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
+from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.reports.census import take_census
 from singerlake.maintenance.reports.runs import last_signs, track
-from singerlake.maintenance.tally import Tally
 from tests.manifests.stores import KINDS, Place, make_place
 
 START = "2026-03-01T00:00:00.000000Z"

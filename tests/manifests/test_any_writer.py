@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.errors import LostStateError, StreamClosedError
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import Close

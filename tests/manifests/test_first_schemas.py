@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.verify.verify import verify_stream
 from tests.manifests.stores import KINDS, ON_THE_LAKE, make_place

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload

@@ -18,12 +18,12 @@ from singerlake.errors import (
     StreamClosedError,
 )
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close, RetireFiles, Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Spool, compress_member

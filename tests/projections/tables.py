@@ -31,8 +31,8 @@ from singerlake.projections.declaration.transforms import Partition
 from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
 from singerlake.projections.rows.types import from_json, place
-from singerlake.projections.run import work as work_module
-from singerlake.projections.run.run import TableRunner
+from singerlake.projections.run import attempt as work_module
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import TableFile, TableState

@@ -8,7 +8,7 @@ from tests.projections.cases import case
 from tests.projections.shrink import shrunk
 from tests.projections.tables import check_case
 
-QUICK, ALL, GROUP = 100, 2000, 50
+QUICK, ALL, GROUP = 50, 2000, 50
 
 
 def _check(first: int) -> None:

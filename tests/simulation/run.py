@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
-import singerlake.lock
+import singerlake.lock_file
 from tests.simulation.jobs import Actor, CollectorJob, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
 from tests.simulation.stores.kinds import MERGE, Kind
 from tests.simulation.watches.merge import MergeWatch
@@ -157,7 +157,7 @@ def _in_simulation(world: World) -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        with mock.patch.object(singerlake.lock, "threading", SimulatedThreading(world.scheduler)):
+        with mock.patch.object(singerlake.lock_file, "threading", SimulatedThreading(world.scheduler)):
             yield
     finally:
         logger.setLevel(level)

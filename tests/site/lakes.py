@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.hashing import full_hash
+from singerlake.format.schema_hash import full_hash
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import DataFile, Manifest, Run, SchemaVersion

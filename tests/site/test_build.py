@@ -20,7 +20,7 @@ from singerlake.lake import Lake
 from singerlake.site import build, render
 from singerlake.site.build import Trouble
 from singerlake.site.facts.gather import gather
-from singerlake.site.facts.tally import PERIODS
+from singerlake.site.facts.totals import PERIODS
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
 from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError, UnknownNameError
-from singerlake.format.hashing import full_hash, schema_hash
+from singerlake.format.schema_hash import full_hash, schema_hash
 from tap_singerlake.settings import Choice, chosen_streams, from_version, normalised, versions
 from tap_singerlake.tap import TapSingerlake
 from tests.tap.runs import replay, signals_kept

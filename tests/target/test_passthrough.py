@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
 from singerlake.singer_file import read_header
 from tests.target.support import (

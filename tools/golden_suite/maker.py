@@ -17,8 +17,8 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
 from singerlake.format.lines.times import span
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake

@@ -11,9 +11,9 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.splits import Split
 from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.humanize import shown
 from singerlake.singer_file import check_count, inflate
 from singerlake.storage.port import Storage
-from singerlake.wording import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,14 +26,14 @@ from rich.table import Table
 from rich.text import Text
 
 from singerlake.errors import SingerlakeError
+from singerlake.humanize import checks_in_short as checks_in_short
+from singerlake.humanize import counted as counted
+from singerlake.humanize import minute as minute
+from singerlake.humanize import second as second
+from singerlake.humanize import shown as shown
+from singerlake.humanize import size as size
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.wording import checks_in_short as checks_in_short
-from singerlake.wording import counted as counted
-from singerlake.wording import minute as minute
-from singerlake.wording import second as second
-from singerlake.wording import shown as shown
-from singerlake.wording import size as size
 
 _ENDLESS = 100_000
 _NARROWEST = 8

@@ -10,7 +10,7 @@ from singerlake.errors import SingerlakeError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.transactions import Change, Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, Pending

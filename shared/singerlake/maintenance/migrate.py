@@ -33,7 +33,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.manifests.commit import await_settled, commit_transaction

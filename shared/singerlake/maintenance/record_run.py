@@ -11,7 +11,7 @@ from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
 from singerlake.maintenance.commit_change import commit_change, submit_change
 from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.tally import Tally
+from singerlake.maintenance.file_count import Tally
 from singerlake.manifests.port import Loaded
 
 logger = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
-from singerlake.format.hashing import hash_among
+from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.fold import Conflict, with_schema
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.storage.port import Storage

@@ -17,12 +17,12 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.format import layout
-from singerlake.format.hashing import hash_among
+from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old

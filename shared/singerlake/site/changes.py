@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from singerlake.humanize import cut
 from singerlake.maintenance.reports.schema_diff import SchemaDiff
-from singerlake.wording import cut
 
 Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]
 

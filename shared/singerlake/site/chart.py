@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from singerlake.site.facts.tally import Amount, Histograms, periods, ranges
-from singerlake.wording import counted, size
+from singerlake.humanize import counted, size
+from singerlake.site.facts.totals import Amount, Histograms, periods, ranges
 
 HEIGHT = 180
 """Pixels from the base line to the top of the tallest bar there may be."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
+from singerlake.humanize import counted, cut, minute, second, shown, size
 from singerlake.maintenance.annotate import SCHEMES
-from singerlake.wording import counted, cut, minute, second, shown, size
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.clock import parse_timestamp
-from singerlake.projections.maintain.standing import Standing
+from singerlake.humanize import checks_in_short, cut
+from singerlake.projections.maintain.status import Standing
 from singerlake.site.facts.facts import TableFacts
 from singerlake.site.names import page_name
 from singerlake.site.tree import LEVELS, Node
-from singerlake.wording import checks_in_short, cut
 
 CHECKS = 200
 """Of a table that its page shows."""

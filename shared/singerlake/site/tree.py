@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from singerlake.wording import cut
+from singerlake.humanize import cut
 
 LEVELS = 24
 """Objects within objects that are followed; nobody reads further, and a schema that holds itself has no end."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from singerlake.spark.tables.statement import SparkSql
+    from singerlake.spark.tables.sql import SparkSql
     from singerlake.storage.port import Storage
     from singerlake.storage.s3.storage import S3Settings
 
@@ -66,7 +66,7 @@ class SparkTasks:
 
     def sql(self) -> SparkSql:
         """What runs statements on the same session."""
-        from singerlake.spark.tables.statement import SparkSql
+        from singerlake.spark.tables.sql import SparkSql
 
         return SparkSql(self)
 

@@ -11,7 +11,7 @@ from singer_sdk.singerlib import Catalog, CatalogEntry, MetadataMapping, StreamM
 
 from singerlake.errors import SettingError
 from singerlake.format import catalogue
-from singerlake.format.hashing import canonical_schema
+from singerlake.format.schema_hash import canonical_schema
 from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog.columns import defines_nothing_new, says_nothing_new, united
 from tap_singerlake.catalog.sdk_schemas import for_sdk

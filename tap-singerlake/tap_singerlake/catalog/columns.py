@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from singerlake.errors import UnknownNameError
-from singerlake.format.hashing import canonical_schema
+from singerlake.format.schema_hash import canonical_schema
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import first_offset, resolve_version
 

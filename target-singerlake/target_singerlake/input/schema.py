@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import InvalidSchemaError
-from singerlake.format.hashing import DEEPEST, canonical_schema, is_too_deep
+from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state.model import StreamSchema
 from target_singerlake.errors import unreadable
 from target_singerlake.input.exact import encode

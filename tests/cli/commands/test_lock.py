@@ -9,7 +9,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.lock import Lock, LockSettings, parse_lock
+from singerlake.lock_file import Lock, LockSettings, parse_lock
 from tests.cli.conftest import Run
 from tests.maintenance.verify.test_verify import body_of
 
@@ -87,7 +87,14 @@ def test_a_lock_that_cannot_be_read_can_be_broken(run: Run, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["raw/t/flights/manifest.json", "raw/singerlake.json", "singerlake.lock", KEY, "raw/../x/singerlake.lock"]
+    "key",
+    [
+        "raw/t/flights/manifest.json",
+        "raw/singerlake.json",
+        "singerlake.lock_file",
+        KEY,
+        "raw/../x/singerlake.lock_file",
+    ],
 )
 def test_only_locks_that_are_there_can_be_broken(run: Run, lake: Lake, key: str) -> None:
     before = [(entry.key, entry.etag) for entry in lake.storage.list("")]

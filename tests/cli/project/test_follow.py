@@ -18,7 +18,7 @@ from singerlake.clock import SystemClock
 from singerlake.errors import StorageUnavailableError, UnexpectedError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine, Threads
-from singerlake.projections.run import tables as tables_module
+from singerlake.projections.run import many_tables as tables_module
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.projections.run import tables
+from singerlake.projections.run import many_tables
 from tests.cli.conftest import Run
 from tests.cli.test_interruption import SIGNALS, at
 from tests.lakes import build_stream
@@ -36,7 +36,7 @@ def test_an_interrupted_run_is_run_again(
     number: int,
 ) -> None:
     if not small:
-        monkeypatch.setattr(tables, "SMALL_BYTES", 0)
+        monkeypatch.setattr(many_tables, "SMALL_BYTES", 0)
     with monkeypatch.context() as patch:
         at(patch, operation, number)
         result = run("project", "run", root, "--all")
@@ -54,12 +54,12 @@ def test_an_interrupted_run_is_run_again(
 def test_what_a_run_made_and_did_not_publish_goes_with_its_error(
     run: Run, streams: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.projections.run import run as module
+    from singerlake.projections.run import attempt as module
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(module.Work, "_arrange", fail)
+    monkeypatch.setattr(module.TableAttempt, "_arrange", fail)
     result = run("project", "run", root, "a", "--all")
     assert result.exit_code == 1
     assert "a: failed (unexpected): MemoryError was raised" in result.output

@@ -8,7 +8,7 @@ import msgspec
 
 from singerlake.clock import random_id, timestamp
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from tests.fakes import START

@@ -18,7 +18,7 @@ from singerlake.clock import Clock
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, open_storage
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings

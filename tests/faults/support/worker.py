@@ -25,7 +25,7 @@ import msgspec
 
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream

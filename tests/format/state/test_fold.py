@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.hashing import full_hash, schema_hash
+from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import from_json, to_json

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import LostBookmarkError, UnknownNameError
-from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import first_offset, resolve_version, select

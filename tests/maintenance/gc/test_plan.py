@@ -15,8 +15,8 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import CollectFiles, RetireFiles, Transaction
+from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.gc.plan import CollectionPlan, holder_of, make_plan
-from singerlake.maintenance.tally import Tally
 from singerlake.storage.port import Entry
 from tests.format.state.test_fold import add, born, done, new_file
 
@@ -132,7 +132,7 @@ def test_what_is_listed_stays_whatever_its_name_says() -> None:
         assert (found.orphans, found.due, found.again, found.missing) == ((), (), (), ())
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "_log/00000000000000000001.json", "hash/singerlake.lock"])
+@pytest.mark.parametrize("name", ["manifest.json", "_log/00000000000000000001.json", "hash/singerlake.lock_file"])
 def test_nothing_but_a_data_file_goes_whatever_a_path_says(name: str) -> None:
     manifest = state(msgspec.structs.replace(retired(1, shown=90 * DAY, deleted=80 * DAY), path=name))
     key = layout.stream_prefix(manifest.tap, manifest.stream) + name

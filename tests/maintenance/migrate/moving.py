@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles

@@ -16,7 +16,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import Close
-from singerlake.maintenance.locks import locks_of
+from singerlake.maintenance.lock_files import locks_of
 from singerlake.maintenance.migrate import Migration
 from tests.format.state.test_fold import add, new_file
 from tests.maintenance.migrate.moving import (

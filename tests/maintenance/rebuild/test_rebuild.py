@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
-from singerlake.format.hashing import full_hash, schema_hash
+from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, NewFile
 from singerlake.format.state.selection import select
@@ -290,7 +290,7 @@ def test_two_schemas_under_one_short_hash_are_two_versions(shelf: Shelf, monkeyp
     shelf.original(1)
     shelf.original(2, schema=OTHER)
     shelf.original(3)
-    monkeypatch.setattr("singerlake.format.hashing.full_hash", lambda schema: whole[full_hash(schema)])
+    monkeypatch.setattr("singerlake.format.schema_hash.full_hash", lambda schema: whole[full_hash(schema)])
     made = shelf.rebuild().manifest
     assert made.versions == {"aaaaaaa": "v1", "aaaaaaa111": "v2"}
     assert [file.version for file in made.files] == ["aaaaaaa", "aaaaaaa111", "aaaaaaa"]
@@ -337,7 +337,7 @@ def test_a_file_that_goes_away_while_it_is_looked_for_is_named(shelf: Shelf) -> 
     "path",
     [
         "manifest.json",
-        "x/singerlake.lock",
+        "x/singerlake.lock_file",
         "x/._s-0000000000000001.singer.gz",
         "x/_s.singer.gz",
         "s.singer.gz",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state.model import DataFile
-from singerlake.maintenance.tally import Tally
+from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.vacuum import plan as vacuum_plan
 from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 

@@ -25,7 +25,7 @@ from singerlake.projections.delta.publish import disagreements, publish
 from singerlake.projections.maintain.collect import plan_collection
 from singerlake.projections.maintain.drop import drop, plan_drop
 from singerlake.projections.maintain.verify import verify_log
-from singerlake.projections.run import tables as tables_module
+from singerlake.projections.run import many_tables as tables_module
 from singerlake.storage.port import Refused, Written
 from tests.projections.delta.replay import replayed, rows_in
 from tests.projections.delta.world import DECLARED, GRACE, PROPERTIES, World

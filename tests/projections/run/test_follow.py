@@ -11,8 +11,8 @@ from singerlake.errors import SingerlakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.streams import everything, resolve
 from singerlake.projections.run.follow import LONGEST_WAIT, Follower, Found
+from singerlake.projections.run.many_tables import run_tables
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.tables import run_tables
 from tests.fakes import FakeClock
 from tests.lakes import build_stream
 from tests.projections.tables import memory_lake

@@ -18,10 +18,10 @@ from singerlake.projections.declaration.streams import Declared, resolve
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.maintain.collect import collect_table
 from singerlake.projections.maintain.drop import drop, plan_drop
-from singerlake.projections.maintain.standing import standing_of
+from singerlake.projections.maintain.status import standing_of
 from singerlake.projections.maintain.verify import verify_files
+from singerlake.projections.run.many_tables import plan_tables, run_tables
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.tables import plan_tables, run_tables
 from singerlake.projections.state.commit import load
 from tests.lakes import build_stream
 from tests.projections.sql.engine import Ids

@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import CheckFailedError, MissingFileError, SingerlakeError, TooManyConflictsError
 from singerlake.projections.maintain.collect import collect, plan_collection
 from singerlake.projections.maintain.drop import drop, plan_drop
-from singerlake.projections.run.work import Work
+from singerlake.projections.run.attempt import TableAttempt
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import TableState
@@ -32,13 +32,13 @@ def _small() -> Iterator[None]:
 def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The offsets that each work took in, from its beginning on."""
     found: list[tuple[int, int]] = []
-    do = Work.do
+    do = TableAttempt.do
 
-    def noted(work: Work) -> None:
+    def noted(work: TableAttempt) -> None:
         found.append((work.plan.start, work.plan.stop))
         do(work)
 
-    monkeypatch.setattr(Work, "do", noted)
+    monkeypatch.setattr(TableAttempt, "do", noted)
     return found
 
 

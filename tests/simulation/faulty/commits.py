@@ -16,7 +16,7 @@ from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.lock import Lock, LockBody
+from singerlake.lock_file import Lock, LockBody
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload

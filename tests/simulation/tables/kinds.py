@@ -9,11 +9,11 @@ from unittest import mock
 from singerlake.errors import UnknownOutcomeError
 from singerlake.manifests.port import ManifestStore
 from singerlake.projections.declaration.model import TableDeclaration
-from singerlake.projections.run import run as run_module
-from singerlake.projections.run.run import TableRunner
+from singerlake.projections.run import one_table
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.state.commit import Found, commit, load
 from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import COLLECT, TableState, to_json
+from singerlake.projections.state.model import COLLECT, REBUILD, TableState, to_json
 from singerlake.storage.port import Refused, Storage
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables import delta
@@ -56,7 +56,7 @@ def _tidy(storage: Storage, base: Found | None, state: TableState) -> Found | No
 
 
 def _with(other: object) -> AbstractContextManager[object]:
-    return mock.patch.object(run_module, "commit", other)
+    return mock.patch.object(one_table, "commit", other)
 
 
 _announce = TableRunner.announce
@@ -67,15 +67,16 @@ def _as_if_new(runner: TableRunner, declaration: TableDeclaration, *, again: boo
     _announce(runner, declaration, again=False)
 
 
-def _blindly(runner: TableRunner, now: TableState, base: TableState, works: object, *, anew: bool) -> bool:
+def _blindly(storage: Storage, made: TableState, paths: object, base: TableState, now: Found) -> bool:
     """Takes each collector for one that spared its files."""
-    since = now.since(base.id)
+    since = now.state.since(base.id)
+    anew = made.runs[-1].kind == REBUILD
     return since is not None and (anew or all(each.kind == COLLECT for each in since))
 
 
 FAULTY_TABLES = (
     replace(TABLES, name="tables-files-first"),
-    replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(TableRunner, "_may_follow", _blindly)),
+    replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(one_table, "may_rebase", _blindly)),
     replace(TABLES, name="tables-back", patched=lambda: mock.patch.object(TableRunner, "announce", _as_if_new)),
     replace(TABLES, name="tables-unfenced"),
     replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),

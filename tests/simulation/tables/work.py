@@ -15,9 +15,9 @@ from singerlake.clock import Clock
 from singerlake.format.state.model import DataFile, Manifest, Position, SchemaVersion
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.run.attempt import TableAttempt
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.run import TableRunner
-from singerlake.projections.run.work import Work
 from singerlake.projections.state.keys import file_path, scratch_path, table_prefix
 from singerlake.projections.state.model import TableFile
 from singerlake.projections.tasks.read_file import _body
@@ -73,11 +73,11 @@ def rows_in(body: bytes) -> list[int]:
 class SimulatedRunner(TableRunner):
     """The product's, with other work."""
 
-    def _work(self, plan: TablePlan) -> Work:
+    def _work(self, plan: TablePlan) -> TableAttempt:
         return SimulatedWork(self.storage, self.engine, plan, self.ids(), identify=self.ids)
 
 
-class SimulatedWork(Work):
+class SimulatedWork(TableAttempt):
     """New offsets become a file, by way of scratch; now and then with the offsets of the file before."""
 
     def __init__(

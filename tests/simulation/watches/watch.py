@@ -15,7 +15,7 @@ from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
-from singerlake.lock import LockBody, parse_lock
+from singerlake.lock_file import LockBody, parse_lock
 from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.manifests.writer import Upload
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member

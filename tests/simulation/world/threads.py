@@ -1,4 +1,4 @@
-"""What ``singerlake.lock`` asks of the module ``threading``, as simulated threads: its heartbeat becomes an actor."""
+"""What ``singerlake.lock_file`` asks of ``threading``, as simulated threads: its heartbeat becomes an actor."""
 
 from __future__ import annotations
 

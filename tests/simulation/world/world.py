@@ -10,7 +10,7 @@ from typing import Any
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format import layout
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Stored
 from tests.fakes import START
 from tests.simulation.watches.truth import Truth

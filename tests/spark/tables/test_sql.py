@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import BrokenFileError, SettingError
 from singerlake.lake import Lake
-from singerlake.projections.run.project import ProjectedTable
+from singerlake.projections.run.python_api import ProjectedTable
 from singerlake.projections.state.keys import table_prefix
 from singerlake.spark import spark_engine
 from tests.lakes import build_stream

@@ -16,7 +16,7 @@ from singerlake.errors import AccessDeniedError, CommitRefusedError, LockTimeout
 from singerlake.format import layout
 from singerlake.format.state.transactions import RetireFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.port import Loaded
 from singerlake.spark.write import writer as writing
 from singerlake.spark.write.options import write_options

@@ -13,7 +13,7 @@ from pyspark.sql import types as t
 
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.source import SingerlakeDataSource

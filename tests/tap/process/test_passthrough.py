@@ -7,8 +7,8 @@ import json
 import pytest
 
 from singerlake.errors import SettingError, UnknownNameError
-from singerlake.format.hashing import schema_hash
 from singerlake.format.layout import to_segment
+from singerlake.format.schema_hash import schema_hash
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.tap.runs import V1, V2, discover, replay
 

@@ -29,10 +29,10 @@ from singerlake.errors import (
     UnsupportedFormatError,
 )
 from singerlake.format import layout
-from singerlake.format.hashing import schema_hash
+from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import NewFile
 from singerlake.lake import Lake
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.writer import StreamWriter
 from singerlake.storage.local.storage import LocalStorage

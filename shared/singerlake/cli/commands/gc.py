@@ -36,10 +36,10 @@ from singerlake.cli.output import (
 from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
-from singerlake.maintenance.locks import remove_locks, stale_locks
+from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.tally import Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
 from singerlake.storage.probe import storage_time

@@ -27,12 +27,12 @@ from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeErro
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
 from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding
 
 _NAMED = 5

@@ -17,9 +17,9 @@ from singerlake.errors import LakeError, SingerlakeError, expected_errors
 from singerlake.format.state.model import CAPTURE, Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.locks import LockFile, locks_of
+from singerlake.maintenance.lock_files import LockFile, locks_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
-from singerlake.projections.maintain.standing import Standing, standing_of
+from singerlake.projections.maintain.status import Standing, standing_of
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.model import TableRun
 

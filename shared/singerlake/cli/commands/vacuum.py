@@ -21,8 +21,8 @@ from singerlake.cli.output import counted, finding_json, progress, say, say_find
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.tally import Tally
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
 from singerlake.maintenance.vacuum.plan import TARGET_BYTES
 from singerlake.maintenance.verify.findings import Finding

@@ -20,7 +20,7 @@ from singerlake.errors import LakeError, SettingError
 from singerlake.format.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
-from singerlake.maintenance.tally import NONE, Tally
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
 from singerlake.maintenance.verify.verify import (

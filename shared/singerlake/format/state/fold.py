@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from singerlake.format import FORMAT
-from singerlake.format.hashing import hash_among
+from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import transactions as tx
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import (

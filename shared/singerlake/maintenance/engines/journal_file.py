@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from singerlake import flock
+from singerlake import open_file_lock
 from singerlake.errors import SettingError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.port import Entry
@@ -73,7 +73,7 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
     """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made where there is none, held
     as long as the block runs; ``take`` is given its lines first. Raises ``SettingError`` where it is another command's
     or lake's, no journal, in use, or cannot be read and written."""
-    if not flock.AVAILABLE:
+    if not open_file_lock.AVAILABLE:
         raise SettingError(
             "a journal needs file locks (flock), which this system does not have",
             hint="leave --journal out",
@@ -84,7 +84,7 @@ def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[Journ
     head = _JournalHead(lake, command)
     try:
         with _local(path):
-            flock.take(file.fileno())
+            open_file_lock.take(file.fileno())
             whole = _read(file, path, head, take)
             # A cut line would run into the next one.
             file.truncate(whole)

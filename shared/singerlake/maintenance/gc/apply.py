@@ -22,10 +22,10 @@ from singerlake.format.state.transactions import Change, CollectFiles, RetireFil
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import has_data_files
-from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from singerlake.clock import parse_timestamp
 from singerlake.format import layout
 from singerlake.format.state.model import DataFile, Manifest, Retired
-from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.storage.port import Entry
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

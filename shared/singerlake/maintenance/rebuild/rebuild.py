@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.hashing import hash_among
 from singerlake.format.lines.times import known_span
+from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress

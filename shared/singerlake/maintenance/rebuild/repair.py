@@ -13,16 +13,16 @@ from itertools import count
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.hashing import hash_among
 from singerlake.format.kept_schema import KeptSchema
+from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile
 from singerlake.maintenance.rebuild.survey import Survey
-from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.check_state import check_state, is_of
 from singerlake.maintenance.verify.findings import Finding
 

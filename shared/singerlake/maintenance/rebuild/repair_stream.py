@@ -26,7 +26,7 @@ from singerlake.format.state.fold import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Transaction
-from singerlake.lock import Lock, LockSettings
+from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine

@@ -14,12 +14,12 @@ from singerlake.format import kept_schema, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, identify
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.scan.small_files import small_bodies
-from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Entry, Storage
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE, Manifest, Run
-from singerlake.maintenance.locks import STALE, LockFile
+from singerlake.maintenance.lock_files import STALE, LockFile
 
 SILENT = timedelta(hours=1)
 """How long a run may commit nothing to any stream before it counts as lost. Targets commit what they have read at least

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from singerlake.errors import BrokenFileError
-from singerlake.format.hashing import DEEPEST, is_too_deep
 from singerlake.format.lines.counted import count
 from singerlake.format.lines.messages import REFUSALS, Envelope, envelope, envelopes, loads
 from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.schema_hash import DEEPEST, is_too_deep
 from singerlake.format.state.model import StreamSchema
 
 _KEPT_BYTES = 1 << 20

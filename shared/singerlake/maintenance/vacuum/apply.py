@@ -28,9 +28,9 @@ from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import has_data_files
-from singerlake.maintenance.tally import NONE, Tally
 from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
 from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding

@@ -21,8 +21,8 @@ from singerlake.format import layout
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.model import DataFile, NewFile
+from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.rebuild.scanned_file import is_by_content
-from singerlake.maintenance.tally import Tally, tally
 from singerlake.singer_file import (
     EXTRA_LIMIT,
     MAGIC,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from singerlake.format.state.model import DataFile
-from singerlake.maintenance.tally import NONE, Tally, tally
+from singerlake.maintenance.file_count import NONE, Tally, tally
 
 TARGET_BYTES = 128 << 20
 """The most bytes of a target's own files by default."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import LakeError, MissingFileError
-from singerlake.format.hashing import full_hash
+from singerlake.format.schema_hash import full_hash
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.scan.scan import ScanResult, scan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from singerlake.format import layout
-from singerlake.format.hashing import full_hash
 from singerlake.format.lines.times import known_span
+from singerlake.format.schema_hash import full_hash
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.verify.findings import Finding
 

@@ -14,9 +14,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.journal import Journal
 from singerlake.maintenance.engines.journal_file import stamp
+from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
-from singerlake.maintenance.tally import NONE, Tally, tally
 from singerlake.maintenance.verify.check_file import VerifyTask, missing
 from singerlake.maintenance.verify.check_state import check_state
 from singerlake.maintenance.verify.findings import Finding, Kind

@@ -12,7 +12,7 @@ from singerlake.projections.delta.log import log_prefix
 from singerlake.projections.delta.publish import disagreements, has_log
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.order import differing
-from singerlake.projections.run.run import TableRunner
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.state.keys import table_prefix
 from singerlake.projections.state.model import TableFile, TableState
 from singerlake.projections.tasks.read_file import check_written, read_hidden, read_rows

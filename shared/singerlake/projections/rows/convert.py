@@ -20,7 +20,7 @@ from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
-from singerlake.recursion import with_room
+from singerlake.recursion_limit import with_room
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import Deletions, TableDeclaration
 from singerlake.projections.rows.types import words_of
+from singerlake.projections.run.attempt import TableAttempt
 from singerlake.projections.run.plan import WITHOUT_ROWS
-from singerlake.projections.run.work import Work
 from singerlake.projections.state.model import (
     KEPT_RUNS,
     REBUILD,
@@ -24,7 +24,7 @@ from singerlake.projections.state.model import (
 )
 
 
-def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
+def new_state(work: TableAttempt, *, lake_id: str, now: str) -> TableState:
     """What is to be published of ``work`` that is done; ``now`` is RFC 3339."""
     plan = work.plan
     old = plan.base.state if plan.base is not None else None
@@ -66,7 +66,7 @@ def new_state(work: Work, *, lake_id: str, now: str) -> TableState:
     )
 
 
-def _before_last(work: Work) -> Activation | None:
+def _before_last(work: TableAttempt) -> Activation | None:
     """Rows that stay though they are gone are told from others by it: they may be of the version that came again."""
     if work.plan.declaration.deletions is Deletions.HARD:
         return None
@@ -110,7 +110,7 @@ def retired_files(files: Iterable[TableFile], listed: Collection[str], now: str)
     ]
 
 
-def _earlier(work: Work) -> tuple[EarlierRules, ...]:
+def _earlier(work: TableAttempt) -> tuple[EarlierRules, ...]:
     """By what the records of the table were checked that the work left as they are."""
     old, now = work.plan.state, work.plan.declaration.to_json()
     if old is None:
@@ -123,7 +123,7 @@ def _earlier(work: Work) -> tuple[EarlierRules, ...]:
     return (*old.earlier, EarlierRules(offset=start, **rules))
 
 
-def _greatest(work: Work) -> int | None:
+def _greatest(work: TableAttempt) -> int | None:
     known = work.plan.state.version if work.plan.state is not None else None
     versions = [known, work.seen.greatest, *(each.version for each in work.activations)]
     return max((each for each in versions if each is not None), default=None)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.run.one_table import Outcome
 from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.run import Outcome
 from singerlake.projections.sql.plan import SqlPlan
 
 TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]

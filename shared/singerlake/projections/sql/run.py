@@ -15,11 +15,11 @@ from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.statement import name_in
 from singerlake.projections.declaration.streams import hint_for
 from singerlake.projections.read import LakeTable
+from singerlake.projections.run.one_table import ATTEMPTS, Outcome, TableRunner
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.run import ATTEMPTS, Outcome, TableRunner
+from singerlake.projections.sql.attempt import SqlAttempt
 from singerlake.projections.sql.plan import SqlPlan, sql_plan
 from singerlake.projections.sql.port import SqlEngine
-from singerlake.projections.sql.work import SqlWork
 from singerlake.projections.state.commit import commit, load, require_conditions
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.projections.state.keys import table_prefix
@@ -161,13 +161,13 @@ class SqlTables:
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
         )
 
-    def _worked(self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable]) -> SqlWork:
+    def _worked(self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable]) -> SqlAttempt:
         """The work, done; ``read`` gets the tables that the statement reads."""
         runner, declaration = self.runner, plan.declaration
         names = [name for name in self._names() if name != declaration.name]
         try:
             query = engine.query(declaration.sql or "", names, partial(self._find, read))
-            work = SqlWork(runner.storage, runner.engine, plan, query, runner.ids())
+            work = SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids())
         except SettingError as error:
             raise _placed(error, declaration) from None
         try:

@@ -17,9 +17,9 @@ from singerlake.errors import (
     LakeError,
     UnknownOutcomeError,
 )
+from singerlake.projections.state.check import checked
 from singerlake.projections.state.keys import PUBLISHED, state_key, table_of
 from singerlake.projections.state.model import TableState, from_json, nothing_of, to_json
-from singerlake.projections.state.sound import checked
 from singerlake.storage.port import Refused, Storage, Stored
 
 

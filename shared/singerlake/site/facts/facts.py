@@ -12,15 +12,15 @@ import msgspec
 from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import newest_version
-from singerlake.maintenance.locks import LockFile
+from singerlake.maintenance.lock_files import LockFile
 from singerlake.maintenance.reports.census import Census
 from singerlake.maintenance.reports.history import Version, versions_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
 from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
-from singerlake.projections.maintain.standing import Standing
+from singerlake.projections.maintain.status import Standing
 from singerlake.projections.state.model import ColumnEntry
 from singerlake.site.facts.samples import Samples
-from singerlake.site.facts.tally import Histograms, tally, together
+from singerlake.site.facts.totals import Histograms, tally, together
 
 
 @dataclass(frozen=True, slots=True)

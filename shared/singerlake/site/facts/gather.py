@@ -9,10 +9,10 @@ from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.locks import locks_of
+from singerlake.maintenance.lock_files import locks_of
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.projections.maintain.standing import standing_of
+from singerlake.projections.maintain.status import standing_of
 from singerlake.projections.state.commit import load
 from singerlake.site.facts.facts import LakeFacts, StreamFacts, TableFacts, TapFacts, signs_of, stream_facts
 from singerlake.site.facts.samples import Samples, take_samples

@@ -11,8 +11,8 @@ from typing import Any
 from singerlake.format.lines.messages import is_record_line
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice
+from singerlake.humanize import cut
 from singerlake.stream import LakeStream
-from singerlake.wording import cut
 
 _FILES = 5
 """Files that are looked into: the newest may hold messages and no record."""

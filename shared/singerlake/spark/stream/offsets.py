@@ -14,8 +14,8 @@ import msgspec
 from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
+from singerlake.humanize import shown
 from singerlake.stream import LakeStream
-from singerlake.wording import shown
 
 logger = logging.getLogger(__name__)
 

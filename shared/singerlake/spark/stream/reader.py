@@ -25,6 +25,7 @@ from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.selection import schema_of
+from singerlake.humanize import shown
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
@@ -34,7 +35,6 @@ from singerlake.spark.stream.limits import admitted
 from singerlake.spark.stream.new_properties import not_read
 from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
 from singerlake.spark.stream.state import Follower
-from singerlake.wording import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

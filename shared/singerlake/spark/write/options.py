@@ -9,7 +9,7 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.lock import LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.settings import STORE_SETTINGS, s3_settings, store_settings
 from singerlake.spark.option_values import absolute, checked, named_as_options, names, storage, whole
 

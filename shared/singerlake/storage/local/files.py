@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from singerlake import flock
+from singerlake import open_file_lock
 
 _locks: dict[Path, threading.Lock] = {}
 _locks_guard = threading.Lock()
@@ -38,7 +38,7 @@ def exclusive(path: Path) -> Iterator[None]:
     with turn:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
-            flock.wait_for(descriptor)
+            open_file_lock.wait_for(descriptor)
             yield
         finally:
             os.close(descriptor)

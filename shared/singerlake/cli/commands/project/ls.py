@@ -15,7 +15,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import chosen
-from singerlake.projections.maintain.standing import standing_of
+from singerlake.projections.maintain.status import standing_of
 from singerlake.projections.state.commit import load
 
 _COLUMNS = (

@@ -13,9 +13,9 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.streams import Unresolved
+from singerlake.projections.run.many_tables import plan_tables
 from singerlake.projections.run.plan import TablePlan
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.tables import plan_tables
 from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
 
 NO_MESSAGES = "skipped: its stream has no messages yet"

@@ -14,9 +14,9 @@ from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
 from singerlake.projections.declaration.streams import Resolved
+from singerlake.projections.run.many_tables import run_tables
 from singerlake.projections.run.plan import TablePlan
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.tables import run_tables
 from singerlake.projections.sql.plan import SqlPlan
 
 

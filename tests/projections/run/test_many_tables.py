@@ -12,11 +12,11 @@ from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.projections.declaration.streams import everything, resolve
-from singerlake.projections.run import tables
+from singerlake.projections.run import many_tables
+from singerlake.projections.run.many_tables import plan_tables, run_tables
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.run.plan import TablePlan
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.run import TableRunner
-from singerlake.projections.run.tables import plan_tables, run_tables
 from tests.lakes import build_stream
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -64,7 +64,7 @@ def test_small_tables_need_no_engine(lake: Lake) -> None:
 
 
 def test_others_are_made_by_the_engine_and_told_before(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SMALL_BYTES", 0)
+    monkeypatch.setattr(many_tables, "SMALL_BYTES", 0)
     began: list[str] = []
     sizes: list[int] = []
 
@@ -85,7 +85,7 @@ def test_a_table_that_grew_large_is_not_made_beside_others(lake: Lake, monkeypat
     assert stored is not None
     assert stored.state is not None
     build_stream(lake, "t", NAMES[1], SCHEMA, [{"id": 9}], key_properties=("id",))
-    monkeypatch.setattr(tables, "SMALL_BYTES", stored.state.bytes)
+    monkeypatch.setattr(many_tables, "SMALL_BYTES", stored.state.bytes)
     asked = [str(each.error.__cause__) for each in run(lake, unused, together=True) if each.error]
     assert len(asked) == 1
     assert asked[0].startswith("an engine for")
@@ -107,7 +107,7 @@ def test_the_streams_of_a_tap_are_not_listed_for_each_table(lake: Lake, monkeypa
 
 
 def test_an_error_of_one_table_is_its_own(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SMALL_BYTES", 0)
+    monkeypatch.setattr(many_tables, "SMALL_BYTES", 0)
     made: list[int] = []
 
     def engine(size: int) -> Engine:
@@ -127,7 +127,7 @@ def test_an_error_of_one_table_is_its_own(lake: Lake, monkeypatch: pytest.Monkey
 def test_an_exception_that_nothing_expects_ends_no_other_table(
     lake: Lake, step: str, together: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where: Any = tables if step == "_plan" else TableRunner
+    where: Any = many_tables if step == "_plan" else TableRunner
     real = getattr(where, step)
 
     def broken(*given: Any, **more: Any) -> Any:

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.model import DataFile
-from singerlake.wording import size
+from singerlake.humanize import size
 
 PERIODS = 60
 """Bars that a chart over time has at most; the eye cannot tell more apart on a telephone."""

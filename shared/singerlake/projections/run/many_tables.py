@@ -11,9 +11,9 @@ from singerlake.maintenance.engines.engine import Answer, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.streams import Resolved
+from singerlake.projections.run.one_table import Outcome, TableRunner
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.results import TableResult
-from singerlake.projections.run.run import Outcome, TableRunner
 from singerlake.projections.sql.plan import SqlPlan
 from singerlake.projections.sql.run import SqlTables
 from singerlake.storage.port import Storage

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.projections.declaration.streams import Declared, Streams, chosen, everything, resolve
+from singerlake.projections.run.many_tables import run_tables
+from singerlake.projections.run.one_table import TableRunner
 from singerlake.projections.run.results import TableResult, TableStatus
-from singerlake.projections.run.run import TableRunner
-from singerlake.projections.run.tables import run_tables
 from singerlake.projections.state.commit import sources
 
 

@@ -15,11 +15,11 @@ from singerlake.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
-from singerlake.lock import Lock, LockBody, LockSettings, parse_lock
+from singerlake.lock_file import Lock, LockBody, LockSettings, parse_lock
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 
-KEY = "raw/tap/stream/abc/singerlake.lock"
+KEY = "raw/tap/stream/abc/singerlake.lock_file"
 SETTINGS = LockSettings(max_wait=100, stale_after=30, refresh=10)
 
 

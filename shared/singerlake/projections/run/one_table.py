@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
+from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import LineageChangedError, MissingFileError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of, earlier_declarations
 from singerlake.projections.delta.publish import catch_up
+from singerlake.projections.run.attempt import TableAttempt
 from singerlake.projections.run.new_state import first_state, following, new_state, together
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
-from singerlake.projections.run.work import Work
+from singerlake.projections.run.rebase import may_rebase
 from singerlake.projections.sql.plan import SqlPlan
 from singerlake.projections.sql.port import SqlEngine, without_spark
 from singerlake.projections.state.commit import Found, commit, load, load_to_replace, require_conditions
-from singerlake.projections.state.keys import table_prefix
-from singerlake.projections.state.model import COLLECT, REBUILD, TableRun, TableState
+from singerlake.projections.state.model import REBUILD, TableRun, TableState
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class TableRunner:
         its state says all the same."""
         catch_up(self.storage, state, self.clock)
 
-    def _published(self, work: Work) -> Outcome | None:
+    def _published(self, work: TableAttempt) -> Outcome | None:
         """Commit what ``work`` made. None where other writes came first that it cannot follow; it is removed then.
         Raises as ``run``; what a commit may have made a part of the table is not removed."""
         works, state, base = [work], self._new_state(work), work.plan.base
@@ -129,13 +129,14 @@ class TableRunner:
             each.discard()
         return None
 
-    def _following(self, state: TableState, now: Found, base: TableState, works: list[Work]) -> TableState | None:
+    def _following(
+        self, state: TableState, now: Found, base: TableState, works: list[TableAttempt]
+    ) -> TableState | None:
         """``state``, made of ``base`` by ``works``, as it can be published behind ``now``; None where it cannot. A
         table that was made anew follows increments: where these are ahead, it takes in as much, by one more work."""
-        anew = state.runs[-1].kind == REBUILD
-        if not self._may_follow(now.state, base, works, anew=anew):
+        if not may_rebase(self.storage, state, _paths(works), base, now):
             return None
-        if anew and now.state.sources[0].offset > state.sources[0].offset:
+        if state.runs[-1].kind == REBUILD and now.state.sources[0].offset > state.sources[0].offset:
             declaration = works[0].plan.declaration
             manifest = self.manifest(declaration.tap, declaration.stream)
             more = self._work(make_plan(declaration, manifest, replace(now, state=state)))
@@ -144,28 +145,9 @@ class TableRunner:
             if more.plan.why:
                 return None
             state = together(state, self._new_state(more))
-        return following(state, now.state, {path for work in works for file in work.made for path in file.paths})
+        return following(state, now.state, _paths(works))
 
-    def _may_follow(self, now: TableState, base: TableState, works: list[Work], *, anew: bool) -> bool:
-        """Whether what was made from ``base`` can be published behind ``now``: only collectors wrote meanwhile, or it
-        needs nothing of what they wrote; and no collector deletes a file of it."""
-        since = now.since(base.id)
-        if since is None:
-            return False
-        others = any(each.kind != COLLECT for each in since)
-        if others and not (anew and now.sources and now.sources[0].lineage == works[0].plan.source.lineage):
-            return False
-        collected = [each.before for each in since if each.kind == COLLECT]
-        if not collected:
-            return True
-        prefix = table_prefix(now.table)
-        made = {prefix + path for work in works for file in work.made for path in file.paths}
-        ages = {entry.key: entry.last_modified for entry in self.storage.list(prefix) if entry.key in made}
-        ends = [parse_timestamp(before or "") for before in collected]
-        oldest = min(ages.values(), default=None)
-        return len(ages) == len(made) and all(end is not None and (oldest is None or oldest > end) for end in ends)
-
-    def _new_state(self, work: Work) -> TableState:
+    def _new_state(self, work: TableAttempt) -> TableState:
         return new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
 
     @contextmanager
@@ -189,8 +171,8 @@ class TableRunner:
         finally:
             work.discard()
 
-    def _work(self, plan: TablePlan) -> Work:
-        return Work(self.storage, self.engine, plan, self.ids())
+    def _work(self, plan: TablePlan) -> TableAttempt:
+        return TableAttempt(self.storage, self.engine, plan, self.ids())
 
     def _is_as_planned(self, plan: TablePlan) -> bool:
         """Whether what a plan was made from is still so: if not, files that it names may have been collected."""
@@ -211,7 +193,7 @@ class TableRunner:
 
 
 @contextmanager
-def _discarded(*works: Work) -> Iterator[None]:
+def _discarded(*works: TableAttempt) -> Iterator[None]:
     """Remove what was made where the block fails or is interrupted: no state names it."""
     try:
         yield
@@ -219,3 +201,7 @@ def _discarded(*works: Work) -> Iterator[None]:
         for work in works:
             work.discard()
         raise
+
+
+def _paths(works: Iterable[TableAttempt]) -> set[str]:
+    return {path for work in works for file in work.made for path in file.paths}

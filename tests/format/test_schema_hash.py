@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from singerlake.format import _fingerprint as compiled
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.fingerprint import in_python
-from singerlake.format.hashing import canonical_schema, full_hash, hash_among, schema_hash
 from singerlake.format.layout import from_segment, to_segment
+from singerlake.format.schema_hash import canonical_schema, full_hash, hash_among, schema_hash
 
 FINGERPRINTS = {
     b"": 0x9AE16A3B2F90404F,
@@ -60,8 +60,8 @@ def test_every_farmhash_gives_the_same_fingerprint(text: bytes) -> None:
 def test_the_hash_is_the_same_whatever_is_installed(missing: tuple[str, ...]) -> None:
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing!r}))\n"
-        "from singerlake.format import fingerprint, hashing\n"
-        "print(fingerprint.fingerprint64.__module__, hashing.schema_hash({'type': 'object'}))"
+        "from singerlake.format import fingerprint, schema_hash\n"
+        "print(fingerprint.fingerprint64.__module__, schema_hash.schema_hash({'type': 'object'}))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     module, found = ran.stdout.split()

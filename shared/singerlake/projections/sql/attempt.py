@@ -12,11 +12,11 @@ from singerlake.projections.declaration.stored import changes
 from singerlake.projections.rows.columns import TableColumns
 from singerlake.projections.rows.convert import Seen
 from singerlake.projections.rows.types import words_of
+from singerlake.projections.run.attempt import MOST_ROWS, REGION_MEMORY, failed_checks
 from singerlake.projections.run.new_state import retired_files
 from singerlake.projections.run.plan import partitions_of
 from singerlake.projections.run.regions import ranges_of
 from singerlake.projections.run.unique import UniqueColumns, check_unique
-from singerlake.projections.run.work import MOST_ROWS, REGION_MEMORY, failed_checks
 from singerlake.projections.sql.columns import ROW, statement_columns
 from singerlake.projections.sql.plan import SqlPlan
 from singerlake.projections.sql.port import Query
@@ -36,7 +36,7 @@ from singerlake.storage.port import Storage
 
 
 @dataclass
-class SqlWork:
+class SqlAttempt:
     """``files`` are the table as it will be, ``scratch`` the keys of what tasks handed to each other."""
 
     storage: Storage

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from singerlake.format import layout
-from singerlake.lock import Lock, LockSettings, parse_lock
-from singerlake.maintenance.locks import break_lock, locks_of, read_lock
+from singerlake.lock_file import Lock, LockSettings, parse_lock
+from singerlake.maintenance.lock_files import break_lock, locks_of, read_lock
 from tests.maintenance.shelf import Shelf
 
 KEY = layout.version_lock_key("t", "s", "aaaaaaa")

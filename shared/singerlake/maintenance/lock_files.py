@@ -11,7 +11,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.lock import LockBody, LockSettings, parse_lock
+from singerlake.lock_file import LockBody, LockSettings, parse_lock
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
 

@@ -46,7 +46,7 @@ FEWEST_ROWS = 1000
 
 
 @dataclass
-class Work:
+class TableAttempt:
     """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
     it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
     handed to each other."""
