@@ -24,11 +24,14 @@ _MODULES = {
     "singerlake.arrow.decode._plain": "shared/singerlake/arrow/decode/_plain.c",
     "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
+    "singerlake.format.lines._scanner": "shared/singerlake/format/lines/_scanner.c",
     "singerlake.projections.formats.encode._rows": "shared/singerlake/projections/formats/encode/_rows.c",
 }
 """Each with its source."""
 _INCLUDED = [
     "shared/singerlake/format/lines/_json.h",
+    "shared/singerlake/format/lines/_moments.h",
+    "shared/singerlake/format/lines/_streams.h",
     "shared/singerlake/arrow/decode/_columns.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
     "shared/singerlake/projections/formats/encode/_columns.h",

@@ -109,7 +109,9 @@ class Ingest:
         )
         self._checks: dict[str, RecordCheck] = {}
         self._early = EarlyActivations(self._states)
-        self._decoder: Decoder = rewriter or PassthroughDecoder(self._checks, self._early)
+        self._decoder: Decoder = rewriter or PassthroughDecoder(
+            self._checks, self._early, in_order=settings.validate_records
+        )
         self._decoder.early = self._early
         self._validators = Validators() if settings.validate_records else None
         self._signal: int | None = None

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from singer_sdk.exceptions import InvalidInputLine
 
+from singerlake.format.lines import scanner
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
 from singerlake.singer_file import read_header
@@ -293,6 +295,47 @@ def test_a_state_promises_only_what_is_in_the_lake(
     for name, ids in sent.items():
         if ids:
             assert kept_ids(root, name) == ids
+
+
+def _sent(stream: str, day: int, times: int) -> list[bytes]:
+    return [record(day, stream, time_extracted=f"1999-01-{day:02}{' 12:00' if day % 2 else 'T12:00:00Z'}")] * times
+
+
+STEPS = st.lists(
+    st.builds(_sent, st.sampled_from("abc"), st.integers(1, 31), st.sampled_from((1, 2, 9)))
+    | st.sampled_from([[state({"at": 1})], [schema("a", WIDER)], [schema("b")], [activate(1, "a")], [b""], [b"no"]]),
+    max_size=12,
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(STEPS, st.integers(0, 4))
+def test_the_lake_is_the_same_without_the_compiled_scanner(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[bytes]], limit: int
+) -> None:
+    lines = [schema("a"), schema("b"), schema("c", keys=()), *(line for step in steps for line in step)]
+    with pytest.MonkeyPatch.context() as patch:
+        scanned = _left_by(tmp_path_factory.mktemp("lake"), lines, limit)
+        patch.setattr(scanner, "compiled", None)
+        assert _left_by(tmp_path_factory.mktemp("lake"), lines, limit) == scanned
+
+
+def _left_by(root: Path, lines: list[bytes], limit: int) -> tuple[object, ...]:
+    """How a run ended, and the files and messages of each stream."""
+    try:
+        end: object = ingest(root, lines, max_file_records=limit)
+    except InvalidInputLine as error:
+        end = str(error)
+    streams = Lake.open(str(root)).streams(TAP)
+    # A file without a record has the times of its receipt.
+    files = {
+        stream: [
+            (file.messages, file.records, file.raw_bytes, file.version, file.records and (file.first, file.last))
+            for file in manifest(root, stream).files
+        ]
+        for stream in streams
+    }
+    return end, files, {stream: kept(root, stream) for stream in streams}
 
 
 @pytest.mark.parametrize("odd", [{"title": "\udfff"}, {"default": float("nan")}, {"const": 10**400}])

@@ -19,6 +19,7 @@ LIBRARIES = (
     "singerlake/arrow/decode/_plain",
     "singerlake/format/_fingerprint",
     "singerlake/format/lines/_lines",
+    "singerlake/format/lines/_scanner",
     "singerlake/projections/formats/encode/_rows",
 )
 

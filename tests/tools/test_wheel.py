@@ -26,13 +26,14 @@ import sys
 from pathlib import Path
 from singerlake.arrow.decode import _plain
 from singerlake.format import _fingerprint
-from singerlake.format.lines import _lines
+from singerlake.format.lines import _lines, _scanner
 from singerlake.lake import Lake
 from singerlake.projections.formats.encode import _rows
-for module in (_plain, _fingerprint, _lines, _rows):
+for module in (_plain, _fingerprint, _lines, _scanner, _rows):
     assert Path(module.__file__).is_relative_to(sys.prefix), module
 assert _fingerprint.fingerprint64(b"abc") == 0x24A5B3A074E7F369
 assert _lines.count(b'{"type":"RECORD","stream":"s","record":{}}\\n', b"s", False) is not None
+assert _scanner.Scanner().scan(b"{}\\n", 0) == (0, 0, [])
 print(Lake.open(sys.argv[1]).stream("tap", "s").to_arrow().read_all()["n"].to_pylist() == list(range(1000)))
 """
 

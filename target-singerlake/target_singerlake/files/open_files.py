@@ -4,6 +4,7 @@ by count, size or age. There is no thread, clock or storage here: the caller giv
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.clock import IdSource, timestamp
-from singerlake.singer_file import MEMBER_BYTES, FileHeader
+from singerlake.format.lines.messages import envelope
+from singerlake.singer_file import MEMBER_BYTES, FileHeader, nth_line
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
@@ -113,16 +115,18 @@ class OpenFiles:
         monotonic: float,
         held: int | None = None,
     ) -> None:
-        """Whole lines of one stream whose schema is known: RECORDs only, with their ``time_extracted``, or one message
-        that is none; ``held`` is the epoch since when that waited."""
+        """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or
+        one message that is none; ``held`` is the epoch since when that waited."""
         stream = self._streams[name]
         limit = self._settings.max_file_records
+        if limit and records > 1 and records > limit - (stream.file.records if stream.file else 0):
+            times = _times_of_each(data)
         while limit and records:
             room = limit - (stream.file.records if stream.file else 0)
             if records < room:
                 break
-            head = _lines(data, room)
-            self._add(stream, data[:head], room, room, times[:room], now, monotonic)
+            head = nth_line(data, room)
+            self._add(stream, data[:head], room, room, times if records == room else times[:room], now, monotonic)
             self.close_file(stream)
             data, messages, records, times = data[head:], messages - room, records - room, times[room:]
         if data:
@@ -255,9 +259,7 @@ def _await(done: Future[None]) -> None:
     done.exception()
 
 
-def _lines(data: bytes, number: int) -> int:
-    """Where the first ``number`` lines of ``data`` end."""
-    end = 0
-    for _ in range(number):
-        end = data.index(b"\n", end) + 1
-    return end
+def _times_of_each(data: bytes) -> list[Any]:
+    """The ``time_extracted`` of each RECORD line of ``data``."""
+    heads = map(envelope, io.BytesIO(data))
+    return [None if head is None else head.time_extracted for head in heads]

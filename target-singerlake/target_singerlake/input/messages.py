@@ -13,7 +13,7 @@ Kind = Literal["RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH"]
 
 class Records(msgspec.Struct, frozen=True, gc=False):
     """Whole RECORD lines of one stream, checked; ``data`` ends on a newline, ``number`` is its first line's. ``times``
-    are their ``time_extracted``, as moments or as they came."""
+    are their ``time_extracted``, as moments or as they came, or as many of them as span the same time."""
 
     stream: str
     data: bytes
@@ -22,7 +22,7 @@ class Records(msgspec.Struct, frozen=True, gc=False):
     times: list[Any]
 
     def one_by_one(self) -> Iterator[Records]:
-        """Each line by itself."""
+        """Each line by itself, where the lines follow each other in the input and ``times`` has one of each."""
         if self.count == 1:
             yield self
             return

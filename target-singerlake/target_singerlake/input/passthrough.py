@@ -1,8 +1,10 @@
 """From lines to messages, without taking records apart.
 
-A line is decoded just far enough to know that it is one whole JSON text, what it is, and that a record has its key
-properties; its bytes then pass on as they came. msgspec does that in C for a run of lines of one stream; what it
-refuses gets a second hearing from ``json``, which takes what Python-made taps write (NaN, lone surrogates).
+A line is read just far enough to know that it is one whole JSON text, what it is, and that a record has its key
+properties; its bytes then pass on as they came. The compiled scanner does that for all records up to the next other
+message, of whatever streams. Without it, msgspec does, for a run of lines of one stream. What either leaves is decoded
+by itself, and what msgspec refuses gets a second hearing from ``json``, which takes what Python-made taps write (NaN,
+lone surrogates).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.lines.scanner import Scanner, available
 from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Kind, Message, Records
@@ -45,28 +48,35 @@ class RecordCheck:
     def __init__(self, stream: str, key_properties: Sequence[str]) -> None:
         self.stream = stream
         self.key_properties = tuple(dict.fromkeys(key_properties))
-        self.decode_line: Callable[[bytes], Any] = _refuse
-        self._decode_any_time: Callable[[bytes], Any] = _refuse
-        record = _struct_of(self.key_properties)
-        if record is not None:
-            fields = [("type", Literal["RECORD"]), ("stream", Literal[stream]), ("record", record)]
-            try:
-                for_moments, for_any = (
-                    msgspec.defstruct("Line", [*fields, ("time_extracted", kind, None)], gc=False)
-                    for kind in (datetime | None, Any)
-                )
-                self.decode_line = msgspec.json.Decoder(for_moments).decode
-                self._decode_any_time = msgspec.json.Decoder(for_any).decode
-            except (TypeError, ValueError, UnicodeError):
-                # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
-                self.decode_line = self._decode_any_time = _refuse
+        self.decode_line: Callable[[bytes], Any] = self._decode_first
+        self._decode_any_time: Callable[[bytes], Any] | None = None
 
     def decode_odd_time(self, line: bytes) -> Any:
         """A line that ``decode_line`` refused, if only for its ``time_extracted``: a tap that writes one such time
         writes them all so. Raises as ``decode_line``."""
+        if self._decode_any_time is None:
+            self._decode_any_time = self._decoder(Any)
         decoded = self._decode_any_time(line)
         self.decode_line = self._decode_any_time
         return decoded
+
+    def _decode_first(self, line: bytes) -> Any:
+        """Made when a line needs it: of most streams the scanner leaves none, and making it takes as long as scanning
+        a hundred kilobytes."""
+        self.decode_line = self._decoder(datetime | None)
+        return self.decode_line(line)
+
+    def _decoder(self, time: Any) -> Callable[[bytes], Any]:
+        record = _struct_of(self.key_properties)
+        if record is None:
+            return _refuse
+        fields = [("type", Literal["RECORD"]), ("stream", Literal[self.stream]), ("record", record)]
+        try:
+            struct = msgspec.defstruct("Line", [*fields, ("time_extracted", time, None)], gc=False)
+            return msgspec.json.Decoder(struct).decode
+        except (TypeError, ValueError, UnicodeError):
+            # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
+            return _refuse
 
     def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
         """Raises ``MissingKeyPropertyError``."""
@@ -97,13 +107,20 @@ def _refuse(_: bytes) -> Any:
 class PassthroughDecoder:
     """Cuts blocks of whole lines into messages. ``checks`` (stream -> check) is the caller's, who adds to it as SCHEMA
     messages come by: each message is acted on before the next one is looked at. ``next_number`` is the number of the
-    line after the last block. ``early`` takes the ACTIVATE_VERSION messages of streams that have no check yet."""
+    line after the last block. ``early`` takes the ACTIVATE_VERSION messages of streams that have no check yet.
 
-    def __init__(self, checks: dict[str, RecordCheck], early: EarlyActivations) -> None:
+    Where ``in_order``, records are given line by line in the order of the input; else those of each stream are, between
+    two messages of another kind."""
+
+    def __init__(self, checks: dict[str, RecordCheck], early: EarlyActivations, *, in_order: bool = False) -> None:
         self.checks = checks
         self.early = early
         self.next_number = 1
         self._current = ""
+        self._scanner = Scanner() if available() and not in_order else None
+        self._known: dict[str, RecordCheck] = {}
+        for stream in checks:
+            self._know(stream)
 
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
         """The messages of ``block``, whose first line has the number ``number``; empty lines are left out.
@@ -111,6 +128,30 @@ class PassthroughDecoder:
         Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``, ``MissingKeyPropertyError``; what was given before
         is good.
         """
+        if self._scanner is None:
+            return self._decoded(block, number)
+        return self._scanned(self._scanner, block, number)
+
+    def _scanned(self, scanner: Scanner, block: bytes, number: int) -> Iterator[Records | Message]:
+        start, size = 0, len(block)
+        while start < size:
+            start, lines, runs = scanner.scan(block, start)
+            for stream, data, count, first, times in runs:
+                yield Records(stream, data, count, number + first, times)
+            number += lines
+            if start < size:
+                end = block.index(b"\n", start) + 1
+                line = block[start:end]
+                _require_utf8(line, number)
+                message = self._message_on(line, number)
+                if message is not None:
+                    yield message
+                    yield from self._after(message)
+                start = end
+                number += 1
+        self.next_number = number
+
+    def _decoded(self, block: bytes, number: int) -> Iterator[Records | Message]:
         suspicious = not _is_utf8(block)
         view = io.BytesIO(block)
         size = len(block)
@@ -131,30 +172,43 @@ class PassthroughDecoder:
         for line in view:
             if suspicious:
                 _require_utf8(line, number)
-            try:
-                head = _decode_head(line)
-                stream = head.stream
-                if head.type == "RECORD":
-                    time = self.checks[stream].decode_line(line).time_extracted
-                    message: Records | Message | None = Records(stream, line, 1, number, [time])
-                else:
-                    message = self._unless_early(_message(head.type, stream, line, number))
-            except (*_REFUSALS, KeyError):
-                message = self._second_hearing(line, number)
+            message = self._message_on(line, number)
+            number += 1
             if message is None:
-                number += 1
                 continue
             yield message
-            number += 1
-            if message.stream == self._current and type(message) is Records:
+            if type(message) is Message:
+                yield from self._after(message)
+            elif message.stream != self._current:
+                self._current, streak = message.stream, 0
+            else:
                 streak += 1
                 if streak >= _SHORT_RUN and not suspicious:
                     break
-            elif type(message) is Records:
-                self._current, streak = message.stream, 0
-            elif type(message) is Message and message.kind == "SCHEMA":
-                yield from self.early.release(message.stream, _activation(message.stream))
         return number
+
+    def _message_on(self, line: bytes, number: int) -> Records | Message | None:
+        """None where there is nothing on a line, or nothing to be done yet."""
+        try:
+            head = _decode_head(line)
+            stream = head.stream
+            if head.type == "RECORD":
+                return Records(stream, line, 1, number, [self.checks[stream].decode_line(line).time_extracted])
+            return self._unless_early(_message(head.type, stream, line, number))
+        except (*_REFUSALS, KeyError):
+            return self._second_hearing(line, number)
+
+    def _after(self, message: Records | Message) -> Iterator[Records | Message]:
+        """What follows a message that was acted on: behind a SCHEMA what waited for it."""
+        if type(message) is Message and message.kind == "SCHEMA":
+            self._know(message.stream)
+            yield from self.early.release(message.stream, _activation(message.stream))
+
+    def _know(self, stream: str) -> None:
+        check = self.checks.get(stream)
+        if check is not None and self._scanner is not None and self._known.get(stream) is not check:
+            self._scanner.know(stream, check.key_properties)
+            self._known[stream] = check
 
     def _unless_early(self, message: Message) -> Message | None:
         if message.kind != "ACTIVATE_VERSION" or message.stream in self.checks:

@@ -7,13 +7,7 @@
 #include <Python.h>
 
 #include "_json.h"
-
-#define SECONDS 19                       /* the length of 2026-01-31T23:59:59 */
-
-typedef struct {
-    const char *text;                    /* NULL: none yet */
-    ptrdiff_t length;
-} Moment;
+#include "_moments.h"
 
 typedef struct {
     const char *end;
@@ -23,44 +17,6 @@ typedef struct {
     ptrdiff_t messages, records;
     Moment first, last;
 } Count;
-
-/* Whether a text looks like a moment in UTC, so that such texts are in the order of their digits. */
-static int is_moment(const char *p, ptrdiff_t length)
-{
-    static const char SHAPE[] = "dddd-dd-ddTdd:dd:dd";
-    ptrdiff_t at;
-    /* Some texts of the first years mean the earliest moment, with any digits. */
-    if (length <= SECONDS || !memcmp(p, "000", 3))
-        return 0;
-    for (at = 0; at < SECONDS; at++)
-        if (SHAPE[at] == 'd' ? !is_digit(p[at]) : p[at] != SHAPE[at])
-            return 0;
-    if (p[at] == '.') {
-        at++;
-        if (at == length || !is_digit(p[at]))
-            return 0;
-        while (at < length && is_digit(p[at]))
-            at++;
-    }
-    return (length - at == 1 && p[at] == 'Z') || (length - at == 6 && !memcmp(p + at, "+00:00", 6));
-}
-
-/* A fraction that is shorter goes on with zeros. */
-static int is_before(Moment one, Moment other)
-{
-    const char *a = one.text + SECONDS, *b = other.text + SECONDS;
-    int order = memcmp(one.text, other.text, SECONDS);
-    if (order)
-        return order < 0;
-    a += *a == '.';
-    b += *b == '.';
-    while (is_digit(*a) || is_digit(*b)) {
-        char left = is_digit(*a) ? *a++ : '0', right = is_digit(*b) ? *b++ : '0';
-        if (left != right)
-            return left < right;
-    }
-    return 0;
-}
 
 /* The byte behind the value of "time_extracted", which becomes *time where it is a moment. */
 static const char *read_time(const Count *count, const char *p, Moment *time)
@@ -110,12 +66,8 @@ static const char *read_message(Count *count, const char *p)
         return NULL;
     count->messages++;
     count->records += is_record;
-    if (is_record && time.text) {
-        if (!count->first.text || is_before(time, count->first))
-            count->first = time;
-        if (!count->last.text || is_before(count->last, time))
-            count->last = time;
-    }
+    if (is_record && time.text)
+        widen(&count->first, &count->last, time);
     return p;
 }
 

@@ -51,10 +51,5 @@ def _compiled(block: bytes, stream: str, times: bool) -> Counted | None:
     if counted is None:
         return None
     messages, recorded, first, last = counted
-    if first is None or last is None:
-        return Counted(messages, recorded, None)
-    # They are the extremes of what looks like times; whether they name a moment is not known there.
-    extremes = [span([text.decode("ascii")]) for text in (first, last)]
-    if extremes[0] is None or extremes[1] is None:
-        return None
-    return Counted(messages, recorded, (extremes[0][0], extremes[1][1]))
+    extremes = [text.decode("ascii") for text in (first, last) if text is not None]
+    return Counted(messages, recorded, span(extremes))

@@ -1,0 +1,362 @@
+/* Blocks of Singer lines taken apart by stream, as far as they are sure to be good RECORD messages. See scanner.py.
+ *
+ * scan() takes lines until one that it is not sure of, which is left to Python. What it takes is strict JSON in UTF-8: an
+ * object on each line, RECORD, of a stream that it knows, whose record is an object that has each key property. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "_json.h"
+#include "_moments.h"
+#include "_streams.h"
+
+typedef struct {
+    const char *begin;
+    ptrdiff_t length, next;              /* the stream's next part; -1: none */
+} Part;
+
+typedef struct {
+    const char *text;
+    ptrdiff_t length, stream;
+} OddTime;
+
+/* An array that grows. */
+typedef struct {
+    void *items;
+    ptrdiff_t count, room;
+} Array;
+
+typedef struct {
+    PyObject_HEAD
+    Streams known;
+    Stream *current;                     /* the one before: the next line's, mostly */
+    uint64_t scan;
+    int busy;
+    Array parts;                         /* of Part: lines of one stream in a row */
+    Array order;                         /* of ptrdiff_t: the streams found, by their first line */
+    Array odd;                           /* of OddTime: times that only Python can tell */
+} Scanner;
+
+typedef struct {
+    Stream *stream;
+    Moment time;                         /* no text: none */
+    int odd;
+} Line;
+
+static void *another(Array *array, size_t size)
+{
+    if (array->count == array->room) {
+        ptrdiff_t room = array->room ? 2 * array->room : 64;
+        void *items = realloc(array->items, (size_t)room * size);
+        if (!items)
+            return NULL;
+        array->items = items;
+        array->room = room;
+    }
+    return (char *)array->items + (size_t)array->count++ * size;
+}
+
+/* The byte behind a record, an object whose key properties become those that are seen. */
+static const char *read_record(const char *p, const char *end, Stream *stream)
+{
+    int escaped;
+    if (*p != '{')
+        return NULL;
+    if (stream)
+        forget_seen(stream);
+    p = spaces(p + 1);
+    if (*p == '}')
+        return p + 1;
+    for (;;) {
+        const char *name = p + 1;
+        if (*p != '"' || !(p = closing_quote(name, end, &escaped)))
+            return NULL;
+        if (stream && stream->missing)
+            see_key(stream, name, p - name);
+        p = spaces(p + 1);
+        if (*p != ':' || !(p = behind_value(spaces(p + 1), end, 1)))
+            return NULL;
+        p = spaces(p);
+        if (*p != ',')
+            return *p == '}' ? p + 1 : NULL;
+        p = spaces(p + 1);
+    }
+}
+
+static const char *read_stream(Scanner *self, const char *p, const char *end, Line *line)
+{
+    const char *name = p + 1;
+    int escaped;
+    if (*p != '"' || !(p = closing_quote(name, end, &escaped)))
+        return NULL;
+    line->stream = find_stream(&self->known, name, p - name);
+    return line->stream ? p + 1 : NULL;
+}
+
+/* A text without escapes is a moment or an odd time; anything but a text is no time. */
+static const char *read_time(const char *p, const char *end, Line *line)
+{
+    int escaped;
+    if (*p != '"')
+        return behind_value(p, end, 0);
+    line->time.text = p + 1;
+    if (!(p = closing_quote(p + 1, end, &escaped)) || escaped)
+        return NULL;
+    line->time.length = p - line->time.text;
+    line->odd = !is_moment(line->time.text, line->time.length);
+    return p + 1;
+}
+
+/* One message with its newline. */
+static const char *read_line(Scanner *self, const char *p, const char *end, Line *line)
+{
+    int types = 0, streams = 0, times = 0, ended = 0;
+    const char *record = NULL;
+    Stream *looked_for = NULL;           /* whose keys were */
+    p = first_member(p);
+    while (p && !ended) {
+        const char *name;
+        ptrdiff_t length;
+        if (!(p = member_value(p, end, &name, &length)))
+            return NULL;
+        if (is_name(name, length, "record")) {
+            if (record)
+                return NULL;
+            looked_for = line->stream ? line->stream : self->current;
+            record = p;
+            p = read_record(p, end, looked_for);
+        } else if (is_name(name, length, "type")) {
+            p = types++ ? NULL : behind_word(p, "\"RECORD\"");
+        } else if (is_name(name, length, "stream")) {
+            p = streams++ ? NULL : read_stream(self, p, end, line);
+        } else if (is_name(name, length, "time_extracted")) {
+            p = times++ ? NULL : read_time(p, end, line);
+        } else {
+            p = behind_value(p, end, 0);
+        }
+        if (p)
+            p = next_member(p, &ended);
+    }
+    if (!p || !types || !streams || !record)
+        return NULL;
+    if (line->stream != looked_for)
+        read_record(record, end, line->stream);
+    return line->stream->missing ? NULL : p;
+}
+
+/* Adds a line to what is found of its stream; -1 where there is no memory for it. */
+static int take_line(Scanner *self, const Line *line, const char *begin, ptrdiff_t length, ptrdiff_t number)
+{
+    Stream *stream = line->stream;
+    if (stream->scan != self->scan) {
+        ptrdiff_t *place = another(&self->order, sizeof *place);
+        if (!place)
+            return -1;
+        *place = stream - self->known.streams;
+        stream->scan = self->scan;
+        stream->records = stream->bytes = 0;
+        stream->first_line = number;
+        stream->first_part = stream->last_part = -1;
+        stream->first.text = stream->last.text = NULL;
+    }
+    if (stream == self->current && stream->last_part >= 0) {
+        ((Part *)self->parts.items)[stream->last_part].length += length;
+    } else {
+        Part *part;
+        if (!(part = another(&self->parts, sizeof *part)))
+            return -1;
+        *part = (Part){begin, length, -1};
+        if (stream->last_part < 0)
+            stream->first_part = self->parts.count - 1;
+        else
+            ((Part *)self->parts.items)[stream->last_part].next = self->parts.count - 1;
+        stream->last_part = self->parts.count - 1;
+    }
+    if (line->odd) {
+        OddTime *odd = another(&self->odd, sizeof *odd);
+        if (!odd)
+            return -1;
+        *odd = (OddTime){line->time.text, line->time.length, stream - self->known.streams};
+    } else if (line->time.text) {
+        widen(&stream->first, &stream->last, line->time);
+    }
+    stream->records++;
+    stream->bytes += length;
+    self->current = stream;
+    return 0;
+}
+
+/* How many lines from *p on are good, and *p behind them; -1 without memory. */
+static ptrdiff_t take_lines(Scanner *self, const char **p, const char *end)
+{
+    ptrdiff_t lines = 0;
+    self->scan++;
+    self->parts.count = self->order.count = self->odd.count = 0;
+    while (*p < end) {
+        Line line = {0};
+        const char *behind = read_line(self, *p, end, &line);
+        if (!behind || !is_utf8(*p, (size_t)(behind - *p)))
+            break;
+        if (take_line(self, &line, *p, behind - *p, lines) < 0)
+            return -1;
+        *p = behind;
+        lines++;
+    }
+    return lines;
+}
+
+/* The lines of a stream: the block itself where that is all of it. */
+static PyObject *lines_of(const Scanner *self, const Stream *stream, PyObject *block)
+{
+    const Part *parts = self->parts.items;
+    PyObject *data;
+    char *to;
+    if (stream->bytes == PyBytes_Size(block))
+        return Py_NewRef(block);
+    if (!(data = PyBytes_FromStringAndSize(NULL, stream->bytes)))
+        return NULL;
+    to = PyBytes_AsString(data);
+    for (ptrdiff_t at = stream->first_part; at >= 0; at = parts[at].next) {
+        memcpy(to, parts[at].begin, (size_t)parts[at].length);
+        to += parts[at].length;
+    }
+    return data;
+}
+
+static int append_text(PyObject *list, const char *text, ptrdiff_t length)
+{
+    PyObject *value = PyUnicode_DecodeUTF8(text, length, "strict");
+    int failed = !value || PyList_Append(list, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+/* (stream, lines, records, number of the first line from where the scan began, times that span all of its own). */
+static PyObject *run_of(const Scanner *self, const Stream *stream, PyObject *block)
+{
+    PyObject *data;
+    if (stream->first.text && (append_text(stream->times, stream->first.text, stream->first.length) < 0 ||
+                               append_text(stream->times, stream->last.text, stream->last.length) < 0))
+        return NULL;
+    if (!(data = lines_of(self, stream, block)))
+        return NULL;
+    return Py_BuildValue("(ONnnO)", stream->name, data, (Py_ssize_t)stream->records, (Py_ssize_t)stream->first_line,
+                         stream->times);
+}
+
+/* What was found of each stream, by their first lines. */
+static PyObject *runs_of(const Scanner *self, PyObject *block)
+{
+    const ptrdiff_t *order = self->order.items, count = self->order.count;
+    const OddTime *odd = self->odd.items;
+    Stream *streams = self->known.streams;
+    PyObject *runs = PyList_New(count);
+    int failed = !runs;
+    for (ptrdiff_t i = 0; i < count; i++)
+        failed |= !(streams[order[i]].times = PyList_New(0));
+    for (ptrdiff_t i = 0; i < self->odd.count && !failed; i++)
+        failed = append_text(streams[odd[i].stream].times, odd[i].text, odd[i].length) < 0;
+    for (ptrdiff_t i = 0; i < count && !failed; i++) {
+        PyObject *run = run_of(self, streams + order[i], block);
+        failed = !run || PyList_SetItem(runs, i, run) < 0;
+    }
+    for (ptrdiff_t i = 0; i < count; i++)
+        Py_CLEAR(streams[order[i]].times);
+    if (failed)
+        Py_CLEAR(runs);
+    return runs;
+}
+
+PyDoc_STRVAR(scan_doc,
+             "scan(block: bytes, start: int)\n--\n\n"
+             "Where the first line that is left begins, the lines before it from start on, and their runs by stream.");
+
+static PyObject *scanner_scan(PyObject *object, PyObject *args)
+{
+    Scanner *self = (Scanner *)object;
+    PyObject *block, *runs;
+    char *begin;
+    const char *p;
+    Py_ssize_t size, start;
+    ptrdiff_t lines;
+
+    if (!PyArg_ParseTuple(args, "Sn:scan", &block, &start) || PyBytes_AsStringAndSize(block, &begin, &size) < 0)
+        return NULL;
+    if (start < 0 || start > size || (size && begin[size - 1] != '\n'))
+        return PyErr_Format(PyExc_ValueError, "not a place in a block of whole lines");
+    if (self->busy)
+        return PyErr_Format(PyExc_RuntimeError, "in use by another thread");
+    self->busy = 1;
+    p = begin + start;
+    Py_BEGIN_ALLOW_THREADS
+    lines = take_lines(self, &p, begin + size);
+    Py_END_ALLOW_THREADS
+    runs = lines < 0 ? PyErr_NoMemory() : runs_of(self, block);
+    self->busy = 0;
+    return runs ? Py_BuildValue("(nnN)", (Py_ssize_t)(p - begin), (Py_ssize_t)lines, runs) : NULL;
+}
+
+PyDoc_STRVAR(know_doc,
+             "know(stream: str, names: tuple[bytes, ...], keys: tuple[tuple[bytes, ...], ...])\n--\n\n"
+             "Add a stream, or change its key properties; names and keys as JSON spells them, without quotes.");
+
+static PyObject *scanner_know(PyObject *object, PyObject *args)
+{
+    Scanner *self = (Scanner *)object;
+    PyObject *stream, *names, *keys;
+    if (!PyArg_ParseTuple(args, "UOO:know", &stream, &names, &keys))
+        return NULL;
+    if (self->busy)
+        return PyErr_Format(PyExc_RuntimeError, "in use by another thread");
+    self->current = NULL;
+    if (know_stream(&self->known, stream, names, keys) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static void scanner_dealloc(PyObject *object)
+{
+    Scanner *self = (Scanner *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    forget_all(&self->known);
+    free(self->parts.items);
+    free(self->order.items);
+    free(self->odd.items);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef METHODS[] = {
+    {"know", scanner_know, METH_VARARGS, know_doc},
+    {"scan", scanner_scan, METH_VARARGS, scan_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot SLOTS[] = {
+    {Py_tp_doc, "Takes blocks of lines apart by stream; of one thread at a time."},
+    {Py_tp_dealloc, scanner_dealloc},
+    {Py_tp_methods, METHODS},
+    {0, NULL},
+};
+
+static PyType_Spec SPEC = {
+    .name = "singerlake.format.lines._scanner.Scanner", .basicsize = sizeof(Scanner), .flags = Py_TPFLAGS_DEFAULT,
+    .slots = SLOTS,
+};
+
+static int execute(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &SPEC, NULL);
+    int failed = !type || PyModule_AddType(module, (PyTypeObject *)type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, .m_name = "_scanner", .m_doc = "Blocks of Singer lines, taken apart by stream.",
+    .m_size = 0, .m_slots = MODULE_SLOTS,
+};
+
+PyMODINIT_FUNC PyInit__scanner(void) { return PyModuleDef_Init(&MODULE); }

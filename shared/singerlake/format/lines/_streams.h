@@ -1,0 +1,210 @@
+/* The streams that a scanner knows: found by the name as it stands in a message, each with its key properties and with
+ * what the scan under way has found of it. Needs Python.h and _moments.h.
+ *
+ * Names are compared as JSON spells them; a stream and a key have each spelling that writers use. */
+
+#ifndef SINGERLAKE_STREAMS_H
+#define SINGERLAKE_STREAMS_H
+
+#include <stdlib.h>
+
+typedef struct {
+    const char *text;                    /* in a bytes object that the stream holds */
+    ptrdiff_t length;
+    ptrdiff_t of;                        /* the number of the stream, or of the key property */
+} Spelling;
+
+typedef struct {
+    PyObject *name;                      /* what is given back */
+    PyObject *names, *kept;              /* what holds the texts */
+    Spelling *keys;                      /* all spellings of all key properties */
+    ptrdiff_t spellings, key_properties;
+    unsigned char *seen;                 /* of each key property: whether the record at hand has it */
+    ptrdiff_t missing;                   /* key properties that it has not */
+    /* What the scan has found; good where .scan is that of the scanner. */
+    uint64_t scan;
+    ptrdiff_t records, bytes, first_line, first_part, last_part;
+    Moment first, last;
+    PyObject *times;
+} Stream;
+
+typedef struct {
+    Stream *streams;
+    Spelling *names;                     /* a table with open addressing; no text: free */
+    ptrdiff_t count, room, taken, slots;
+} Streams;
+
+static uint32_t hash_of(const char *text, ptrdiff_t length)
+{
+    uint32_t hash = 2166136261u;         /* FNV-1a */
+    for (ptrdiff_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash;
+}
+
+/* Where a name is in the table, or would be. */
+static Spelling *slot_of(const Streams *all, const char *text, ptrdiff_t length)
+{
+    ptrdiff_t at = hash_of(text, length) & (all->slots - 1);
+    while (all->names[at].text &&
+           (all->names[at].length != length || memcmp(all->names[at].text, text, (size_t)length)))
+        at = (at + 1) & (all->slots - 1);
+    return all->names + at;
+}
+
+static Stream *find_stream(const Streams *all, const char *text, ptrdiff_t length)
+{
+    Spelling *slot = all->slots ? slot_of(all, text, length) : NULL;
+    return slot && slot->text ? all->streams + slot->of : NULL;
+}
+
+/* Keeps half of the table free. */
+static int make_room(Streams *all, ptrdiff_t more)
+{
+    if (all->count == all->room) {
+        ptrdiff_t room = all->room ? 2 * all->room : 8;
+        Stream *streams = realloc(all->streams, (size_t)room * sizeof *streams);
+        if (!streams)
+            return -1;
+        all->streams = streams;
+        all->room = room;
+    }
+    if (2 * (all->taken + more) > all->slots) {
+        ptrdiff_t slots = all->slots ? all->slots : 16;
+        Spelling *before = all->names, *names;
+        ptrdiff_t were = all->slots;
+        while (2 * (all->taken + more) > slots)
+            slots *= 2;
+        if (!(names = calloc((size_t)slots, sizeof *names)))
+            return -1;
+        all->names = names;
+        all->slots = slots;
+        for (ptrdiff_t i = 0; i < were; i++)
+            if (before[i].text)
+                *slot_of(all, before[i].text, before[i].length) = before[i];
+        free(before);
+    }
+    return 0;
+}
+
+/* A tuple of bytes, as spellings of number `of`, written from *to on; moves *to behind them. */
+static int spellings_of(PyObject *tuple, ptrdiff_t of, Spelling **to)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
+        char *text;
+        Py_ssize_t length;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &text, &length) < 0)
+            return -1;
+        *(*to)++ = (Spelling){text, length, of};
+    }
+    return 0;
+}
+
+static Py_ssize_t tuple_size(PyObject *object)
+{
+    return PyTuple_Check(object) ? PyTuple_Size(object) : (PyErr_SetString(PyExc_TypeError, "not a tuple"), -1);
+}
+
+/* A tuple of a tuple of spellings for each key property; *stream is as it was where that fails. */
+static int take_keys(Stream *stream, PyObject *keys)
+{
+    Py_ssize_t count = tuple_size(keys), spellings = 0;
+    Spelling *made, *to;
+    unsigned char *seen;
+    if (count < 0)
+        return -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t more = tuple_size(PyTuple_GetItem(keys, i));
+        if (more < 0)
+            return -1;
+        spellings += more;
+    }
+    to = made = malloc((size_t)(spellings + 1) * sizeof *made);
+    seen = malloc((size_t)count + 1);
+    if (!made || !seen)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++)
+        spellings_of(PyTuple_GetItem(keys, i), i, &to);
+    if (PyErr_Occurred()) {
+        free(made);
+        free(seen);
+        return -1;
+    }
+    free(stream->keys);
+    free(stream->seen);
+    Py_XDECREF(stream->kept);
+    stream->kept = Py_NewRef(keys);
+    stream->keys = made;
+    stream->seen = seen;
+    stream->spellings = spellings;
+    stream->key_properties = count;
+    return 0;
+}
+
+/* Adds a stream, or replaces the key properties of the one that has these names. */
+static int know_stream(Streams *all, PyObject *name, PyObject *names, PyObject *keys)
+{
+    Stream fresh = {0}, *stream;
+    Py_ssize_t count = tuple_size(names);
+    Spelling *made, *to;
+    if (count < 1)
+        return count < 0 ? -1 : (PyErr_SetString(PyExc_ValueError, "no name"), -1);
+    to = made = malloc((size_t)count * sizeof *made);
+    if (!made || make_room(all, count) < 0)
+        PyErr_NoMemory();
+    if (PyErr_Occurred() || spellings_of(names, all->count, &to) < 0) {
+        free(made);
+        return -1;
+    }
+    stream = find_stream(all, made->text, made->length);
+    if (take_keys(stream ? stream : &fresh, keys) < 0) {
+        free(made);
+        return -1;
+    }
+    if (!stream) {
+        stream = all->streams + all->count++;
+        *stream = fresh;
+        stream->name = Py_NewRef(name);
+        stream->names = Py_NewRef(names);
+        for (Py_ssize_t i = 0; i < count; i++) {
+            Spelling *slot = slot_of(all, made[i].text, made[i].length);
+            all->taken += !slot->text;
+            *slot = made[i];
+        }
+    }
+    free(made);
+    return 0;
+}
+
+static void forget_all(Streams *all)
+{
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        Py_XDECREF(all->streams[i].name);
+        Py_XDECREF(all->streams[i].names);
+        Py_XDECREF(all->streams[i].kept);
+        free(all->streams[i].keys);
+        free(all->streams[i].seen);
+    }
+    free(all->streams);
+    free(all->names);
+}
+
+/* For the next record. */
+static inline void forget_seen(Stream *stream)
+{
+    memset(stream->seen, 0, (size_t)stream->key_properties);
+    stream->missing = stream->key_properties;
+}
+
+static inline void see_key(Stream *stream, const char *text, ptrdiff_t length)
+{
+    for (ptrdiff_t i = 0; i < stream->spellings; i++) {
+        const Spelling *key = stream->keys + i;
+        if (key->length == length && !memcmp(key->text, text, (size_t)length)) {
+            stream->missing -= !stream->seen[key->of];
+            stream->seen[key->of] = 1;
+        }
+    }
+}
+
+#endif

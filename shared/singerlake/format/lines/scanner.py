@@ -1,0 +1,50 @@
+"""Blocks of lines taken apart by stream, compiled; without a C compiler there is none, and msgspec decodes each line.
+
+The compiled scanner is stricter than the decoder, never laxer: a line that it is not sure of it leaves. It works
+without the interpreter's lock, so that other threads compress meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+
+try:
+    from singerlake.format.lines import _scanner as compiled
+except ImportError:
+    compiled = None  # type: ignore[assignment]
+
+Run = tuple[str, bytes, int, int, list[str]]
+"""A stream; its lines; how many they are; the number of the first one, counted from where the scan began; and texts
+among which are the first and the last of their times."""
+
+
+def available() -> bool:
+    """Whether there is a compiled scanner."""
+    return compiled is not None
+
+
+class Scanner:
+    """The RECORD lines of the streams that it knows. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._scanner = compiled.Scanner()
+
+    def know(self, stream: str, key_properties: Sequence[str]) -> None:
+        """Take the lines of ``stream`` whose record has all ``key_properties``; a later call replaces them."""
+        self._scanner.know(stream, _spellings(stream), tuple(map(_spellings, key_properties)))
+
+    def scan(self, block: bytes, start: int) -> tuple[int, int, list[Run]]:
+        """What a block of whole lines holds from ``start`` on: where the first line that is left begins, how many lines
+        were taken, and what they are, a run for each stream, in the order of their first lines."""
+        return self._scanner.scan(block, start)
+
+
+def _spellings(name: str) -> tuple[bytes, ...]:
+    """The text of a name as JSON writers spell it, without its quotes: with and without escapes for what is not
+    ASCII."""
+    found = [json.dumps(name).encode()]
+    with suppress(UnicodeEncodeError):
+        found.append(json.dumps(name, ensure_ascii=False).encode())
+    return tuple(dict.fromkeys(text[1:-1] for text in found))
