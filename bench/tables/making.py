@@ -6,6 +6,7 @@ of a lake. Processor time is that of the session's Java and of all Python proces
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import subprocess
@@ -172,6 +173,7 @@ def _formats(spark: SparkSession, lake: Path) -> Iterator[Row]:
     spent: dict[Format, list[float]] = {format: [] for format in Format}
     for _ in range(RUNS):
         for format in Format:
+            os.sync()  # What another format left to be written would slow this one down.
             spent[format].append(spend(partial(make, spark, lake, declared(Keep.APPEND, format=format))).wall)
     base = spent[Format.PARQUET]
     for format in formats:
