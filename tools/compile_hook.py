@@ -23,6 +23,7 @@ REQUIRED = "SINGERLAKE_REQUIRE_COMPILED"
 _MODULES = {
     "singerlake.arrow.decode._plain": "shared/singerlake/arrow/decode/_plain.c",
     "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
+    "singerlake.format._newlines": "shared/singerlake/format/_newlines.c",
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
     "singerlake.format.lines._scanner": "shared/singerlake/format/lines/_scanner.c",
     "singerlake.projections.formats.encode._rows": "shared/singerlake/projections/formats/encode/_rows.c",

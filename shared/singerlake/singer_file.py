@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import msgspec
 from isal import igzip_lib, isal_zlib
@@ -28,6 +28,7 @@ from singerlake.errors import (
 )
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
+from singerlake.format.newlines import end_of, look
 from singerlake.format.state.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
@@ -101,20 +102,12 @@ class Block:
 
     def after(self, count: int) -> Block:
         """This block without its first ``count`` messages."""
-        cut = nth_line(self.data, count)
+        cut = end_of(self.data, count)
         return Block(self.data[cut:], self.offset + count, self.messages - count)
 
     def first(self, count: int) -> Block:
         """The first ``count`` messages of this block."""
-        return Block(self.data[: nth_line(self.data, count)], self.offset, count)
-
-
-def nth_line(data: bytes, count: int) -> int:
-    """Where the line after the first ``count`` lines of ``data`` begins."""
-    cut = 0
-    for _ in range(count):
-        cut = data.index(b"\n", cut) + 1
-    return cut
+        return Block(self.data[: end_of(self.data, count)], self.offset, count)
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:
@@ -285,22 +278,23 @@ def empty_member(extra: bytes) -> bytes:
 
 
 def read_blocks(
-    stream: BinaryIO, file: DataFile, *, member: int = 0, until: int | None = None, key: str = ""
+    stream: Readable, file: DataFile, *, member: int = 0, until: int | None = None, key: str = "", given: int = 0
 ) -> Iterator[Block]:
     """The messages of ``file`` from its ``member``-th tabled member on, in blocks of whole lines, in order.
 
     ``stream`` gives the stored bytes from that member's start (from the file's first byte for member 0) to the start
-    of member ``until``, or to the end. SCHEMA messages are left out wherever they stand.
+    of member ``until``, or to the end. SCHEMA messages are left out wherever they stand. ``given`` is the number of
+    messages that were read before, for what an error says.
 
     Raises ``BrokenFileError`` where the gzip is damaged or cut, or where the messages or bytes are not what the
     manifest says; blocks given before that are good as far as they go.
     """
     where = {"key": key or file.path, "id": file.id}
-    expected = sum(count for _, count in file.members[member:until])
+    expected = given + sum(count for _, count in file.members[member:until])
     offset = file.offset + sum(count for _, count in file.members[:member])
-    seen = 0
+    seen = given
     for data in inflate(stream, where=where):
-        kept, count = _kept_lines(data)
+        kept, count = kept_lines(data)
         if count:
             seen += count
             if seen > expected:
@@ -368,10 +362,11 @@ def _inflated(stream: Readable, where: dict[str, str], size: int) -> Iterator[by
         )
 
 
-def _kept_lines(data: bytes) -> tuple[bytes, int]:
+def kept_lines(data: bytes) -> tuple[bytes, int]:
     """``data`` without its SCHEMA lines, and how many lines are left."""
-    if b'"SCHEMA"' not in data:
-        return data, data.count(b"\n")
+    count, word = look(data)
+    if not word:
+        return data, count
     lines = [line for line in data.split(b"\n")[:-1] if not is_schema_line(line)]
     return b"".join(line + b"\n" for line in lines), len(lines)
 

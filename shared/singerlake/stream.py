@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -103,15 +103,15 @@ class LakeStream:
         )
         return rebuild_manifest(self.lake.storage, birth).manifest
 
-    def read(self, part: Slice) -> Iterator[Block]:
+    def read(self, part: Slice, *, blocks: Callable[..., Iterator[Block]] = read_blocks) -> Iterator[Block]:
         """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
-        there. Raises ``MissingFileError``, ``BrokenFileError``."""
+        there. ``blocks`` is what makes blocks of stored bytes. Raises ``MissingFileError``, ``BrokenFileError``."""
         file, member = part.file, part.member
         key = self.prefix + file.path
         start = file.members[member][0] if member else 0
         skip = part.skip - sum(messages for _, messages in file.members[:member])
         with self.lake.storage.open(key, start) as stream:
-            for block in read_blocks(stream, file, member=member, key=key):
+            for block in blocks(stream, file, member=member, key=key):
                 if skip >= block.messages:
                     skip -= block.messages
                     continue

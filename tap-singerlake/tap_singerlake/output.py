@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
+import stat
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -16,11 +18,20 @@ from singer_sdk.singerlib.encoding.base import GenericSingerWriter
 from singer_sdk.singerlib.encoding.simple import Message
 from singer_sdk.singerlib.json import serialize_json
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
 GRACE_SECONDS = 2.0
 """How long a signal waits for a line that is being written if the target does not read it."""
 
-# What a pipe holds: a larger piece would only block inside the kernel, where a signal cannot stop it.
+_PIPE = 1 << 17
+"""Bytes that a pipe is made to hold, where the system allows that: with its usual 64 KiB tap and target wait for one
+another more often, with more than this the text leaves the processor's cache meanwhile."""
 _PIECE = 1 << 16
+"""Bytes written at once to what may not take them: a larger piece would only block inside the kernel, where a signal
+cannot stop it."""
 
 
 class LineWriter(GenericSingerWriter[bytes, Message]):
@@ -34,6 +45,8 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         super().__init__()
         self._signal: int | None = None
         self._writing = False
+        self._sink: Any = None
+        self._piece = _PIECE
 
     def serialize_message(self, message: Message) -> bytes:
         """An SDK message as one line without its newline."""
@@ -73,8 +86,10 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         buffer = sys.stdout.buffer
         # Without a buffer in between, what a signal finds unwritten is still here to be left out.
         sink: Any = getattr(buffer, "raw", buffer)
+        if sink is not self._sink:
+            self._sink, self._piece = sink, piece_for(sink)
         while left:
-            written = sink.write(left[:_PIECE])
+            written = sink.write(left[: self._piece])
             if written is None:
                 select.select((), (sink,), ())
                 continue
@@ -106,6 +121,24 @@ class StateLines(StateWriter):
         if line != self._last:
             self._writer.write(line + b"\n")
             self._last = line
+
+
+def piece_for(sink: Any) -> int:
+    """The most bytes to write to ``sink`` at once: all to a file, to a pipe what it holds, which is made more where the
+    system allows that."""
+    try:
+        status = os.fstat(sink.fileno())
+        if stat.S_ISREG(status.st_mode) or os.path.samestat(status, os.stat(os.devnull)):
+            return sys.maxsize
+        if stat.S_ISFIFO(status.st_mode) and hasattr(fcntl, "F_SETPIPE_SZ"):
+            if fcntl.fcntl(sink, fcntl.F_GETPIPE_SZ) < _PIPE:
+                with suppress(OSError):
+                    fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, _PIPE)
+            return fcntl.fcntl(sink, fcntl.F_GETPIPE_SZ)
+    except (OSError, ValueError):
+        # It has no descriptor, as a buffer in memory has none.
+        pass
+    return _PIECE
 
 
 _encode_fast = msgspec.json.Encoder(decimal_format="number").encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from singerlake.errors import BrokenFileError, MissingFileError
@@ -13,11 +13,15 @@ from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
-from singerlake.singer_file import HELD_BYTES, Block, first_line
+from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
 from tap_singerlake.first_offset import start_offset
+from tap_singerlake.members import read_members
 
 logger = logging.getLogger(__name__)
+
+_EVENT = 1000
+"""Bytes, about, of an event beside its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,15 @@ class FileEnd:
     bookmark: Bookmark
 
 
+Event = SchemaLine | MessageBlock | FileEnd
+"""What a reader gives."""
+
+
+def size_of(event: Event) -> int:
+    """About the bytes that an event takes in memory."""
+    return _EVENT + (len(event.block.data) if isinstance(event, MessageBlock) else 0)
+
+
 @dataclass
 class Reader:
     """Reads on from ``position``, or without one from where ``from_version`` first appears; ``versions`` (labels,
@@ -59,7 +72,7 @@ class Reader:
     versions: tuple[str, ...] | None = None
     _current: DataFile | None = None
 
-    def events(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
+    def events(self, manifest: Manifest) -> Generator[Event, None, None]:
         """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
         another, costs a new look at the manifest.
 
@@ -84,7 +97,7 @@ class Reader:
                 logger.info("%r: a file was replaced while it was being read; continuing in the new file", fresh.stream)
                 manifest = fresh
 
-    def _files(self, manifest: Manifest) -> Iterator[SchemaLine | MessageBlock | FileEnd]:
+    def _files(self, manifest: Manifest) -> Iterator[Event]:
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
         start = start_offset(self.stream, manifest, self.position, self.from_version)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
@@ -95,7 +108,7 @@ class Reader:
                 self._current = file
                 yield SchemaLine(self._schema_line(file))
                 part = Slice(file, max(0, start - file.offset))
-                for block in verified(self.stream.read(part), file):
+                for block in self.stream.read(part, blocks=read_members):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
                     yield messages
@@ -134,21 +147,3 @@ def _message(stream: str, schema: SchemaVersion) -> bytes:
     if schema.bookmark_properties:
         message["bookmark_properties"] = schema.bookmark_properties
     return encode(message) + b"\n"
-
-
-def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:
-    """The same blocks, each held back until the gzip member it lies in has ended well, so that bytes of a damaged
-    member are never passed on."""
-    starts, offset = set(), file.offset
-    for _, messages in file.members:
-        starts.add(offset)
-        offset += messages
-    held: list[Block] = []
-    size = 0
-    for block in blocks:
-        if block.offset in starts or size > HELD_BYTES:
-            yield from held
-            held, size = [], 0
-        held.append(block)
-        size += len(block.data)
-    yield from held

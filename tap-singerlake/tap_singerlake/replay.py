@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from singerlake.format.lines.messages import is_record_line
+from singerlake.format.newlines import end_of
 from singerlake.format.state.bookmark import Bookmark
 from tap_singerlake.passthrough import Conversion
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
@@ -85,13 +86,6 @@ class Replay:
             self._checkpoint(self._reached)
             self._told = self._reached
         self._since = 0
-
-
-def end_of(data: bytes, lines: int, start: int = 0) -> int:
-    """The position behind the ``lines``-th newline from ``start`` on. Raises ``ValueError`` where there are fewer."""
-    for _ in range(lines):
-        start = data.index(b"\n", start) + 1
-    return start
 
 
 def take(data: bytes, start: int, messages: int, limit: int | None) -> tuple[int, int]:

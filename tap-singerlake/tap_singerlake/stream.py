@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -17,12 +18,13 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
 from singerlake.stream import LakeStream
 from tap_singerlake import settings
+from tap_singerlake.ahead import ahead
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
 from tap_singerlake.first_offset import bookmark_in
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
 
 
@@ -95,8 +97,12 @@ class ReplayedStream(Stream):
             limit=self._limit(),
         )
         total = 0
-        with self.get_record_counter() as counter, self.get_sync_timer():
-            for records in replay.run(reader.events(manifest)):
+        with (
+            self.get_record_counter() as counter,
+            self.get_sync_timer(),
+            closing(ahead(reader.events(manifest), size_of, room=_ROOM)) as events,
+        ):
+            for records in replay.run(events):
                 counter.increment(records)
                 total += records
         self.logger.info("replayed %d records of %r", total, self.name)
@@ -214,6 +220,9 @@ class ReplayedStream(Stream):
 
 
 _NAMED = 20
+_ROOM = 2 << 20
+"""Bytes of messages that may wait to be written before more are read: the last part of one gzip member, while the next
+one is inflated."""
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.lines.messages import is_record_line
-from tap_singerlake.replay import end_of, take
+from singerlake.format.newlines import end_of
+from tap_singerlake.replay import take
 
 RECORD = b'{"type":"RECORD","stream":"s","record":{"t":"ACTIVATE_VERSION"}}'
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}'

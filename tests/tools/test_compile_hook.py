@@ -18,6 +18,7 @@ NEEDED = ("pyproject.toml", "README.md", "LICENSE", "shared", "tap-singerlake", 
 LIBRARIES = (
     "singerlake/arrow/decode/_plain",
     "singerlake/format/_fingerprint",
+    "singerlake/format/_newlines",
     "singerlake/format/lines/_lines",
     "singerlake/format/lines/_scanner",
     "singerlake/projections/formats/encode/_rows",

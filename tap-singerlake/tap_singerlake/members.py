@@ -1,0 +1,164 @@
+"""The messages of a data file by whole gzip members, as a target writes them; anything else goes by ``read_blocks``.
+
+A member whose place the manifest tells is inflated in one call, without the interpreter's lock, and given as it is.
+Whatever is not just that (a member of foreign make that is too large, one whose count is another than the manifest's, a
+damaged or a cut one) is read on from there in pieces: slower, with the same messages and the same errors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from isal import igzip_lib
+
+from singerlake.errors import BrokenFileError
+from singerlake.format.state.model import DataFile
+from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read_blocks
+
+LARGEST = 16 << 20
+"""Bytes of a member, stored and as text, up to which it is inflated whole: twice what a target writes."""
+_PIECE = 1 << 19
+"""Bytes of text inflated in one call: what a member holds is then given up bit by bit, as it is written."""
+
+
+def read_members(stream: Readable, file: DataFile, *, member: int = 0, key: str = "") -> Iterator[Block]:
+    """The messages of ``file`` from its ``member``-th tabled member on, as ``read_blocks`` gives them, each block only
+    once the members that it lies in have ended well, and the last one once the file has.
+
+    Raises ``BrokenFileError`` as ``read_blocks``, and where a file that is read from its first byte on has another size
+    or SHA-256 than the manifest says; nothing of the last member is given then.
+    """
+    stored = _Stored(stream, file if member == 0 else None, {"key": key or file.path, "id": file.id})
+    offset = first = file.offset + sum(messages for _, messages in file.members[:member])
+    parts = _parts(file, member)
+    for number, (size, messages) in enumerate(parts, 1):
+        is_last = number == len(parts)
+        part = stored.take(size) if 0 <= size <= LARGEST else b""
+        pieces = _pieces(part, messages) if len(part) == size else None
+        if pieces is None or (is_last and stored.more()):
+            stored.put_back(part)
+            break
+        if is_last:
+            stored.check()
+        del part
+        while pieces:
+            lines, count = pieces.popleft()
+            yield Block(lines, offset, count)
+            offset += count
+        member += bool(messages)
+    else:
+        return
+    rest = read_blocks(stored, file, member=member, given=offset - first, key=key)
+    yield from verified(stored.checked(rest), file)
+
+
+def _parts(file: DataFile, member: int) -> list[tuple[int, int]]:
+    """How the file lies from its ``member``-th tabled member on: stored bytes and messages, a tabled member each with
+    what follows it. Before the first one stands what holds no messages: the SCHEMA message, mostly."""
+    ends = [start for start, _ in file.members[member:]]
+    ends.append(file.bytes)
+    parts = [(end - start, messages) for (start, messages), end in zip(file.members[member:], ends[1:], strict=True)]
+    return parts if member else [(ends[0], 0), *parts]
+
+
+class _Stored:
+    """The bytes of a stream in order. Where they are to be all of ``whole``, they are held against the manifest."""
+
+    def __init__(self, stream: Readable, whole: DataFile | None, where: dict[str, str]) -> None:
+        self._stream = stream
+        self._whole = whole
+        self._where = where
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+        self._back = b""
+
+    def read(self, size: int, /) -> bytes:
+        data, self._back = self._back[:size], self._back[size:]
+        if len(data) < size:
+            more = self._stream.read(size - len(data))
+            if self._whole is not None:
+                self._size += len(more)
+                self._sha256.update(more)
+            data = data + more if data else more
+        return data
+
+    def take(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer where there are no more."""
+        data = self.read(size)
+        while data and len(data) < size and (more := self.read(size - len(data))):
+            data += more
+        return data
+
+    def more(self) -> bool:
+        """Whether there is anything behind what was taken."""
+        if not self._back:
+            self._back = self.read(1)
+        return bool(self._back)
+
+    def put_back(self, data: bytes) -> None:
+        """Have ``data``, which was taken last, read again."""
+        self._back = data + self._back
+
+    def check(self) -> None:
+        """Raise ``BrokenFileError`` where all that was read is not the file that the manifest lists."""
+        file = self._whole
+        if file is not None and (self._size, self._sha256.hexdigest()) != (file.bytes, file.sha256):
+            raise BrokenFileError(
+                "other bytes than the manifest says: its size or SHA-256 is another",
+                hint="run 'singerlake verify'; restore the file from a backup",
+                **self._where,
+            )
+
+    def checked(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """``blocks``, which are read of this, and at their end ``check``."""
+        yield from blocks
+        self.check()
+
+
+def _pieces(part: bytes, messages: int) -> deque[tuple[bytes, int]] | None:
+    """The lines of so many messages that some whole members hold together, some at a time with their number; None where
+    ``part`` is anything else."""
+    pieces: deque[tuple[bytes, int]] = deque()
+    size = 0
+    while part:
+        member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+        tail = b""
+        while not member.eof:
+            try:
+                text = member.decompress(part, _PIECE)
+            except igzip_lib.error:  # type: ignore[misc]  # isal's stub has an instance here
+                return None
+            part = b""
+            size += len(text)
+            if size > LARGEST or not (text or member.eof):
+                return None
+            cut = text.rfind(b"\n") + 1
+            lines, count = kept_lines(b"".join((tail, memoryview(text)[:cut]))) if cut else (b"", 0)
+            tail = text[cut:] if cut else tail + text
+            if count:
+                pieces.append((lines, count))
+                messages -= count
+        if tail:
+            return None
+        part = member.unused_data
+    return None if messages else pieces
+
+
+def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:
+    """The same blocks, each held back until the gzip member it lies in has ended well, so that bytes of a damaged
+    member are never passed on."""
+    starts, offset = set(), file.offset
+    for _, messages in file.members:
+        starts.add(offset)
+        offset += messages
+    held: list[Block] = []
+    size = 0
+    for block in blocks:
+        if block.offset in starts or size > HELD_BYTES:
+            yield from held
+            held, size = [], 0
+        held.append(block)
+        size += len(block.data)
+    yield from held
