@@ -19,7 +19,7 @@ from singerlake.lock_file import Lock, LockBody, LockSettings, parse_lock
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 
-KEY = "raw/tap/stream/abc/singerlake.lock_file"
+KEY = "raw/tap/stream/abc/singerlake.lock"
 SETTINGS = LockSettings(max_wait=100, stale_after=30, refresh=10)
 
 

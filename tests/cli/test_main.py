@@ -180,7 +180,7 @@ def test_hostile_names_are_printed_without_effect(run: Run, root: Path) -> None:
 
 
 def test_a_name_that_is_no_text_is_printed_as_an_escape(run: Run, lake: Lake) -> None:
-    lake.storage.put(f"{layout.stream_prefix('t', chr(0xD800))}x/singerlake.lock_file", b"{}")
+    lake.storage.put(f"{layout.stream_prefix('t', chr(0xD800))}x/singerlake.lock", b"{}")
     assert "\\ud800" in run("ls", lake.storage.url).stdout
     assert "\\ud800" in run("ls", lake.storage.url, "--json").stdout
     assert "\\ud800: no data files" in run("rebuild", lake.storage.url).stdout
@@ -236,7 +236,7 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback(tmp_path: Path, la
 
 @pytest.mark.parametrize(("encoding", "name"), [("ascii", "日"), ("latin-1", "\\u65e5"), ("utf-8", "日")])
 def test_no_encoding_of_the_terminal_is_too_small_for_a_name(lake: Lake, encoding: str, name: str) -> None:
-    lake.storage.put(layout.stream_prefix("t", "日") + "x/singerlake.lock_file", b"{}")
+    lake.storage.put(layout.stream_prefix("t", "日") + "x/singerlake.lock", b"{}")
     listed = process("ls", lake.storage.url, PYTHONIOENCODING=encoding)
     assert (listed.returncode, name in listed.stdout) == (1, True)
 

@@ -103,6 +103,13 @@ def test_a_file_name_shows_its_times_in_utc() -> None:
     )
 
 
+def test_locks_have_the_names_that_the_format_document_gives_them() -> None:
+    # In parts, so that renaming a module of the package does not rename them: other writers look for the same locks.
+    name = "singerlake" + "." + "lock"
+    assert layout.version_lock_key("t", "s", "abc") == f"raw/t/s/abc/{name}"
+    assert layout.stream_lock_key("t", "s") == f"raw/t/s/{name}"
+
+
 @pytest.mark.parametrize("year", [1, 33, 999, 1000, 9999])
 def test_the_years_of_a_file_name_have_four_digits(year: int) -> None:
     moment = datetime(year, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
@@ -114,7 +121,7 @@ def test_the_years_of_a_file_name_have_four_digits(year: int) -> None:
     "path",
     [
         "manifest.json",
-        "abc/singerlake.lock_file",
+        "abc/singerlake.lock",
         "abc/sub/x.singer.gz",
         "x.singer.gz",
         "_log/x.singer.gz",

@@ -91,9 +91,9 @@ def test_a_lock_that_cannot_be_read_can_be_broken(run: Run, lake: Lake) -> None:
     [
         "raw/t/flights/manifest.json",
         "raw/singerlake.json",
-        "singerlake.lock_file",
+        "singerlake.lock",
         KEY,
-        "raw/../x/singerlake.lock_file",
+        "raw/../x/singerlake.lock",
     ],
 )
 def test_only_locks_that_are_there_can_be_broken(run: Run, lake: Lake, key: str) -> None:

@@ -65,7 +65,7 @@ def test_a_stream_without_figures_says_why_and_keeps_none_of_the_others_back(
 
 
 def test_names_are_not_cut_short_off_a_terminal(run: Run, lake: Lake) -> None:
-    lake.storage.put(f"raw/{'long' * 40}/x/singerlake.lock_file", b"{}")
+    lake.storage.put(f"raw/{'long' * 40}/x/singerlake.lock", b"{}")
     assert "long" * 40 in run("ls", lake.storage.url, env={"COLUMNS": "40"}).stdout
 
 

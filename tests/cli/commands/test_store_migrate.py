@@ -175,7 +175,7 @@ class TestMigrate:
         assert store_of(lake, "newborn") == "log"
 
     def test_an_empty_folder_is_no_stream_to_move(self, run: Run, lake: Lake) -> None:
-        lake.storage.put(f"{layout.stream_prefix('t', 'unborn')}x/singerlake.lock_file", b"{}")
+        lake.storage.put(f"{layout.stream_prefix('t', 'unborn')}x/singerlake.lock", b"{}")
         result = run("store", "migrate", lake.storage.url, "--to", "log")
         assert (result.exit_code, result.stdout.count("t/unborn: has no state yet")) == (0, 1)
 

@@ -132,7 +132,7 @@ def test_what_is_listed_stays_whatever_its_name_says() -> None:
         assert (found.orphans, found.due, found.again, found.missing) == ((), (), (), ())
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "_log/00000000000000000001.json", "hash/singerlake.lock_file"])
+@pytest.mark.parametrize("name", ["manifest.json", "_log/00000000000000000001.json", "hash/singerlake.lock"])
 def test_nothing_but_a_data_file_goes_whatever_a_path_says(name: str) -> None:
     manifest = state(msgspec.structs.replace(retired(1, shown=90 * DAY, deleted=80 * DAY), path=name))
     key = layout.stream_prefix(manifest.tap, manifest.stream) + name

@@ -337,7 +337,7 @@ def test_a_file_that_goes_away_while_it_is_looked_for_is_named(shelf: Shelf) -> 
     "path",
     [
         "manifest.json",
-        "x/singerlake.lock_file",
+        "x/singerlake.lock",
         "x/._s-0000000000000001.singer.gz",
         "x/_s.singer.gz",
         "s.singer.gz",

@@ -42,7 +42,7 @@ def stream(*runs: Run, name: str = "s") -> Manifest:
 def a_lock(writer: str, *, ago: timedelta = SECOND, released: str | None = None) -> LockFile:
     moment = timestamp(NOW - 5 * SECOND)
     body = LockBody(writer_id=writer, acquired=moment, refreshed=moment, nonce="n", released=released)
-    return LockFile("raw/t/s/v/singerlake.lock_file", body, NOW - ago, "etag")
+    return LockFile("raw/t/s/v/singerlake.lock", body, NOW - ago, "etag")
 
 
 def tracked(
@@ -101,7 +101,7 @@ def test_a_run_that_is_heard_of_in_another_stream_is_not_lost() -> None:
 def test_a_live_lock_of_its_writer_keeps_a_run_from_being_lost(
     lock: LockFile | None, outcome: str, locked: bool
 ) -> None:
-    held = lock or LockFile("raw/t/s/v/singerlake.lock_file", None, NOW, "etag")
+    held = lock or LockFile("raw/t/s/v/singerlake.lock", None, NOW, "etag")
     run = tracked(stream(a_run(ago=2 * SILENT)), held)[-1]
     assert (run.outcome, run.locked) == (outcome, locked)
 

@@ -62,7 +62,7 @@ def test_a_file_whose_times_are_unknown_is_named_and_needs_nothing(lake: Lake, t
 
 
 def test_a_stream_that_was_only_locked_has_no_finding(lake: Lake) -> None:
-    lake.storage.put("raw/t/new/x/singerlake.lock_file", b"{}")
+    lake.storage.put("raw/t/new/x/singerlake.lock", b"{}")
     assert verify_stream(lake.storage, "t", "new", lake.stream("t", "new").state).findings == ()
 
 
