@@ -14,7 +14,8 @@ from typing import Any
 
 from singerlake.clock import IdSource, timestamp
 from singerlake.format.lines.messages import envelope
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, nth_line
+from singerlake.format.newlines import end_of
+from singerlake.singer_file import MEMBER_BYTES, FileHeader
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
@@ -125,7 +126,7 @@ class OpenFiles:
             room = limit - (stream.file.records if stream.file else 0)
             if records < room:
                 break
-            head = nth_line(data, room)
+            head = end_of(data, room)
             self._add(stream, data[:head], room, room, times if records == room else times[:room], now, monotonic)
             self.close_file(stream)
             data, messages, records, times = data[head:], messages - room, records - room, times[room:]
