@@ -11,7 +11,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import SingerlakeError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
-from singerlake.format.merge.key import NAME, EntryKey, entry_key
+from singerlake.format.merge.entry_key import NAME, EntryKey, entry_key
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest

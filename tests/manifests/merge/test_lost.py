@@ -7,7 +7,7 @@ import json
 import pytest
 
 from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
-from singerlake.format.merge.key import milliseconds
+from singerlake.format.merge.entry_key import milliseconds
 from singerlake.manifests.port import Loaded, Pending
 from tests.fakes import START
 from tests.manifests.merge.merging import LAG, LOG, STORAGES, Crew, born, fail_once

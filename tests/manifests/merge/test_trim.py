@@ -13,7 +13,7 @@ from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.log import SettleLog
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Stored

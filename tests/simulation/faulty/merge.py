@@ -13,7 +13,7 @@ import msgspec
 from singerlake.clock import IdSource
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.key import NAME, EntryKey, EntryKeys, entry_key, milliseconds
+from singerlake.format.merge.entry_key import NAME, EntryKey, EntryKeys, entry_key, milliseconds
 from singerlake.format.state.fold import Conflict, apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction

@@ -9,7 +9,7 @@ from unittest import mock
 
 from singerlake.clock import IdSource
 from singerlake.format import layout
-from singerlake.format.merge.key import EntryKeys
+from singerlake.format.merge.entry_key import EntryKeys
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.dynamodb.client import DynamoTable
 from singerlake.manifests.dynamodb.log import DynamoLog

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.exact_json import decode
-from singerlake.format.merge.key import LAST_CHANGE, NAME, counts, entry_key
+from singerlake.format.merge.entry_key import LAST_CHANGE, NAME, counts, entry_key
 from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.merge.log import SettleRecord

@@ -12,7 +12,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.merge.key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
+from singerlake.format.merge.entry_key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
 from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.merge.settings import MergeSettings

@@ -10,11 +10,11 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.merge.key import milliseconds
+from singerlake.format.merge.entry_key import milliseconds
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.merge.entries import Entries, StoredEntry
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities
 from singerlake.storage.port import Stored

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from singerlake.clock import IdSource, timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.exact_json import encode
-from singerlake.format.merge.key import LAST_TIME, entry_key, moment
+from singerlake.format.merge.entry_key import LAST_TIME, entry_key, moment
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.log import SettleLog, SettleRecord
 from singerlake.manifests.merge.records import SettledStore
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.manifests.merge.watch import LastChange
 from singerlake.manifests.port import Loaded
 

@@ -16,7 +16,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
-from singerlake.format.merge.key import LAST_CHANGE, entry_key
+from singerlake.format.merge.entry_key import LAST_CHANGE, entry_key
 from singerlake.format.merge.patch import to_entry
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.fold import Conflict, apply
@@ -38,7 +38,7 @@ from singerlake.manifests.merge.log import KIND, SettleLog
 from singerlake.manifests.merge.records import SettledStore
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.merge.settle import Settler
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.manifests.merge.trim import Sweep
 from singerlake.manifests.merge.watch import LastChange
 from singerlake.manifests.merge.write import EntryWriter

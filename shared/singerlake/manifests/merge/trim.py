@@ -11,12 +11,12 @@ import logging
 from dataclasses import dataclass, field
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.merge.key import EntryKey, milliseconds
+from singerlake.format.merge.entry_key import EntryKey, milliseconds
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.records import SettledStore
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.storage import port
 
 logger = logging.getLogger(__name__)

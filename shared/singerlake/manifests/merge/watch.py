@@ -12,7 +12,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import SingerlakeError
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)

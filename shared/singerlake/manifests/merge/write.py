@@ -5,11 +5,11 @@ from __future__ import annotations
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
-from singerlake.format.merge.key import EntryKey, EntryKeys
+from singerlake.format.merge.entry_key import EntryKey, EntryKeys
 from singerlake.format.merge.patch import MergeEntry
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from singerlake.storage.port import Storage
 
 _TRIES = 5

@@ -2,8 +2,7 @@
 not to be.
 
 Serializable transactions are to be retried from their beginning on SQLSTATE 40001, advisably on 40P01, and with care on
-23505 (PostgreSQL manual, "Serialization Failure Handling"). A COMMIT whose answer was lost is looked up: by what the
-transaction would have left, and by ``pg_xact_status``.
+23505 (PostgreSQL manual, "Serialization Failure Handling").
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from singerlake.clock import Backoff
-from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import TooManyConflictsError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import (
     LOCK_NOT_AVAILABLE,
@@ -24,6 +23,7 @@ from singerlake.manifests.postgres.errors import (
     is_contended,
     translated,
 )
+from singerlake.manifests.postgres.lost_replies import is_lost, took_effect
 from singerlake.manifests.postgres.schema import check_version
 from singerlake.storage.patience import Patience, RetryReason
 
@@ -120,7 +120,7 @@ class Session:
             else:
                 self._patience.answered()
                 return value
-            if problem is not None and _is_lost(problem):
+            if problem is not None and is_lost(problem):
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
                 if not wait.again(RetryReason.SILENT):
@@ -173,46 +173,20 @@ class Session:
                 raise _RetryError
         except driver().Error as error:
             # A server that is shut down while it waits for a standby says so after it has committed.
-            if not connection.closed and not _is_lost(error):
+            if not connection.closed and not is_lost(error):
                 raise
             return False
         return True
 
     def _took_effect(self, xid: str, proof: Callable[[Connection], bool]) -> bool:
-        """Whether the transaction ``xid`` was committed. Only what it left is proof that it was: after a failover
-        another transaction may bear its number. Raises ``UnknownOutcomeError``."""
-
-        def look(connection: Connection) -> str | None:
-            if proof(connection):
-                return "proven"
-            row = connection.execute("SELECT pg_xact_status(%s::text::xid8)", (xid,)).fetchone()
-            return row[0] if row else None
-
-        wait, again = self._patience.begin(), True
-        while again:
-            trouble = RetryReason.CONFLICT
-            try:
-                status = self._read_once(look)
-            except (driver().Error, SingerlakeError) as error:
-                self._connections.close()
-                status, trouble = None, getattr(error, "trouble", RetryReason.SILENT)
-            if status == "proven":
-                return True
-            if status == "aborted":
-                return False
-            again = wait.again(trouble)
-        raise UnknownOutcomeError(
-            "the connection to PostgreSQL was lost during a commit, and it is not known whether the commit took effect",
-            hint="run again; nothing was deleted",
-            postgres_schema=self._schema,
+        return took_effect(
+            xid,
+            proof,
+            read=self._read_once,
+            hang_up=self._connections.close,
+            patience=self._patience,
+            schema=self._schema,
         )
-
-
-def _is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection ended with this error. Before COMMIT was sent, nothing can have taken effect."""
-    if error.sqlstate is None:
-        return isinstance(error, driver().OperationalError)
-    return error.sqlstate.startswith("08") or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
 
 
 def current_xid(connection: Connection) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import StorageUnavailableError
-from singerlake.format.merge.key import milliseconds
+from singerlake.format.merge.entry_key import milliseconds
 from singerlake.manifests.merge.settings import MergeSettings
 from singerlake.manifests.port import Loaded
 from tests.manifests.merge.merging import LAG, STORAGES, Crew, Seconds, born, calls

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
-from singerlake.format.merge.key import milliseconds
+from singerlake.format.merge.entry_key import milliseconds
 from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.time import StorageTime
+from singerlake.manifests.merge.storage_time import StorageTime
 from tests.fakes import START, FakeClock
 from tests.manifests.merge.merging import Skewed
 

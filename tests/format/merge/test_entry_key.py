@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.merge.key import (
+from singerlake.format.merge.entry_key import (
     COUNT_BITS,
     LAST_TIME,
     NAME,
