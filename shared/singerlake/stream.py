@@ -5,11 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, open_store
 from singerlake.clock import timestamp
-from singerlake.errors import ForeignManifestError, LostBookmarkError, MissingFileError, SettingError
+from singerlake.errors import (
+    CorruptObjectError,
+    ForeignManifestError,
+    LostBookmarkError,
+    MissingFileError,
+    SettingError,
+    UnsupportedFormatError,
+)
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.bookmark import Bookmark, resume
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake
 
 logger = logging.getLogger(__name__)
+
+_SMALL = 1 << 18
+"""Bytes of a ``manifest.json`` that is read in one request, of some 700 files: a larger one takes two."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +66,36 @@ class LakeStream:
         state = self.state()
         if state is not None:
             return state
-        key = layout.manifest_key(self.tap, self.name)
+        key = self._manifest_key
         logger.warning("no manifest at %s: reading the data files instead; 'singerlake rebuild' writes it again", key)
         return self.rebuilt(lineage=None)
 
     def state(self) -> Manifest | None:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it. None where there is none. Raises as ``snapshot``."""
-        return self._state_in(self.kind())
+        manifest = self._small_state()
+        if manifest is None:
+            return self._state_in(self.kind())
+        if manifest.store in ON_THE_LAKE and manifest.store != DEFAULT_STORE:
+            return self._state_in(manifest.store)
+        return check_own(manifest, tap=self.tap, stream=self.name, store=None, key=self._manifest_key)
+
+    def _small_state(self) -> Manifest | None:
+        """What ``manifest.json`` says, where the request that asks which store keeps the stream gives all of it; None
+        where it is larger, is not there, or cannot be read."""
+        try:
+            beginning = self.lake.storage.beginning(self._manifest_key, _SMALL)
+            whole = len(beginning.data) == beginning.size
+            return from_json(beginning.data, key=self._manifest_key) if whole else None
+        except (MissingFileError, CorruptObjectError, UnsupportedFormatError):
+            return None
+
+    @property
+    def _manifest_key(self) -> str:
+        return layout.manifest_key(self.tap, self.name)
 
     def _state_in(self, kind: str | None, *tried: str) -> Manifest | None:
-        key = layout.manifest_key(self.tap, self.name)
+        key = self._manifest_key
         if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
             try:
                 loaded = self.store(kind).load()
@@ -103,14 +132,21 @@ class LakeStream:
         )
         return rebuild_manifest(self.lake.storage, birth).manifest
 
-    def read(self, part: Slice, *, blocks: Callable[..., Iterator[Block]] = read_blocks) -> Iterator[Block]:
+    def read(
+        self,
+        part: Slice,
+        *,
+        blocks: Callable[..., Iterator[Block]] = read_blocks,
+        stored: BinaryIO | None = None,
+    ) -> Iterator[Block]:
         """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
-        there. ``blocks`` is what makes blocks of stored bytes. Raises ``MissingFileError``, ``BrokenFileError``."""
+        there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the slice is read
+        from, and is closed; None: they are asked of storage. Raises ``MissingFileError``, ``BrokenFileError``."""
         file, member = part.file, part.member
         key = self.prefix + file.path
         start = file.members[member][0] if member else 0
         skip = part.skip - sum(messages for _, messages in file.members[:member])
-        with self.lake.storage.open(key, start) as stream:
+        with stored or self.lake.storage.open(key, start) as stream:
             for block in blocks(stream, file, member=member, key=key):
                 if skip >= block.messages:
                     skip -= block.messages

@@ -1,21 +1,23 @@
-"""What an iterator gives, made on another thread before it is asked for."""
+"""What is wanted next, made on other threads before it is asked for. They keep no process alive."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 def ahead(items: Generator[Item, None, None], size: Callable[[Item], int], *, room: int) -> Generator[Item, None, None]:
     """``items`` in their order, made on a thread of their own. It makes no further one while what nobody took yet takes
     ``room`` or more, as ``size`` counts. What making one raises is raised in its place.
 
-    Once this generator is closed, the thread makes no further item. Nobody waits for it, and it keeps no process alive:
-    a storage may not answer for minutes.
+    Once this generator is closed, the thread makes no further item. Nobody waits for it: a storage may not answer for
+    minutes.
     """
     made = _Made[Item](room)
     threading.Thread(target=made.fill, args=(items, size), name="singerlake-ahead", daemon=True).start()
@@ -25,6 +27,31 @@ def ahead(items: Generator[Item, None, None], size: Callable[[Item], int], *, ro
             yield batch.pop()
     finally:
         made.close()
+
+
+def together(work: Callable[[Item], Answer], items: Iterable[Item], *, at_once: int) -> Iterator[Answer]:
+    """``work`` done on each item, on up to ``at_once`` at a time; answers, and what ``work`` raises, in their order."""
+    waiting: deque[Future[Answer]] = deque()
+    for item in items:
+        waiting.append(_begun(work, item))
+        if len(waiting) >= at_once:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _begun(work: Callable[[Item], Answer], item: Item) -> Future[Answer]:
+    # No executor, whose threads the interpreter waits for at its end.
+    done = Future[Answer]()
+
+    def run() -> None:
+        try:
+            done.set_result(work(item))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="singerlake-together", daemon=True).start()
+    return done
 
 
 class _Made(Generic[Item]):

@@ -17,6 +17,7 @@ from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
 from tap_singerlake.first_offset import start_offset
 from tap_singerlake.members import read_members
+from tap_singerlake.ranges import Ranges
 
 logger = logging.getLogger(__name__)
 
@@ -98,17 +99,24 @@ class Reader:
                 manifest = fresh
 
     def _files(self, manifest: Manifest) -> Iterator[Event]:
+        storage = self.stream.lake.storage
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
         start = start_offset(self.stream, manifest, self.position, self.from_version)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
         listed = manifest.files_from(start)
         check_offsets(manifest, listed, start, manifest.next_offset)
+
+        def part_of(file: DataFile) -> Slice | None:
+            chosen = wanted is None or file.version in wanted
+            return Slice(file, max(0, start - file.offset)) if chosen else None
+
+        ranges = None if storage.near else Ranges(storage, self.stream.prefix, filter(None, map(part_of, listed)))
         for file in listed:
-            if wanted is None or file.version in wanted:
+            if part := part_of(file):
                 self._current = file
-                yield SchemaLine(self._schema_line(file))
-                part = Slice(file, max(0, start - file.offset))
-                for block in self.stream.read(part, blocks=read_members):
+                head, stored = ranges.next_file(part) if ranges else (None, None)
+                yield SchemaLine(self._schema_line(file, head))
+                for block in self.stream.read(part, blocks=read_members, stored=stored):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
                     yield messages
@@ -120,14 +128,16 @@ class Reader:
             if version is not None and (wanted is None or version in wanted):
                 yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))
 
-    def _schema_line(self, file: DataFile) -> bytes:
+    def _schema_line(self, file: DataFile, head: bytes | None) -> bytes:
         """The file's own SCHEMA message. A writer of this package has it stand alone before the first tabled member;
-        elsewhere it may share a member with messages."""
+        elsewhere it may share a member with messages. ``head``: what stands there, where it was read already."""
         key = self.stream.prefix + file.path
         where = {"key": key, "id": file.id}
         storage = self.stream.lake.storage
         end = file.members[0][0] if file.members else file.bytes
-        line = first_line(io.BytesIO(storage.read_range(key, 0, end)), where=where) if end else None
+        if head is None and end:
+            head = storage.read_range(key, 0, end)
+        line = first_line(io.BytesIO(head), where=where) if head else None
         if line is None:
             with storage.open(key) as body:
                 line = first_line(body, where=where)

@@ -104,10 +104,11 @@ class TapSingerlake(Tap):
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
-        lake = Lake.open(self.config["lake_root"], s3_settings(self.config)).require()
+        lake = Lake.open(self.config["lake_root"], s3_settings(self.config))
         tap_id = self.config["tap_id"]
         entries = {entry["tap_stream_id"]: entry for entry in lake.catalogue(tap_id)["streams"]}
-        if not entries and tap_id not in (known := lake.taps()):
+        # Where the tap has streams, there is a lake: to ask for that, too, is a request more.
+        if not entries and tap_id not in (known := lake.require().taps()):
             raise UnknownNameError(
                 f"no tap {tap_id!r} in this lake",
                 hint=f"set tap_id to one of: {', '.join(known)}" if known else "nothing was captured yet",

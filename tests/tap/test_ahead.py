@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tap_singerlake.ahead import ahead
+from tap_singerlake.ahead import ahead, together
 
 
 def taken(items: Generator[int, None, None], *, room: int = 3) -> Iterator[int]:
@@ -73,3 +73,38 @@ def test_a_reader_that_leaves_off_ends_the_thread_and_what_it_reads_is_closed() 
     given.close()
     assert closed.wait(30)
     assert list(given) == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_work_on_several_items_is_answered_in_their_order(at_once: int) -> None:
+    under_way, most, lock = 0, 0, threading.Lock()
+    all_there = threading.Barrier(min(at_once, 9))
+
+    def work(number: int) -> int:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        all_there.wait(30)
+        with lock:
+            under_way -= 1
+        return -number
+
+    assert list(together(work, range(9), at_once=at_once)) == [-number for number in range(9)]
+    assert most == min(at_once, 9)
+
+
+def test_an_error_of_work_comes_in_its_place_and_nothing_further_is_begun() -> None:
+    begun = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 1:
+            raise OSError("the second one")
+        return number
+
+    seen = []
+    with pytest.raises(OSError, match="the second one"):
+        seen.extend(together(work, range(100), at_once=2))
+    assert seen == [0]
+    assert sorted(begun) == [0, 1, 2]

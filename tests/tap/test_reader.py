@@ -16,6 +16,7 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
+from tap_singerlake import ranges
 from tap_singerlake.members import verified
 from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.lakes import build_stream, record_line
@@ -25,9 +26,17 @@ from tests.tap.runs import V1, V2
 KEY = layout.manifest_key("tap-a", "s")
 
 
-@pytest.fixture
-def storage() -> MemoryStorage:
-    return MemoryStorage(clock=SystemClock(), ids=random_id)
+class FarStorage(MemoryStorage):
+    """One whose objects come from another machine."""
+
+    near = False
+
+
+@pytest.fixture(params=[MemoryStorage, FarStorage], ids=["near", "far"])
+def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
+    monkeypatch.setattr(ranges, "RANGE", 70)
+    made: MemoryStorage = request.param(clock=SystemClock(), ids=random_id)
+    return made
 
 
 @pytest.fixture
@@ -168,7 +177,7 @@ def test_a_file_that_is_still_listed_and_not_there_is_an_error(storage, memory_l
 
 def test_a_storage_that_stops_answering_ends_the_run_with_its_own_error(storage, memory_lake):
     def fail(step: Step) -> None:
-        if step.operation == "open":
+        if step.operation == ("open" if storage.near else "read_range"):
             raise ConnectionError(step.key)
 
     storage.hook = fail

@@ -43,9 +43,32 @@ def test_a_bookmark_seeks_instead_of_reading_what_was_read(s3, bucket_lake, sett
     s3.requests()
     rest = replay(bucket_lake, state=state, **settings)
     assert [record["id"] for record in rest.records()] == list(range(85, 90))
-    read = [seen.headers.get("range", "") for seen in s3.requests() if seen.path.endswith(".singer.gz")]
-    members = Lake.open(bucket_lake, s3.settings()).stream("tap-a", "a stream").snapshot().files[-1].members
-    assert read == [f"bytes=0-{members[0][0] - 1}", f"bytes={members[1][0]}-"], "the SCHEMA message, then on from there"
+    read = {seen.headers.get("range", "") for seen in s3.requests() if seen.path.endswith(".singer.gz")}
+    file = Lake.open(bucket_lake, s3.settings()).stream("tap-a", "a stream").snapshot().files[-1]
+    (first, _), (second, _) = file.members[:2]
+    assert read == {f"bytes=0-{first - 1}", f"bytes={second}-{file.bytes}"}, "the SCHEMA message, then on from there"
+
+
+def test_that_there_is_nothing_new_is_known_after_three_requests(s3, bucket_lake, settings):
+    state = replay(bucket_lake, **settings).state
+    s3.requests()
+    assert replay(bucket_lake, state=state, **settings).of("RECORD") == []
+    assert requested(s3) == ["GET catalogue.json", "GET ?list", "GET manifest.json"]
+
+
+def test_small_files_are_read_in_one_request_each(s3, bucket_lake, settings):
+    replay(bucket_lake, **settings)
+    assert sorted(requested(s3)[-3:]) == ["GET .singer.gz"] * 3
+
+
+def requested(s3: S3Server) -> list[str]:
+    """The requests since the last call: what was done, to which kind of object."""
+    return [f"{seen.method} {'?list' if 'list-type' in seen.query else kind(seen.path)}" for seen in s3.requests()]
+
+
+def kind(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return ".singer.gz" if name.endswith(".singer.gz") else name
 
 
 def test_a_process_replays_from_s3(bucket_lake, settings, tmp_path):
