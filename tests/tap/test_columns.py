@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -115,9 +116,11 @@ def test_what_is_deselected_is_in_no_version(people, root, config):
     out = replay(root, catalog=catalog, **config)
     assert len(out.records()) == 2
     assert PRIVATE.encode() not in out.text
+    # Ids of files and lineages may spell a name by chance.
+    said = re.sub(rb"[0-9a-v]{16}", b"", out.text)
     for name in (b"ssn", b"street", b"email"):
-        assert name not in out.text
-    assert b"public" in out.text
+        assert name not in said
+    assert b"public" in said
 
 
 def test_a_catalog_as_discovered_changes_no_byte(people, root):
