@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,21 @@ def interleaved(streams: int = 1000, records: int = 336_776) -> Path:
             for number in range(records):
                 out.write(_record(names[number % streams], rows[number % len(rows)], number))
             out.write(_state(records))
+    return path
+
+
+def odd(copies: int = 8) -> Path:
+    """The flights as ``flights`` has them, as some tap in Python may write them: the record first, spaces after colons
+    and commas, an escape in every record."""
+    path = folder() / f"odd-{copies}-{_VERSION}.jsonl"
+    if not path.exists():
+        with _written(path) as target, target.open("wb") as out, flights(copies).open("rb") as plain:
+            for line in plain:
+                message = orjson.loads(line)
+                if message["type"] == "RECORD":
+                    message["record"]["carrier"] += "é"
+                    message = dict(sorted(message.items()))
+                out.write(json.dumps(message).encode() + b"\n")
     return path
 
 

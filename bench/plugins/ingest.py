@@ -14,6 +14,8 @@ from bench.plugins import data, peers
 
 SCRIPTS = Path(sys.executable).parent
 TAP_ID = "bench"
+RECORDS = 8 * 336_776
+"""As many as eight times the flights."""
 
 
 def rows(cache: Path) -> Iterator[Row]:
@@ -21,10 +23,14 @@ def rows(cache: Path) -> Iterator[Row]:
     flights = data.flights()
     work = cache / "ingest"
     ours = target(work / "lake", flights)
-    yield paired("ingest of 1 GB", ours, "igzip -1", igzip(flights), bound=3.0, aim=2.0)
-    yield peak("memory, ingest of 1 GB", ours, bound_mb=200)
+    yield paired("ingest of 1 GB", ours, "igzip -1", igzip(flights), bound=2.0, aim=1.4)
+    turns = target(work / "turns", data.interleaved(200, RECORDS))
+    yield paired("ingest of 200 streams in turn", turns, "one stream", ours, bound=1.6, aim=1.25)
+    odd = target(work / "odd", data.odd())
+    yield paired("ingest with odd order, spaces, escapes", odd, "plain", ours, bound=1.3, aim=1.1)
+    yield peak("memory, ingest of 1 GB", ours, bound_mb=150)
     thousand = target(work / "thousand", data.interleaved())
-    yield peak("memory, 1,000 interleaved streams", thousand, bound_mb=300, runs=1)
+    yield peak("memory, 1,000 interleaved streams", thousand, bound_mb=220, runs=1)
     # Minutes a run, so each peer has one, right after one of ours.
     yield faster("alto 0.2.21, reservoir ingest", ours, _alto(work, cache, flights), bound=12)
     yield faster("target-singer-jsonl 0.1.0", ours, _singer_jsonl(work, cache, flights), bound=60)

@@ -81,7 +81,7 @@ class Ingest:
         self._logger = logger
         run_id = ids()
         self._waker = Waker()
-        self._compressor = Compressor()
+        self._compressor = Compressor(settings.compress_threads, settings.max_memory_bytes)
         self._publisher = Publisher(
             lake,
             settings,

@@ -16,6 +16,8 @@ PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
 """The environment variable in which Meltano gives a loader the name of its tap."""
 _LOCK = LockSettings()
+MOST_THREADS = 4
+"""Threads that compress by default: at level 1, two keep up with the one that reads."""
 
 PROPERTIES: dict[str, dict[str, Any]] = {
     "lake_root": LAKE_ROOT,
@@ -52,7 +54,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "max_memory_bytes": setting(
         "integer",
         "Memory for buffers",
-        "The most raw bytes that wait in memory to be compressed, for all streams together.",
+        "The most raw bytes that wait in memory to be compressed, or are being compressed, for all streams together.",
         default=64 << 20,
         minimum=1 << 20,
     ),
@@ -63,6 +65,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         default=1,
         minimum=1,
         maximum=9,
+    ),
+    "compress_threads": setting(
+        "integer",
+        "Threads that compress",
+        "How many parts of files are compressed at once. Default: as many as the process has processors, at most "
+        f"{MOST_THREADS}.",
+        minimum=1,
     ),
     "validate_records": setting(
         "boolean",
@@ -122,6 +131,7 @@ class Settings:
     max_file_age_seconds: int
     max_memory_bytes: int
     compression_level: int
+    compress_threads: int
     validate_records: bool
     add_record_metadata: bool
     spool_dir: str | None
@@ -151,6 +161,7 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
         max_file_age_seconds=value("max_file_age_seconds"),
         max_memory_bytes=value("max_memory_bytes"),
         compression_level=value("compression_level"),
+        compress_threads=value("compress_threads") or min(MOST_THREADS, _processors()),
         validate_records=value("validate_records"),
         add_record_metadata=value("add_record_metadata"),
         spool_dir=value("spool_dir"),
@@ -160,3 +171,8 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
             refresh=value("lock_refresh_seconds"),
         ),
     )
+
+
+def _processors() -> int:
+    """The processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

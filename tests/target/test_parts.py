@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import io
 import logging
 import os
+import threading
+from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singerlake.singer_file import FileHeader
+from singerlake.clock import random_id
+from singerlake.errors import StorageFullError
+from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member
 from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import EVERY_SECONDS, Progress
 from target_singerlake.input.reader import READ_BYTES, Input, Waker
+from target_singerlake.input.schema import schema_of
 from target_singerlake.settings import PROPERTIES, settings_of
+from target_singerlake.state import HeldStates
 from tests.fakes import START
 
 
 def test_after_an_error_nothing_passes_for_compressed() -> None:
-    compressor = Compressor()
+    compressor = Compressor(1, 64 << 20)
     done: list[str] = []
 
     def fail() -> None:
@@ -56,7 +66,7 @@ def test_a_clock_that_is_set_back_gives_no_file_that_ends_before_it_begins(secon
 
 
 def test_work_that_was_queued_behind_an_error_fails_too() -> None:
-    compressor = Compressor()
+    compressor = Compressor(1, 64 << 20)
     read, write = os.pipe()
 
     def fail() -> None:
@@ -70,6 +80,139 @@ def test_work_that_was_queued_behind_an_error_fails_too() -> None:
     compressor.close()
     os.close(read)
     os.close(write)
+
+
+def test_where_one_thread_fails_another_ends_its_work_and_nothing_later_passes() -> None:
+    compressor = Compressor(2, 64 << 20)
+    fails, ends = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        fails.wait()
+        raise OSError("no more")
+
+    other = compressor.submit(1, lambda: require(ends.wait()))
+    bad = compressor.submit(1, fail)
+    queued = compressor.submit(1, lambda: None)
+    fails.set()
+    assert isinstance(bad.exception(), OSError)
+    assert isinstance(queued.exception(), OSError)
+    assert not other.done()
+    ends.set()
+    assert other.exception() is None
+    with pytest.raises(OSError, match="no more"):
+        compressor.submit(1, lambda: None)
+    compressor.close()
+
+
+def require(held: bool) -> None:
+    assert held
+
+
+def growing(folder: Path, name: str) -> GrowingFile:
+    return GrowingFile(
+        schema=schema_of(b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}}}\n', 1),
+        header=FileHeader(id=name, created="", run="r", seq=0),
+        path=folder / name,
+        epochs=[0],
+        opened=0.0,
+        first_received=START,
+        last_received=START,
+        level=1,
+    )
+
+
+def hand_over(compressor: Compressor, file: GrowingFile, *lines: bytes) -> None:
+    """Each line as a member."""
+    for line in lines:
+        before = file.ready
+        file.messages += 1
+        file.ready = compressor.submit(len(line), partial(file.add_member, [line], 1, 1, before))
+
+
+def test_members_compressed_at_once_are_in_the_file_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compressor, file = Compressor(2, 64 << 20), growing(tmp_path, "f")
+    second = threading.Event()
+
+    def compress(raw: bytes, level: int, **more: Any) -> bytes:
+        if raw == b"1\n":
+            second.wait()
+        member = compress_member(raw, level, **more)
+        if raw == b"2\n":
+            second.set()
+        return member
+
+    monkeypatch.setattr("target_singerlake.files.growing.compress_member", compress)
+    hand_over(compressor, file, *(b"%d\n" % number for number in range(1, 9)))
+    file.ready.result()
+    compressor.close()
+    assert gzip.decompress(file.path.read_bytes()).split(b"\n")[1:-1] == [b"%d" % number for number in range(1, 9)]
+    assert file.spool is not None
+    assert file.spool.messages == 8
+
+
+def test_a_file_whose_disk_is_full_gets_no_later_member_and_others_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressor, full, other = Compressor(3, 64 << 20), growing(tmp_path, "full"), growing(tmp_path, "other")
+    go_on = threading.Event()
+    append = Spool.append
+
+    def disk(self: Spool, member: bytes, **more: int) -> None:
+        if self.path == other.path:
+            go_on.wait()
+        if self.path == full.path:
+            raise OSError(errno.ENOSPC, "full")
+        append(self, member, **more)
+
+    monkeypatch.setattr(Spool, "append", disk)
+    hand_over(compressor, other, b"1\n")
+    hand_over(compressor, full, b"1\n")
+    before = full.ready
+    with pytest.raises(StorageFullError):
+        before.result()
+    go_on.set()
+    other.ready.result()
+    assert other.spool is not None
+    assert other.spool.messages == other.messages
+    with pytest.raises(StorageFullError):
+        full.add_member([b"2\n"], 1, 1, before)
+    with pytest.raises(StorageFullError):
+        hand_over(compressor, other, b"2\n")
+    assert full.spool is not None
+    assert full.spool.messages == 0
+    compressor.close()
+
+
+@pytest.mark.parametrize(("threads", "memory"), [(1, 1 << 20), (4, 1 << 20), (2, 64 << 20), (4, 10 << 20)])
+def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, memory: int
+) -> None:
+    compressor, submitted = Compressor(threads, memory), [0]
+
+    def submit(size: int, work: object) -> Future[None]:
+        submitted.append(size)
+        return Future()
+
+    monkeypatch.setattr(compressor, "submit", submit)
+    files = OpenFiles(
+        settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": memory}, {}),
+        NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=lambda: None),
+        compressor=compressor,
+        states=HeldStates(),
+        opened=lambda stream: None,
+        closed=lambda file: None,
+    )
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        files.use_schema(schema_of(b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode(), 1))
+    data, added = b"x" * (memory // 100) + b"\n", 0
+    for number in range(400):
+        files.add(names[number % 5 and number % 3], data, 1, 1, [], START, 0.0)
+        files.keep_within_memory()
+        added += len(data)
+        assert added - sum(submitted) + compressor.limit <= memory
+    assert compressor.limit >= min(MEMBER_BYTES, memory // 2)
+    compressor.close()
 
 
 def blocks(source: Any) -> tuple[list[bytes], bytes]:

@@ -1,4 +1,4 @@
-"""Data files while they grow: lines become gzip members on one other thread, in order, and members a spool."""
+"""Data files while they grow: lines become gzip members on other threads, and the members of a file its spool."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from typing import Any
 import msgspec
 
 from singerlake.format.lines.times import Span, joined, span
-from singerlake.singer_file import FileHeader, Spool, compress_member, spool_error
+from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member, spool_error
 from target_singerlake.input.schema import Schema
 
-IN_FLIGHT_BYTES = 24 << 20
-"""Raw bytes that may wait for the compressing thread, beside what streams buffer."""
+WAITING = 2
+"""Members that may wait beside those that are being compressed: enough that no thread waits for the reading one."""
 
 
-@dataclass
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
+
+
+@dataclass(slots=True)
 class GrowingFile:
-    """A file of one stream and schema. The reading thread adds to the counts, the compressing thread to the spool;
+    """A file of one stream and schema. The reading thread adds to the counts, compressing threads to the spool;
     ``ready`` is done when all that was handed over is in the spool. ``epochs`` are those of ``HeldStates`` that it
     holds back. ``lake_id`` is asked when the spool begins."""
 
@@ -41,7 +47,7 @@ class GrowingFile:
     spooled_raw_bytes: int = 0
     extracted: Span | None = None
     lake_id: Callable[[], str | None] = lambda: None
-    ready: Future[None] = field(default_factory=Future)
+    ready: Future[None] = field(default_factory=_done)
 
     @property
     def first(self) -> datetime:
@@ -58,37 +64,42 @@ class GrowingFile:
         """The ``time_extracted`` of more of its records."""
         self.extracted = joined(self.extracted, span(times))
 
-    def add_member(self, parts: list[bytes], messages: int, records: int) -> None:
-        """Compress lines and append them to the spool. Raises ``StorageFullError``, ``AccessDeniedError``,
-        ``StorageUnavailableError`` and what ``lake_id`` raises."""
+    def add_member(self, parts: list[bytes], messages: int, records: int, before: Future[None]) -> None:
+        """Compress lines, and append them to the spool when ``before`` is done, the member before. Raises
+        ``StorageFullError``, ``AccessDeniedError``, ``StorageUnavailableError`` and what ``lake_id`` or ``before``
+        raises."""
         raw = b"".join(parts)
         parts.clear()
-        member = compress_member(raw, self.level)
+        size, member = len(raw), compress_member(raw, self.level)
+        del raw
+        # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
+        before.result()
         try:
             if self.spool is None:
                 header = msgspec.structs.replace(self.header, lake_id=self.lake_id())
                 self.spool = Spool(self.path, self.schema.line, header, level=self.level)
-            self.spool.append(member, raw_bytes=len(raw), messages=messages, records=records)
+            self.spool.append(member, raw_bytes=size, messages=messages, records=records)
         except OSError as error:
             raise spool_error(error, self.path) from error
-        self.spooled_raw_bytes += len(raw)
+        self.spooled_raw_bytes += size
 
 
 class Compressor:
-    """One thread that does what it is given in order, and how much it may be behind."""
+    """Threads that begin what they are given in order, and how much they may be behind: ``limit`` raw bytes, at most
+    half of ``max_memory_bytes``, but one piece of work of any size."""
 
-    def __init__(self, limit: int = IN_FLIGHT_BYTES) -> None:
-        self._limit = limit
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="compress")
+    def __init__(self, threads: int, max_memory_bytes: int) -> None:
+        self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compress")
         self._changed = threading.Condition()
         self._in_flight = 0
         self._error: BaseException | None = None
 
     def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
-        """Do ``work`` after all that came before, which holds ``size`` bytes until then. Waits while too much is
-        under way; raises what earlier work raised."""
+        """Begin ``work`` after all that came before, which holds ``size`` bytes until it is done. Waits while too much
+        is under way; raises what earlier work raised."""
         with self._changed:
-            self._changed.wait_for(lambda: self._error or not self._in_flight or self._in_flight + size <= self._limit)
+            self._changed.wait_for(lambda: self._error or not self._in_flight or self._in_flight + size <= self.limit)
             self.check()
             self._in_flight += size
         return self._executor.submit(self._do, size, work)
@@ -99,16 +110,17 @@ class Compressor:
             raise self._error
 
     def close(self) -> None:
-        """End the thread; work not yet begun is dropped."""
+        """End the threads; work not yet begun is dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _do(self, size: int, work: Callable[[], None]) -> None:
         try:
-            # After an error a file lacks a member, so that nothing may pass for done any more.
+            # After an error a file lacks a member, so that nothing that begins later may pass for done.
             self.check()
             work()
         except BaseException as error:
-            self._error = error
+            with self._changed:
+                self._error = self._error or error
             raise
         finally:
             with self._changed:

@@ -24,10 +24,10 @@ from target_singerlake.state import HeldStates
 _TIMES = 256
 """Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
 _KEEP = 3 / 4
-"""The part of max_memory_bytes that stays buffered when the largest buffers are compressed to make room."""
+"""The part of what may be buffered that stays so when the largest buffers are compressed to make room."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Stream:
     """One stream: its current schema, the lines that wait, and the file they go into."""
 
@@ -167,8 +167,8 @@ class OpenFiles:
                 self.close_file(stream)
 
     def keep_within_memory(self) -> None:
-        """Turn the largest buffers into short members while too much waits."""
-        limit = self._settings.max_memory_bytes
+        """Turn the largest buffers into short members while too much waits, beside what is being compressed."""
+        limit = self._settings.max_memory_bytes - self._compressor.limit
         if self._buffered <= limit:
             return
         for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
@@ -232,7 +232,8 @@ class OpenFiles:
         stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
         self._buffered -= size
         file.raw_bytes += size
-        file.ready = self._compressor.submit(size, lambda: file.add_member(parts, messages, records))
+        before = file.ready
+        file.ready = self._compressor.submit(size, lambda: file.add_member(parts, messages, records, before))
 
     def _is_full(self, file: GrowingFile) -> bool:
         """Whether a file's compressed bytes reach the limit. What is still being compressed is estimated by what was;

@@ -19,8 +19,8 @@ from singer_sdk.singerlib.encoding import GenericSingerReader
 from singerlake.errors import SettingError
 from target_singerlake.input.passthrough import parse
 
-READ_BYTES = 256 << 10
-"""Bytes asked for at once: small enough that a block stays in the processor's cache while it is decoded."""
+READ_BYTES = 1 << 20
+"""Bytes asked for at once: as many as a pipe holds, so that streams that take turns have some lines each in a block."""
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _POLLS = hasattr(select, "poll")

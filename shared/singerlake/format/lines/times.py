@@ -27,10 +27,10 @@ def span(times: Sequence[Any]) -> Span | None:
     """The span of ``time_extracted`` values, texts or already decoded; None if no value is a time."""
     try:
         # Times of one kind, mostly in order already: by far the commonest case, and the sort is one pass then.
-        ordered = sorted(times)
+        ordered = sorted(msgspec.convert(times, list[datetime]) if isinstance(times[0], str) else times)
         if isinstance(ordered[0], datetime):
             return _utc(ordered[0]), _utc(ordered[-1])
-    except (TypeError, OverflowError, IndexError):
+    except (TypeError, OverflowError, IndexError, msgspec.ValidationError, UnicodeEncodeError):
         pass
     moments = [moment for moment in map(_moment, times) if moment is not None]
     return (min(moments), max(moments)) if moments else None
