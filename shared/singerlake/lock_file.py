@@ -128,6 +128,10 @@ class Lock:
             raise
 
     def _take(self, nonces: set[str]) -> None:
+        able = self._storage.capabilities()
+        if able.conditional_put and able.conditional_delete:
+            # Where locks are removed at their release there is none, mostly; where there is, storage refuses.
+            self._write(None, nonces)
         started = self._clock.monotonic()
         watched: tuple[bytes, float] | None = None
         backoff = Backoff(self._clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0.5)

@@ -123,9 +123,9 @@ class Storage(Protocol):
         wherever it matters whose it was: after a lost reply, only reading it back tells."""
         ...
 
-    def upload(self, key: str, path: Path) -> Entry:
-        """Copy a closed local file to a key that nobody else writes, whole or not at all, and check the size that
-        storage reports. Unconditional: data file names never clash. May take the file at ``path`` away."""
+    def upload(self, key: str, path: Path) -> int:
+        """Copy a closed local file to a key that nobody else writes, whole or not at all, and check that storage has
+        all of it; gives its size. Unconditional: data file names never clash. May take the file at ``path`` away."""
         ...
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:

@@ -66,8 +66,8 @@ class HastenedStorage:
         found = self._inner.head(key)
         return self._entry(found) if found else None
 
-    def upload(self, key: str, path: Path) -> Entry:
-        return self._entry(self._inner.upload(key, path))
+    def upload(self, key: str, path: Path) -> int:
+        return self._inner.upload(key, path)
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         return self._entry(self._inner.compose(key, pieces))

@@ -129,7 +129,7 @@ class SimulatedStorage(MemoryStorage):
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         return self._write("delete", key, partial(super().delete, key, if_match=if_match), conditional=False)
 
-    def upload(self, key: str, path: Path) -> Entry:
+    def upload(self, key: str, path: Path) -> int:
         body = path.read_bytes()
         kept = cast(Path, Spooled(body))
         return self._made("upload", key, partial(super().upload, key, kept))
@@ -137,7 +137,7 @@ class SimulatedStorage(MemoryStorage):
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         return self._made("compose", key, partial(super().compose, key, pieces))
 
-    def _made(self, operation: str, key: str, send: Callable[[], Entry]) -> Entry:
+    def _made(self, operation: str, key: str, send: Callable[[], Answer]) -> Answer:
         try:
             return self._write(operation, key, send, conditional=False)
         except UnknownOutcomeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -138,11 +139,24 @@ class TestUploads:
         (tmp_path / "big").write_bytes(data)
         (tmp_path / "small").write_bytes(data[:1000])
         s3.requests()
-        assert storage.upload("big", tmp_path / "big").size == len(data)
+        assert storage.upload("big", tmp_path / "big") == len(data)
         assert sum("partNumber" in request.query for request in s3.requests()) == 3
         assert body(storage, "big") == data
         s3.requests()
-        storage.upload("small", tmp_path / "small")
+        assert storage.upload("small", tmp_path / "small") == 1000
+        assert [request.method for request in s3.requests()] == ["PUT"], "its ETag says that it is whole"
+
+    @pytest.mark.parametrize("reason", ["an ETag that is no MD5", "a size that takes long to digest"])
+    def test_what_an_answer_does_not_prove_is_asked_for(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+    ) -> None:
+        if "MD5" in reason:
+            monkeypatch.setattr(s3_upload.hashlib, "md5", hashlib.sha1)
+        else:
+            monkeypatch.setattr(s3_upload, "_SMALL", 2)
+        (tmp_path / "small").write_bytes(b"123")
+        s3.requests()
+        assert storage.upload("small", tmp_path / "small") == 3
         assert [request.method for request in s3.requests()] == ["PUT", "HEAD"]
 
     def test_metadata_is_one_put_however_large(

@@ -150,4 +150,4 @@ def _upload(storage: Storage, key: str, rows: pa.Table, writer: FileFormat) -> t
         writer.write(rows, path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return storage.upload(key, path).size, digest
+        return storage.upload(key, path), digest

@@ -96,7 +96,7 @@ class LocalStorage:
                         return Refused()
                     return Written(_etag(self._replace(temporary, path, present)))
 
-    def upload(self, key: str, path: Path) -> Entry:
+    def upload(self, key: str, path: Path) -> int:
         size = path.stat().st_size
         with self._writing(key):
             target = self._places.path(key)
@@ -106,8 +106,8 @@ class LocalStorage:
                 if temporary.stat().st_size != size:
                     raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
                 with exclusive(self._root / FLOCK_NAME):
-                    status = self._replace(temporary, target, _status(target))
-        return _entry(key, status)
+                    self._replace(temporary, target, _status(target))
+        return size
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):

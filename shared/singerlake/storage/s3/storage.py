@@ -138,16 +138,19 @@ class S3Storage:
             self._known.proved.refused()
         return outcome
 
-    def upload(self, key: str, path: Path) -> Entry:
+    def upload(self, key: str, path: Path) -> int:
         """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object that no
         manifest lists."""
         full = self._prefix + check_key(key)
         size = path.stat().st_size
+        is_whole = False
 
         def send() -> None:
-            upload(self._clients.patient, self._bucket, full, path, size, self._encryption())
+            nonlocal is_whole
+            is_whole = upload(self._clients.patient, self._bucket, full, path, size, self._encryption())
 
-        return self._sent(key, size, send)
+        self._send(key, size, send)
+        return size if is_whole else self._checked(key, size).size
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         """As the port says, in a multipart upload where the server copies. One that a killed process began is for the
@@ -157,7 +160,8 @@ class S3Storage:
         composer = Composer(
             self._clients.patient, self._bucket, self._prefix, self._encryption(), self.read_range, self._translate
         )
-        return self._sent(key, size, lambda: composer.compose(full, pieces))
+        self._send(key, size, lambda: composer.compose(full, pieces))
+        return self._checked(key, size)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         full = self._prefix + check_key(key)
@@ -284,9 +288,8 @@ class S3Storage:
         self._known.etag_form = '"{}"'
         return result
 
-    def _sent(self, key: str, size: int, send: Callable[[], None]) -> Entry:
-        """The entry of an object of ``size`` bytes that nobody else writes, once it is sent, also where only the reply
-        was lost."""
+    def _send(self, key: str, size: int, send: Callable[[], None]) -> None:
+        """Send an object of ``size`` bytes that nobody else writes; where the reply was lost, it is looked for."""
         try:
             send()
         except SingerlakeError:
@@ -298,7 +301,9 @@ class S3Storage:
                 if is_absent(cause):
                     raise StorageUnavailableError("storage lost an upload", hint="run again", key=key) from error
                 raise self._translate(key)(cause) from error
-            return entry
+
+    def _checked(self, key: str, size: int) -> Entry:
+        """The entry of an object that was sent. Raises ``StorageUnavailableError`` where it has not ``size`` bytes."""
         entry = self.head(key)
         if entry is None or entry.size != size:
             raise StorageUnavailableError(

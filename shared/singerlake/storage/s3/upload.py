@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,22 @@ MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
 PART_SIZE = 16 << 20
 _MOST_PARTS = 10_000
+_SMALL = 1 << 20
+"""Bytes up to which digesting a file takes less than asking for its size."""
 
 
-def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> None:
-    """Send a file of ``size`` bytes. Raises what botocore and boto3 raise; ``cause_of_upload`` knows the latter."""
+def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
+    """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
+    as it is on most stores where no key of KMS encrypts. Raises what botocore and boto3 raise; ``cause_of_upload``
+    knows the latter."""
+    if size <= _SMALL:
+        body = path.read_bytes()
+        reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
+        return str(reply.get("ETag", "")).strip('"') == hashlib.md5(body, usedforsecurity=False).hexdigest()
     if size < MULTIPART_THRESHOLD:
         with path.open("rb") as file:
             client.put_object(Bucket=bucket, Key=key, Body=file, **encryption)
-        return
+        return False
     from boto3.s3.transfer import TransferConfig
 
     config = TransferConfig(
@@ -25,6 +34,7 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
         max_concurrency=4,
     )
     client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=config)
+    return False
 
 
 def cause_of_upload(error: Exception) -> Exception:

@@ -1,0 +1,59 @@
+"""What one file of one stream costs in requests to S3, as the documentation says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.processes import plugins
+from tests.servers.s3 import Request, S3Server
+from tests.tap.runs import environment
+
+MESSAGES = [
+    {"type": "SCHEMA", "stream": "s", "schema": {"properties": {"n": {"type": "integer"}}}, "key_properties": ["n"]},
+    *({"type": "RECORD", "stream": "s", "record": {"n": n}} for n in range(10)),
+    {"type": "STATE", "value": {"n": 9}},
+]
+LOCKFILE = [
+    "PUT singerlake.lock if absent",
+    "GET singerlake.lock",
+    "PUT .singer.gz",
+    "PUT manifest.json if unchanged",
+    "HEAD .singer.gz",
+    "DELETE singerlake.lock if unchanged",
+]
+LOG = ["PUT .singer.gz", "PUT _log/ if absent", "GET _log/floor.json", "HEAD .singer.gz"]
+
+
+@pytest.mark.parametrize(("store", "wanted"), [("lockfile", LOCKFILE), ("log", LOG)])
+def test_a_file_is_written_in_few_requests(s3: S3Server, tmp_path: Path, store: str, wanted: list[str]) -> None:
+    s3.create_bucket("lake")
+    config = tmp_path / "config.json"
+    root = f"s3://lake/{store}"
+    config.write_text(
+        json.dumps({"lake_root": root, "tap_id": "t", "manifest_store": store, "s3_endpoint_url": s3.endpoint_url})
+    )
+    text = "".join(json.dumps(message) + "\n" for message in MESSAGES).encode()
+    for _ in range(2):
+        s3.requests()
+        run = plugins.run("target", ["--config", str(config)], text, env=environment(**s3.environment()))
+        assert run.returncode == 0, run.stderr
+    told = [shown(request) for request in s3.requests() if "_singerlake_probe" not in request.path + request.query]
+    first = told.index(wanted[0])
+    assert told[first : first + len(wanted)] == wanted
+    assert sum(each.startswith(("PUT", "DELETE")) for each in told) <= sum(
+        each.startswith(("PUT", "DELETE")) for each in wanted
+    ) + (store == "log"), "beside them a run only reads, and publishes a log's state at most"
+
+
+def shown(request: Request) -> str:
+    name = request.path.rpartition("/")[2]
+    if name.endswith(".singer.gz"):
+        name = ".singer.gz"
+    elif "/_log/" in request.path:
+        name = "_log/floor.json" if name == "floor.json" else "_log/"
+    condition = " if absent" if "if-none-match" in request.headers else ""
+    condition = " if unchanged" if "if-match" in request.headers else condition
+    return f"{request.method} {name}{condition}"
