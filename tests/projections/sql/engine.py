@@ -22,12 +22,14 @@ def nothing() -> None:
 
 @dataclass
 class Ids:
-    """``ran`` are the statements that were run. Each row of a table is a part of its own."""
+    """``ran`` are the statements that were run, ``open`` those that were not closed. Each row is a part of
+    its own."""
 
     storage: Storage
     columns: Struct = COLUMNS
     meanwhile: Callable[[], None] = nothing
     ran: list[str] = field(default_factory=list)
+    open: list[IdsQuery] = field(default_factory=list)
 
     def __call__(self) -> Ids:
         return self
@@ -35,10 +37,12 @@ class Ids:
     def query(self, statement: str, names: Sequence[str], find: Find) -> IdsQuery:
         tables = [find(f"`{name.strip()}`") for name in statement.removeprefix("SELECT FROM ").split(",")]
         self.ran.append(statement)
-        return IdsQuery(self, tables, self.columns)
+        query = IdsQuery(self, tables, self.columns)
+        self.open.append(query)
+        return query
 
 
-@dataclass
+@dataclass(eq=False)
 class IdsQuery:
     engine: Ids
     tables: Sequence[LakeTable]
@@ -49,6 +53,9 @@ class IdsQuery:
         ids = [row["id"] for table in self.tables for row in table.to_arrow(columns=["id"]).read_all().to_pylist()]
         parts = [[pa.record_batch([pa.array([each])] * len(self.columns.fields), names=self._names)] for each in ids]
         return [task(self.engine.storage, iter(part)) for part in parts]
+
+    def close(self) -> None:
+        self.engine.open.remove(self)
 
     @property
     def _names(self) -> list[str]:

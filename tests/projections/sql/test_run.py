@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,11 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @pytest.fixture
-def engine(lake: Lake) -> Ids:
-    return Ids(lake.storage)
+def engine(lake: Lake) -> Iterator[Ids]:
+    """Each of its statements has to be closed in the end, however its table ended."""
+    engine = Ids(lake.storage)
+    yield engine
+    assert engine.open == []
 
 
 def more(lake: Lake, count: int, stream: str = "s") -> None:

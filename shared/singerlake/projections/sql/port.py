@@ -36,6 +36,10 @@ class Query(Protocol):
         ``SettingError`` where the statement fails on the rows that there are, and what the task raises."""
         ...
 
+    def close(self) -> None:
+        """Give back what the engine holds for it, if nobody did. ``write`` cannot be called after that."""
+        ...
+
 
 class SqlEngine(Protocol):
     """Runs statements over tables of a lake."""

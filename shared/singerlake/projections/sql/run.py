@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -167,9 +168,16 @@ class SqlTables:
         names = [name for name in self._names() if name != declaration.name]
         try:
             query = engine.query(declaration.sql or "", names, partial(self._find, read))
-            work = SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids())
         except SettingError as error:
             raise _placed(error, declaration) from None
+        with closing(query):
+            try:
+                work = SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids())
+            except SettingError as error:
+                raise _placed(error, declaration) from None
+            return self._done_by(work, read)
+
+    def _done_by(self, work: SqlAttempt, read: Mapping[str, LakeTable]) -> SqlAttempt:
         try:
             work.do()
         except (Exception, KeyboardInterrupt) as error:
@@ -179,7 +187,7 @@ class SqlTables:
                 # What an engine tells of a file that cannot be read says little.
                 self._read_files(read)
             if isinstance(error, SettingError):
-                raise _placed(error, declaration) from None
+                raise _placed(error, work.plan.declaration) from None
             raise
         return work
 

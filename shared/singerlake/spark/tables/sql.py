@@ -99,7 +99,7 @@ class SparkSql:
 def _close(session: SparkSession) -> None:
     """End a session of one statement. Through Connect it has a client of its own, which would ask the server once more
     when the process ends, and wait; a classic one ends with the Java that it shares with others."""
-    if not hasattr(type(session), "sparkContext"):
+    if not hasattr(type(session), "sparkContext") and not session.is_stopped:  # type: ignore[attr-defined]
         session.stop()
 
 
@@ -148,6 +148,10 @@ class SparkQuery:
             if isinstance(each, SingerlakeError):
                 raise each
         return answers
+
+    def close(self) -> None:
+        """End its session; see ``Query``."""
+        _close(self.frame.sparkSession)
 
 
 def _written(
