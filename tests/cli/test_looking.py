@@ -6,6 +6,7 @@ import json
 import uuid
 
 import pytest
+from click.testing import Result
 
 from singerlake.lake import Lake
 from singerlake.manifests.dynamodb.client import DynamoTable
@@ -132,3 +133,36 @@ def test_a_trim_that_is_denied_is_a_matter_of_access(run: Run, s3: S3Server, lak
     denied = run("store", "trim", lake.storage.url, "--keep", "0", "--yes", env=env)
     assert denied.exit_code == 2
     assert "t/s: storage denied access; grant" in denied.stdout
+
+
+PROJECT_LOOKING = [("plan",), ("ls",), ("verify",), ("gc", "--grace", "0s"), ("drop", "s"), ("run", "--dry-run")]
+
+
+@pytest.mark.parametrize("kind", ["lockfile"], indirect=True)
+def test_tables_are_made_without_permission_to_delete_and_looked_at_without_one_to_write(
+    run: Run, s3: S3Server, lake: Lake, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def project(*words: str) -> Result:
+        monkeypatch.setattr(s3_module, "_known", {})
+        return run("project", words[0], lake.storage.url, *words[1:], "--all", env=env)
+
+    s3.calm()
+    s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS)
+    for words in (("run",), ("run", "--full-refresh"), ("verify", "--deep")):
+        made = project(*words)
+        assert made.exit_code == 0, made.output
+    assert lake.table("s").to_arrow().read_all().num_rows == 6
+    for words in (("gc", "--grace", "0s", "--delete"), ("drop", "s", "--delete")):
+        denied = project(*words)
+        assert (denied.exit_code, "storage denied access; grant" in denied.output) == (2, True), denied.output
+        assert "s3:DeleteObject" in denied.output
+    s3.fail("PUT", status=403, code="AccessDenied", times=ALWAYS)
+    for words in PROJECT_LOOKING:
+        s3.requests()
+        looked = project(*words)
+        assert looked.exit_code == 0, (words, looked.output)
+        assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}, words
+    denied = project("run", "--full-refresh")
+    assert (denied.exit_code, "s3:PutObject" in denied.output) == (2, True), denied.output
+    s3.calm()
+    assert project("verify", "--deep").exit_code == 0
