@@ -7,6 +7,9 @@ import gzip
 import io
 import logging
 import os
+import platform
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from datetime import timedelta
@@ -24,9 +27,11 @@ from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import EVERY_SECONDS, Progress
 from target_singerlake.input.reader import READ_BYTES, Input, Waker
 from target_singerlake.input.schema import schema_of
+from target_singerlake.memory import keep_freed_memory
 from target_singerlake.settings import PROPERTIES, settings_of
 from target_singerlake.state import HeldStates
 from tests.fakes import START
+from tests.target.support import environment
 
 
 def test_after_an_error_nothing_passes_for_compressed() -> None:
@@ -262,6 +267,35 @@ def test_progress_is_told_at_least_every_half_minute(caplog: pytest.LogCaptureFi
     assert len(said) == 299 // int(EVERY_SECONDS)
     assert EVERY_SECONDS <= 30
     assert said[0] == "260 records read (0.0 MB, 25 s), 0 files committed"
+
+
+FREED = """
+import resource
+from target_singerlake.memory import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        waiting = [bytes(5000) for _ in range(4000)]
+        del waiting
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+given_back = faults()
+keep_freed_memory(64 << 20)
+print(given_back, faults())
+"""
+
+
+def test_what_waited_and_was_freed_is_not_paged_in_again() -> None:
+    ran = subprocess.run([sys.executable, "-c", FREED], env=environment(), capture_output=True, text=True, check=True)
+    given_back, kept = map(int, ran.stdout.split())
+    if platform.libc_ver()[0] == "glibc":
+        assert kept < given_back / 4
+
+
+def test_another_c_library_keeps_its_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    keep_freed_memory(1)
 
 
 def test_null_and_missing_settings_mean_the_default() -> None:

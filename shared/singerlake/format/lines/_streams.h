@@ -200,7 +200,7 @@ static inline void see_key(Stream *stream, const char *text, ptrdiff_t length)
 {
     for (ptrdiff_t i = 0; i < stream->spellings; i++) {
         const Spelling *key = stream->keys + i;
-        if (key->length == length && !memcmp(key->text, text, (size_t)length)) {
+        if (key->length == length && key->text[0] == text[0] && !memcmp(key->text, text, (size_t)length)) {
             stream->missing -= !stream->seen[key->of];
             stream->seen[key->of] = 1;
         }
