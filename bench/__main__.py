@@ -25,6 +25,8 @@ GROUPS = {
     "start": "bench.plugins.start",
     "ingest": "bench.plugins.ingest",
     "replay": "bench.plugins.replay",
+    "small-runs": "bench.plugins.small_runs",
+    "far": "bench.plugins.far",
     "stores": "bench.commits.stores",
     "maintenance": "bench.upkeep.maintenance",
     "spark": "bench.readers.spark",

@@ -19,8 +19,8 @@ from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read
 
 LARGEST = 16 << 20
 """Bytes of a member, stored and as text, up to which it is inflated whole: twice what a target writes."""
-_PIECE = 1 << 19
-"""Bytes of text inflated in one call: what a member holds is then given up bit by bit, as it is written."""
+_PIECE = 1 << 17
+"""Bytes of text inflated in one call: a member's memory is given up in such pieces, as they are written."""
 
 
 def read_members(stream: Readable, file: DataFile, *, member: int = 0, key: str = "") -> Iterator[Block]:

@@ -220,7 +220,7 @@ class ReplayedStream(Stream):
 
 
 _NAMED = 20
-_ROOM = 2 << 20
+_ROOM = 1 << 19
 """Bytes of messages that may wait to be written before more are read: the last part of one gzip member, while the next
 one is inflated."""
 
