@@ -19,8 +19,9 @@ from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read
 
 LARGEST = 16 << 20
 """Bytes of a member, stored and as text, up to which it is inflated whole: twice what a target writes."""
-_PIECE = 1 << 17
-"""Bytes of text inflated in one call: a member's memory is given up in such pieces, as they are written."""
+_PIECE = 7 << 16
+"""Bytes of text inflated in one call: a member's memory is given up in such pieces, as they are written. Of the sizes
+between 64 KiB and 2 MiB it took the least memory, and hardly more time than any."""
 
 
 def read_members(stream: Readable, file: DataFile, *, member: int = 0, key: str = "") -> Iterator[Block]:
