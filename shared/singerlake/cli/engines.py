@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -52,5 +52,5 @@ def reader(
         groups = ALL_AT_ONCE if at_once else None
         return spark_tasks(url, lake.s3, master=master, remote=remote, groups_per_core=groups)
     if engine == "processes":
-        return nullcontext(Processes(partial(open_storage, url, lake.s3), threads))
+        return closing(Processes(partial(open_storage, url, lake.s3), threads))
     return nullcontext(Threads(lake.storage, threads))

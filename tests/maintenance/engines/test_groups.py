@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -65,9 +68,36 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_processes_give_each_file_in_order(lake: Lake) -> None:
     files = lake.stream("t", "s").snapshot().files
-    engine = Processes(partial(open_storage, lake.storage.url), 2)
-    assert list(engine(CHECK, files)) == [(file, ()) for file in files]
-    assert list(engine(CHECK, [])) == []
+    with closing(Processes(partial(open_storage, lake.storage.url), 2)) as engine:
+        assert list(engine(CHECK, files)) == [(file, ()) for file in files]
+        assert list(engine(CHECK, [])) == []
+
+
+class Who:
+    """Which process does it; one that is asked for -1 dies of that."""
+
+    def size(self, item: int) -> int:
+        return 1 << 30
+
+    def __call__(self, storage: Storage, item: int) -> int:
+        if item < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+    def together(self, storage: Storage, items: Sequence[int]) -> Sequence[int]:
+        return [self(storage, item) for item in items]
+
+
+def test_processes_serve_one_task_after_the_other_and_end_when_they_are_closed(lake: Lake) -> None:
+    with closing(Processes(partial(open_storage, lake.storage.url), 1)) as engine:
+        first = {pid for _, pid in engine(Who(), [1, 2, 3])}
+        assert (len(first), {pid for _, pid in engine(Who(), [4])}) == (1, first)
+        with pytest.raises(StorageUnavailableError, match="was killed"):
+            list(engine(Who(), [5, -1, 6]))
+        second = {pid for _, pid in engine(Who(), [7])}
+        assert len(second) == 1
+        assert not second & first
+    assert [child for child in multiprocessing.active_children() if child.pid in first | second] == []
 
 
 def test_processes_give_what_threads_give_for_any_task(lake: Lake) -> None:
@@ -77,7 +107,8 @@ def test_processes_give_what_threads_give_for_any_task(lake: Lake) -> None:
     lake.storage.put(PREFIX + "x/odd.singer.gz", file_bytes([[record(1)]], extra=None, schema=odd))
     entries = list(data_files(lake.storage, "t", "s"))
     look = SurveyTask("s", PREFIX)
-    spread = list(Processes(partial(open_storage, lake.storage.url), 2)(look, entries))
+    with closing(Processes(partial(open_storage, lake.storage.url), 2)) as engine:
+        spread = list(engine(look, entries))
     assert spread == list(Threads(lake.storage)(look, entries))
     assert [entry for entry, _ in spread] == entries
     assert sum(isinstance(answer, Finding) for _, answer in spread) == 1
@@ -88,8 +119,11 @@ def test_what_storage_raises_in_a_process_is_raised_whole(lake: Lake, tmp_path: 
     inside = tmp_path / PREFIX / files[0].path
     inside.rename(tmp_path / "elsewhere")
     inside.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(AccessDeniedError) as raised:
-        list(Processes(partial(open_storage, lake.storage.url), 1)(CHECK, files))
+    with (
+        closing(Processes(partial(open_storage, lake.storage.url), 1)) as engine,
+        pytest.raises(AccessDeniedError) as raised,
+    ):
+        list(engine(CHECK, files))
     assert raised.value.hint == "move what it points at into the lake, or make that place the lake_root"
 
 
@@ -100,5 +134,8 @@ def killed(root: str) -> Storage:
 
 def test_a_process_that_was_killed_is_told_of(lake: Lake) -> None:
     files = lake.stream("t", "s").snapshot().files
-    with pytest.raises(StorageUnavailableError, match="was killed"):
-        list(Processes(partial(killed, lake.storage.url), 1)(CHECK, files))
+    with (
+        closing(Processes(partial(killed, lake.storage.url), 1)) as engine,
+        pytest.raises(StorageUnavailableError, match="was killed"),
+    ):
+        list(engine(CHECK, files))
