@@ -195,10 +195,10 @@ def cast(value: Any, own: Any, words: str) -> tuple[Any, Any]:
     found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", words)
     target = ("decimal", int(found[1]), int(found[2]), frozenset({"number", "text"})) if found else words
     numbers = own in ("integer", "double") or (isinstance(own, tuple) and own[0] == "decimal")
+    if words == "text" and own not in ("text", "timestamp", "date", "boolean"):
+        return fitted(value, "text" if isinstance(value, str) else "json")
     if own == "json" or (numbers and (found or words in ("integer", "double"))):
         return fitted(value, target)
-    if words == "text" and own not in ("text", "timestamp", "date", "boolean"):
-        return fitted(value, "json")
     if own == "text" and (found or words in ("timestamp", "date")):
         return fitted(value, target)
     held, lost = fitted(value, own)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from singerlake.projections.rows.cast import to_type
+from singerlake.projections.rows.cast import as_text, to_type
 
 
 def made(text: str, target: pa.DataType) -> Any:
@@ -54,3 +54,14 @@ def test_the_limits_of_numbers() -> None:
         "misfit",
         "misfit",
     ]
+
+
+def test_json_as_text_is_what_a_string_says_and_else_as_it_is_written() -> None:
+    column = pa.array(["5", '"5"', '"\\u00fc \\"x\\" \\ud83d\\ude00"', "1.50", '{"a": "b"}', "true", '""', None])
+    made, lost = as_text(column)
+    assert (made.to_pylist(), lost) == (["5", "5", 'ü "x" \U0001f600', "1.50", '{"a": "b"}', "true", "", None], [])
+
+
+def test_a_string_without_utf8_does_not_fit_a_text() -> None:
+    made, lost = as_text(pa.array(['"\\ud800"', '"a"']))
+    assert (made.to_pylist(), lost) == ([None, "a"], [0])

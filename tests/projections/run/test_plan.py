@@ -73,18 +73,23 @@ def test_a_property_with_a_name_of_ours_is_refused(name: str) -> None:
     assert caught.value.hint
 
 
-def test_a_property_of_no_type_is_compared_as_it_is_cast(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cast", "condition", "checks"), [("text", "any = 'D'", {}), ("integer", "any = 1", {"any fits its type": 2})]
+)
+def test_a_property_of_no_type_is_compared_as_it_is_cast(
+    tmp_path: Path, cast: str, condition: str, checks: dict[str, int]
+) -> None:
     lake = memory_lake()
     records = [{"id": 1, "any": "D"}, {"id": 2, "any": 1}, {"id": 3, "any": "U"}]
     build_stream(lake, TAP, STREAM, SCHEMA, records, key_properties=("id",))
     path = tmp_path / "projections.yml"
-    path.write_text(f"{HEAD}columns: {{any: {{cast: text}}}}\n    deleted_when: any = 'D'\n")
+    path.write_text(f"{HEAD}columns: {{any: {{cast: {cast}}}}}\n    deleted_when: {condition}\n")
     ((table,), _) = resolve(read_file(path, {}).tables, {TAP: [STREAM]})
     outcome = runner_of(lake).run(table.declaration)
     assert outcome.run is not None
     assert outcome.state is not None
     assert outcome.state.rows == 2
-    assert outcome.run.checks == {"any fits its type": 1}
+    assert outcome.run.checks == checks
 
 
 @pytest.mark.parametrize("keep", ["append", "latest", "history"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -33,6 +34,25 @@ def to_type(column: pa.Array, target: pa.DataType) -> tuple[pa.Array, list[int]]
         except pa.ArrowInvalid:
             return _each(column, lambda value: _one(value, target), target)
     return _each(column, _parser(target), target)
+
+
+def as_text(column: pa.Array) -> tuple[pa.Array, list[int]]:
+    """JSON texts as text: a string as what it says, anything else as it is written; and the rows whose string has no
+    UTF-8, which are null there."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.starts_with(column, '"')).as_py():
+        return column, []
+    return _each(column, _said, column.type)
+
+
+def _said(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    said: str = json.loads(text)
+    # Raises UnicodeEncodeError, a ValueError, for half of a surrogate pair.
+    said.encode()
+    return said
 
 
 def _one(value: Any, target: pa.DataType) -> Any:

@@ -257,13 +257,13 @@ def _cast(declaration: TableDeclaration, field: Field, words: str | None) -> tup
 
 def _read_as(own: Column, target: Column) -> Column | None:
     """The type that a property of type ``own`` is decoded as, so that ``cast.to_type`` makes ``target`` of it."""
+    if isinstance(target, Text):
+        return own if isinstance(own, Text | Timestamp | Date | Boolean) else JsonText()
     if own == target or isinstance(target, JsonText):
         return target
     number, text = isinstance(own, Integer | Double | Decimal), isinstance(own, Text)
     if isinstance(own, JsonText) or (number and isinstance(target, Integer | Double | Decimal)):
         return target
-    if isinstance(target, Text):
-        return own if isinstance(own, Text | Timestamp | Date | Boolean) else JsonText()
     if text and isinstance(target, Timestamp | Date | Decimal):
         return target
     if text and isinstance(target, Integer | Double | Boolean):

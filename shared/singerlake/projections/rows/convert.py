@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from singerlake.arrow.schema.columns import JsonText, Text
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
 from singerlake.clock import timestamp
 from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
-from singerlake.projections.rows.cast import to_type, with_rescued
+from singerlake.projections.rows.cast import as_text, to_type, with_rescued
 from singerlake.projections.rows.columns import CURRENT, GONE, GONE_AT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
 from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
@@ -227,9 +228,14 @@ class RowMaker:
             if not column.kept:
                 continue
             source = read.column(column.source).combine_chunks()
-            made, rows = to_type(source, schema.field(len(arrays)).type)
-            for row in rows:
-                lost.setdefault(row, {})[column.source] = source[row].as_py()
+            if isinstance(column.read, JsonText) and isinstance(column.type, Text):
+                made, rows = as_text(source)
+                for row in rows:
+                    lost.setdefault(row, {})[column.source] = msgspec.Raw(source[row].as_py().encode())
+            else:
+                made, rows = to_type(source, schema.field(len(arrays)).type)
+                for row in rows:
+                    lost.setdefault(row, {})[column.source] = source[row].as_py()
             if column.source in self.key and pa.types.is_floating(made.type):
                 # -0.0 and 0.0 are one key, and so are all NaN, whose sign Arrow's groups tell apart.
                 made = pc.if_else(pc.is_nan(made), math.nan, pc.add(made, 0.0))
