@@ -35,6 +35,9 @@ def test_a_broken_state_is_mended_by_a_full_refresh_or_a_drop(run: Run, shop: La
     failed = run("project", "run", root, "users", "--all")
     assert (failed.exit_code, "--full-refresh" in failed.stdout) == (1, True), failed.output
     assert run("project", "gc", root, "users", "--all", "--delete", "--grace", "0s").exit_code == 1
+    verified = run("project", "verify", root, "--all")
+    assert (verified.exit_code, "sound" in verified.output) == (1, False)
+    assert "1 table not checked: 1 table, 1 file, 5 rows" in verified.output
     plan = run("project", "plan", root, "users", "--all", "--full-refresh")
     assert plan.stdout.startswith("users: made anew, since its state cannot be read: 10 messages"), plan.output
     dropped = run("project", "drop", root, "users", "--all")

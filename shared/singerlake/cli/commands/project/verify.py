@@ -75,8 +75,15 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
             say_error_of(name, why)
         for name in uncompared:
             say(f"{shown(name)}: rows not compared, since a statement made them: files checked")
-        say(f"{counted(len(findings), 'finding') if findings else 'sound'}: {_checked(checked)}")
+        say(f"{_verdict(len(findings), len(failed))}: {_checked(checked)}")
     ctx.exit(exit_code(failed.values()) or (1 if findings else 0))
+
+
+def _verdict(findings: int, failed: int) -> str:
+    problems = [counted(findings, "finding")] if findings else []
+    if failed:
+        problems.append(f"{counted(failed, 'table')} not checked")
+    return ", ".join(problems) or "sound"
 
 
 def _checked(states: list[TableState]) -> str:
