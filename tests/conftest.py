@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import Scheduling
 
 from tests.processes import descriptions
+from tests.processes.signals import signals_kept
 from tests.processes.workers import SharedScheduling
 from tests.tiers import mark_thorough
 
@@ -45,3 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     return SharedScheduling(config, log)
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_signals() -> Iterator[None]:
+    """A tap or a target that a test makes here leaves no handler to the tests after it."""
+    with signals_kept():
+        yield

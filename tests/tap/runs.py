@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from tap_singerlake.tap import TapSingerlake
 from tests.processes import plugins
+from tests.processes.signals import signals_kept
 
 V1 = {"type": "object", "properties": {"id": {"type": "integer"}}}
 V2 = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
@@ -51,17 +51,6 @@ class Output:
         """The last STATE's value; empty where there is none."""
         states = self.of("STATE")
         return states[-1]["value"] if states else {}
-
-
-@contextmanager
-def signals_kept():
-    """The SDK sets signal handlers for good; a test process wants its own back."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
 
 
 def make_tap(lake: Path | str, *, tap_id: str = "tap-a", catalog: Any = None, state: Any = None, **config: Any):

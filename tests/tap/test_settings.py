@@ -12,7 +12,8 @@ from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.schema_hash import full_hash, schema_hash
 from tap_singerlake.settings import Choice, chosen_streams, from_version, normalised, versions
 from tap_singerlake.tap import TapSingerlake
-from tests.tap.runs import replay, signals_kept
+from tests.processes.signals import signals_kept
+from tests.tap.runs import replay
 
 HASHES = st.integers().map(lambda number: {"title": str(number)}).map(schema_hash)
 

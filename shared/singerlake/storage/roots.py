@@ -55,7 +55,7 @@ def parse_root(text: str) -> FolderRoot | BucketRoot:
         raise SettingError("lake_root begins with what may be credentials", hint=_or_a_folder(FORMS))
     if scheme in _NAMES_A_STORAGE and rest.startswith("/"):
         raise SettingError(f"lake_root lacks the colon behind {scheme}", hint=_form(scheme))
-    return FolderRoot(_expanded(text))
+    return _folder(_expanded(text))
 
 
 def _url(scheme: str, behind: str, rest: str) -> FolderRoot | BucketRoot:
@@ -93,7 +93,14 @@ def _file(rest: str) -> FolderRoot:
     # What is not UTF-8 is kept, as Python keeps it in names of files.
     folder = os.fsdecode(unquote_to_bytes(path.encode("utf-8", "surrogateescape")))
     _check(folder)
-    return FolderRoot(Path("/" + folder.lstrip("/")))
+    return _folder(Path("/" + folder.lstrip("/")))
+
+
+def _folder(path: Path) -> FolderRoot:
+    # A path drops the slashes behind it, and other processes open the lake by the path.
+    if str(path) != str(path).rstrip():
+        raise SettingError("lake_root names a folder that ends with white space", hint="rename the folder")
+    return FolderRoot(path)
 
 
 def _bucket(bucket: str, prefix: str) -> BucketRoot:

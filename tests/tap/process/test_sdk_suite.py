@@ -11,7 +11,7 @@ from singer_sdk.testing import SuiteConfig, get_tap_test_class
 from singerlake.lake import Lake
 from tap_singerlake.tap import TapSingerlake
 from tests.lakes import build_stream
-from tests.tap.runs import signals_kept
+from tests.processes.signals import signals_kept
 
 # The suite asks for the tap's streams while tests are collected, before any fixture exists.
 ROOT = tempfile.mkdtemp(prefix="singerlake-sdk-suite-")

@@ -19,10 +19,9 @@ from target_singerlake.state import HeldStates
 STREAMS = ("a", "b", 'odd "name"', "é\ud800")
 
 
-def decoder(**keys: tuple[str, ...]) -> PassthroughDecoder:
-    return PassthroughDecoder(
-        {name: RecordCheck(name, keys.get(name, ())) for name in STREAMS}, EarlyActivations(HeldStates())
-    )
+def decoder(in_order: bool = False, **keys: tuple[str, ...]) -> PassthroughDecoder:
+    checks = {name: RecordCheck(name, keys.get(name, ())) for name in STREAMS}
+    return PassthroughDecoder(checks, EarlyActivations(HeldStates()), in_order=in_order)
 
 
 def flat(found: list[Records | Message]) -> list[tuple[str, str, bytes, int]]:
@@ -71,22 +70,52 @@ def lines(draw: st.DrawFn) -> list[tuple[dict[str, Any], bytes]]:
     return found
 
 
+def in_blocks(decode: PassthroughDecoder, lines: list[bytes], data: st.DataObject) -> list[Records | Message]:
+    """What comes of lines that are cut into blocks anywhere."""
+    found: list[Records | Message] = []
+    position = 0
+    while position < len(lines):
+        size = data.draw(st.integers(1, 30))
+        block = b"".join(line + b"\n" for line in lines[position : position + size])
+        found += decode.messages(block, decode.next_number)
+        position += size
+    return found
+
+
 @given(lines(), st.data())
 def test_every_line_is_one_message_with_its_own_bytes_and_number(
     given_lines: list[tuple[dict[str, Any], bytes]], data: st.DataObject
 ) -> None:
-    decode = decoder()
-    found: list[Records | Message] = []
-    position = 0
-    while position < len(given_lines):
-        size = data.draw(st.integers(1, 30))
-        block = b"".join(line + b"\n" for _, line in given_lines[position : position + size])
-        found += decode.messages(block, decode.next_number)
-        position += size
+    found = in_blocks(decoder(in_order=True), [line for _, line in given_lines], data)
     assert flat(found) == [
         (message["type"], message.get("stream", ""), line, number)
         for number, (message, line) in enumerate(given_lines, 1)
     ]
+
+
+@given(lines(), st.data())
+def test_between_other_messages_the_lines_of_each_stream_keep_their_order(
+    given_lines: list[tuple[dict[str, Any], bytes]], data: st.DataObject
+) -> None:
+    all_lines = [line for _, line in given_lines]
+    found = in_blocks(decoder(), all_lines, data)
+    for message in found:
+        first = message.data if isinstance(message, Records) else message.line
+        assert first.startswith(all_lines[message.number - 1] + b"\n")
+    assert by_stream([entry[:3] for entry in flat(found)]) == by_stream(
+        [(message["type"], message.get("stream", ""), line) for message, line in given_lines]
+    )
+
+
+def by_stream(entries: list[tuple[str, str, bytes]]) -> list[tuple[str, str, bytes] | dict[str, list[bytes]]]:
+    """Messages of other kinds, and between them the lines of each stream."""
+    found: list[Any] = [{}]
+    for kind, stream, line in entries:
+        if kind == "RECORD":
+            found[-1].setdefault(stream, []).append(line)
+        else:
+            found += [(kind, stream, line), {}]
+    return found
 
 
 def record(stream: str = "a", record: str = '{"id": 1}') -> bytes:
