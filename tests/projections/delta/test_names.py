@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from singerlake.errors import (
-    SettingError,
-)
-from singerlake.projections.declaration.model import ColumnRule, Format
+from singerlake.arrow.schema.columns import Array, Field, Integer, Struct
+from singerlake.errors import SettingError
+from singerlake.projections.declaration.model import ColumnRule, Format, TableDeclaration
+from singerlake.projections.sql.columns import statement_columns
 from singerlake.projections.state.commit import load
 from tests.projections.delta.world import DECLARED, PROPERTIES, World
 
@@ -41,3 +41,14 @@ def test_fields_that_differ_by_case_and_odd_names_of_tables_are_refused() -> Non
     with pytest.raises(SettingError, match="name it with ASCII letters, digits"):
         world.run(replace(DECLARED, name="my table"))
     world.run(replace(DECLARED, format=Format.PARQUET))
+
+
+def test_names_that_a_statement_gives_are_mended_there() -> None:
+    declared = TableDeclaration(
+        name="t", tap="", stream="", sql="SELECT", format=Format.DELTA, places={"sql": ("projections.yml", 3)}
+    )
+    bad = Field("a b", Integer())
+    for column, hint in ((bad, "name it otherwise with AS"), (Field("a", Array(Struct((bad,)))), "write to_json")):
+        with pytest.raises(SettingError, match=hint) as raised:
+            statement_columns(declared, Struct((column,)))
+        assert raised.value.context["line"] == 3

@@ -84,7 +84,7 @@ def test_every_type_that_tables_have_comes_back_and_names_mean_the_same_everywhe
       SELECT 1Y AS byte, 2 AS int, CAST(1.5 AS FLOAT) AS float, 1.25 AS decimal, true AS boolean, 'é' AS text,
       DATE '2026-01-02' AS date, TIMESTAMP '2026-01-02 03:04:05' AS zoned, TIMESTAMP_NTZ '2026-01-02 03:04:05' AS local,
       array(1, NULL) AS array, named_struct('a', 1, 'b', array(named_struct('c', 'x'))) AS struct,
-      CAST(NULL AS INT) AS n
+      CAST(NULL AS INT) AS n, 3 AS `a.b`, 4 AS `a``b c`
 """)["types"]
     assert result.error is None
     assert rows(lake, "types") == [
@@ -102,8 +102,11 @@ def test_every_type_that_tables_have_comes_back_and_names_mean_the_same_everywhe
             [1, None],
             {"a": 1, "b": [{"c": "x"}]},
             None,
+            3,
+            4,
         )
     ]
+    assert lake.table("types").schema.names[-2:] == ["a.b", "a`b c"]
     assert str(lake.table("types").schema.types[:4]) == (
         "[DataType(int64), DataType(int64), DataType(double), Decimal128Type(decimal128(3, 2))]"
     )
@@ -148,6 +151,7 @@ WRONG = {
     "nothing": ("SELECT NULL AS n", "of type void, which tables do not have; write CAST(n AS STRING)"),
     "inside": ("SELECT struct(INTERVAL 1 DAY AS d) AS s", "column 's.d' of the statement is of type interval day"),
     "names": ("SELECT 1 AS a, 2 AS A", "gives two columns 'A'"),
+    "far": ("SELECT CAST('+10000-01-01' AS DATE) AS d", "column 'd' of the statement has a date or a time beyond"),
     "value": ("SELECT CAST(carrier AS INT) AS n FROM flights", "the statement failed: CAST_INVALID_INPUT; correct it"),
 }  # fmt: skip
 

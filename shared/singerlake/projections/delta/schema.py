@@ -79,14 +79,20 @@ def check_columns(declaration: TableDeclaration, columns: TableColumns) -> None:
             hint="name it with ASCII letters, digits, '_', '-' and '.' alone",
             **declaration.at(),
         )
+    named, nested = (
+        "set 'rename' for it under 'columns', without",
+        "set 'cast: json' for the column under 'columns', or 'drop'",
+    )
+    if declaration.sql is not None:
+        named, nested = "name it otherwise with AS, without", "write to_json(...), or name its fields otherwise"
     for column in columns.records:
         if not column.kept:
             continue
-        where = declaration.at("columns", column.source)
+        where = declaration.at("columns" if declaration.sql is None else "sql", column.source)
         if _is_bad(column.name):
             raise SettingError(
                 f"column {column.name!r} of table {declaration.name!r} has a name that Delta does not take",
-                hint="set 'rename' for it under 'columns', without spaces and any of ,;{}()=",
+                hint=f"{named} spaces and any of ,;{{}}()=",
                 **where,
             )
         for struct in _all(column.type):
@@ -95,7 +101,7 @@ def check_columns(declaration: TableDeclaration, columns: TableColumns) -> None:
                 raise SettingError(
                     f"column {column.name!r} of table {declaration.name!r} has a field {bad!r}, "
                     "which Delta does not take",
-                    hint="set 'cast: json' for the column under 'columns', or 'drop'",
+                    hint=nested,
                     **where,
                 )
 

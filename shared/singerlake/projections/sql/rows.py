@@ -16,6 +16,7 @@ from singerlake.projections.rows.convert import Seen
 from singerlake.projections.rows.order import sorted_rows
 from singerlake.projections.rows.partitions import with_partitions
 from singerlake.projections.sql.columns import ROW
+from singerlake.projections.sql.times import refuse_far_times
 from singerlake.projections.state.keys import scratch_path
 from singerlake.projections.state.model import TableFile
 from singerlake.projections.tasks.duplicates import ValueRange
@@ -71,6 +72,7 @@ class WriteRows:
         for batch in batches:
             if batch.num_rows:
                 held.append(conformed(pa.Table.from_batches([batch]), schema))
+                refuse_far_times(held[-1])
             if sum(rows.nbytes for rows in held) >= HELD_BYTES:
                 yield pa.concat_tables(held)
                 held = []

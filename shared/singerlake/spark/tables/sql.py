@@ -116,6 +116,9 @@ class SparkQuery:
         from pyspark.errors import PySparkException
 
         work = partial(_written, self.tasks.url, self.tasks.settings, task)
+        names = [field.name for field in self.columns.fields]
+        # Spark takes a name with a dot in it for the way to a field.
+        numbered = self.frame.toDF(*(f"c{place}" for place in range(len(names))))
 
         # Spark itself sends Python's objects between driver and workers as pickles.
         def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,13 +129,13 @@ class SparkQuery:
 
             context = TaskContext.get()
             assert context is not None
-            told = pickle.dumps(work(batches))
+            told = pickle.dumps(work(pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches))
             yield pa.record_batch([pa.array([context.partitionId()]), pa.array([told])], names=["part", "answer"])
 
         session = self.frame.sparkSession
         try:
             with _quiet():
-                rows = self.frame.mapInArrow(answer, "part long, answer binary").collect()
+                rows = numbered.mapInArrow(answer, "part long, answer binary").collect()
         except PySparkException as error:
             condition = error.getCondition()
             if condition is None:
