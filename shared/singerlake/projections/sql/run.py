@@ -13,6 +13,7 @@ from singerlake.clock import timestamp
 from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.declaration.relations import relations_in
 from singerlake.projections.declaration.statement import name_in
 from singerlake.projections.declaration.streams import hint_for
 from singerlake.projections.read import LakeTable
@@ -50,7 +51,8 @@ class SqlTables:
     _under_way: list[str] = field(default_factory=list)
 
     def plans(self) -> Iterator[TableResult]:
-        """What a run would do, in the order of the declarations. No statement is looked at."""
+        """What a run would do, in the order of the declarations. Of a statement no more is seen than the tables that it
+        names: what else is wrong with it, Spark tells in the run."""
         return map(self._planned, self.declared)
 
     def run(self) -> Iterator[TableResult]:
@@ -64,16 +66,32 @@ class SqlTables:
                     yield result
 
     def _planned(self, name: str) -> TableResult:
+        """Raises ``SettingError`` where the table is just being planned, as ``_make`` does."""
+        if name in self._under_way:
+            raise self._circle(name)
         if name not in self._done:
-            declaration = self.declared[name]
-            # A table that reads itself, as an older statement did, is looked at as it is.
-            self._done[name] = TableResult(declaration, None)
-            try:
-                with expected_errors(table=name):
-                    self._done[name] = TableResult(declaration, self._plan(declaration, self._rows_planned))
-            except SingerlakeError as error:
-                self._done[name] = TableResult(declaration, None, error=error)
+            self._finish(name, self._planned_anew)
         return self._done[name]
+
+    def _planned_anew(self, declaration: TableDeclaration) -> TableResult:
+        names = self._read_as_seen(declaration)
+        results = [self._planned(name) for name in names if name in self.declared]
+        plan = self._plan(declaration, self._rows_planned)
+        for result in results:
+            if result.error is not None and not plan.is_nothing:
+                LakeTable.load(self.runner.storage, result.declaration.name)
+        return TableResult(declaration, plan)
+
+    def _read_as_seen(self, declaration: TableDeclaration) -> list[str]:
+        """The tables that a statement reads: those of its last run, or what is seen in it."""
+        before = self._read_before(declaration)
+        if before is not None:
+            return before
+        try:
+            meant = [_meant(relation, self._names()) for relation in relations_in(declaration.sql or "")]
+        except SettingError as error:
+            raise _placed(error, declaration) from None
+        return [name for name in meant if name is not None]
 
     def _rows_planned(self, name: str) -> str | None:
         if name in self.others:
@@ -96,27 +114,37 @@ class SqlTables:
         """Make a table, unless that was done. Raises ``SettingError`` where it is just being made."""
         if name in self._under_way:
             raise self._circle(name)
-        if name in self._done:
-            return
+        if name not in self._done:
+            self._finish(name, self._made)
+
+    def _finish(self, name: str, do: Callable[[TableDeclaration], TableResult]) -> None:
+        """Note what became of a table. Raises where it is part of a circle that was begun by another one."""
         self._under_way.append(name)
         declaration = self.declared[name]
-        plan = None
         try:
             with expected_errors(table=name):
-                for other in self._read_before(declaration):
-                    self._make(other)
-                plan = self._plan(declaration, self._rows_now)
-                outcome = Outcome(plan, plan.state, None) if plan.is_nothing else self._made(plan)
-                if plan.is_nothing and plan.state is not None:
-                    self.runner.catch_up(plan.state)
-                result = TableResult(declaration, outcome.plan, outcome)
+                result = do(declaration)
         except SingerlakeError as error:
-            result = TableResult(declaration, plan, error=error)
+            result = TableResult(declaration, None, error=error)
         finally:
             self._under_way.pop()
         self._done[name] = result
         if isinstance(result.error, _CircleError) and result.error.first in self._under_way:
             raise result.error
+
+    def _made(self, declaration: TableDeclaration) -> TableResult:
+        for other in self._read_before(declaration) or ():
+            if other in self.declared:
+                self._make(other)
+        plan = self._plan(declaration, self._rows_now)
+        try:
+            with expected_errors(table=declaration.name):
+                outcome = Outcome(plan, plan.state, None) if plan.is_nothing else self._published(plan)
+                if plan.is_nothing and plan.state is not None:
+                    self.runner.catch_up(plan.state)
+        except SingerlakeError as error:
+            return TableResult(declaration, plan, error=error)
+        return TableResult(declaration, outcome.plan, outcome)
 
     def _circle(self, name: str) -> _CircleError:
         circle = [*self._under_way[self._under_way.index(name) :], name]
@@ -128,14 +156,14 @@ class SqlTables:
         error.first = name
         return error
 
-    def _read_before(self, declaration: TableDeclaration) -> list[str]:
-        """The tables of this run that the same statement read the last time."""
+    def _read_before(self, declaration: TableDeclaration) -> list[str] | None:
+        """The tables that the same statement read the last time; None where it was not run yet."""
         base = self.runner.base(declaration.name, full_refresh=self.full_refresh)
-        if base is None or base.state.declaration.get("sql") != declaration.sql:
-            return []
-        return [each.table for each in base.state.made_from if each.table in self.declared]
+        if base is None or not base.state.is_published or base.state.declaration.get("sql") != declaration.sql:
+            return None
+        return [each.table for each in base.state.made_from]
 
-    def _made(self, plan: SqlPlan) -> Outcome:
+    def _published(self, plan: SqlPlan) -> Outcome:
         runner, declaration = self.runner, plan.declaration
         engine = runner.sql()
         require_conditions(runner.storage)
