@@ -9,15 +9,31 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
+_PART = re.compile(
     r"""--[^\n]*|/\*.*?\*/|[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|\w+|\S""",
     re.DOTALL,
 )
 _QUERY = ("select", "with", "from", "values")
-_ENDS = (
-    "select where group having order sort distribute cluster limit window qualify union except intersect minus pivot "
-    "unpivot values"
-).split()
+_ENDS = [
+    "select",
+    "where",
+    "group",
+    "having",
+    "order",
+    "sort",
+    "distribute",
+    "cluster",
+    "limit",
+    "window",
+    "qualify",
+    "union",
+    "except",
+    "intersect",
+    "minus",
+    "pivot",
+    "unpivot",
+    "values",
+]
 """Words behind which a comma does not lead to one more table."""
 
 
@@ -33,18 +49,18 @@ class _Group:
 
 def relations_in(statement: str) -> list[str]:
     """The tables, each once, as the statement writes them but with backquotes."""
-    tokens = [token for token in _TOKEN.findall(statement) if not token.startswith(("--", "/*"))]
-    own = _named_queries(tokens)
+    parts = [part for part in _PART.findall(statement) if not part.startswith(("--", "/*"))]
+    own = _named_queries(parts)
     found: list[str] = []
     groups = [_Group()]
     before = ""
-    for place, token in enumerate(tokens):
-        word, following = token.lower(), tokens[place + 1] if place + 1 < len(tokens) else ""
+    for place, part in enumerate(parts):
+        word, following = part.lower(), parts[place + 1] if place + 1 < len(parts) else ""
         group = groups[-1]
-        if token == "(":
+        if part == "(":
             groups.append(_Group(wanted=group.wanted and following.lower() not in _QUERY))
             group.listed, group.wanted = group.listed or group.wanted, False
-        elif token == ")":
+        elif part == ")":
             if len(groups) > 1:
                 groups.pop()
         elif word == "from":
@@ -52,39 +68,39 @@ def relations_in(statement: str) -> list[str]:
             group.wanted = group.wanted or ((group.selects or before in ("", "(")) and before != "distinct")
         elif word == "join":
             group.wanted = True
-        elif token == ",":
+        elif part == ",":
             group.wanted = group.listed
         elif word == "lateral":
             group.listed = group.wanted
         elif word in _ENDS:
             group.selects = group.selects or word == "select"
             group.wanted = group.listed = False
-        elif group.wanted and _is_name(token):
+        elif group.wanted and _is_name(part):
             group.wanted, group.listed = False, True
-            if following not in (".", "(") and _plain(token).lower() not in own:
-                found.append(f"`{_plain(token).replace('`', '``')}`")
+            if following not in (".", "(") and _plain(part).lower() not in own:
+                found.append(f"`{_plain(part).replace('`', '``')}`")
         before = word
     return list(dict.fromkeys(found))
 
 
-def _named_queries(tokens: list[str]) -> set[str]:
+def _named_queries(parts: list[str]) -> set[str]:
     """Names that WITH gives, in lower case: those before ``AS (``, and before a list of columns that it follows."""
     names: set[str] = set()
     opened: list[int] = []
-    for place, token in enumerate(tokens):
+    for place, part in enumerate(parts):
         end = place
-        if token == "(":
+        if part == "(":
             opened.append(place)
-        elif token == ")" and opened:
+        elif part == ")" and opened:
             end = opened.pop() - 1
-        if end >= 0 and [each.lower() for each in tokens[place + 1 : place + 3]] == ["as", "("]:
-            names.add(_plain(tokens[end]).lower())
+        if end >= 0 and [each.lower() for each in parts[place + 1 : place + 3]] == ["as", "("]:
+            names.add(_plain(parts[end]).lower())
     return names
 
 
-def _is_name(token: str) -> bool:
-    return token[0] == "`" or (token[0].isidentifier() and token.isidentifier())
+def _is_name(part: str) -> bool:
+    return part[0] == "`" or (part[0].isidentifier() and part.isidentifier())
 
 
-def _plain(token: str) -> str:
-    return token[1:-1].replace("``", "`") if token[0] == "`" else token
+def _plain(part: str) -> str:
+    return part[1:-1].replace("``", "`") if part[0] == "`" else part
