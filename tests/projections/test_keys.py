@@ -39,5 +39,5 @@ def test_a_table_may_have_any_name_but_none() -> None:
     assert table_of(state_key("a/../b").split("/")[1]) == "a/../b"
     with pytest.raises(SettingError, match="empty"):
         table_segment("")
-    with pytest.raises(NameTooLongError, match="160 at most"):
-        table_segment("x" * 161)
+    with pytest.raises(NameTooLongError, match="180 at most"):
+        table_segment("x" * 181)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.columns import Field, Struct
@@ -11,7 +12,7 @@ from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import UnknownNameError
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.types import column_of
-from singerlake.projections.state.commit import load, tables
+from singerlake.projections.state.commit import load, published
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import TableFile, TableState
 from singerlake.projections.tasks.read_file import read_rows
@@ -19,6 +20,10 @@ from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+LISTED = 20
+"""Tables that an error names: it reads the state of each."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class LakeTable:
         ``commit.load`` raises."""
         found = load(storage, name)
         if found is None or not found.state.is_published:
-            known = ", ".join(tables(storage)) or "none yet"
+            names = list(islice(published(storage), LISTED + 1))
+            more = ", and more" if len(names) > LISTED else ""
+            known = ", ".join(names[:LISTED]) + more or "none yet"
             what = f"no table {name!r} in this lake" if found is None else f"table {name!r} is not published yet"
             raise UnknownNameError(what, hint=f"it has: {known}", lake_root=storage.url)
         return cls(storage, found.state)

@@ -130,6 +130,13 @@ def test_tables_are_chosen_by_their_own_or_their_declared_name() -> None:
         chosen(tables, failed, ["pg_othr"])
 
 
+def test_a_stream_may_have_a_star_in_its_name() -> None:
+    lake = {"t": ["a*b", "axb", "*"]}
+    assert made(declared("x", "t.a*b"), declared("y", ("t", "*")), lake=lake) == {"x": ("t", "a*b"), "y": ("t", "*")}
+    assert set(made(declared("p_*", "t.a*b"), lake=lake)) == {"p_*", "p_x"}
+    assert set(made(everything(), lake=lake)) == {"a*b", "axb", "*"}
+
+
 NAMES = st.text("ab.*-", min_size=1, max_size=5)
 
 

@@ -106,7 +106,7 @@ def test_a_table_says_what_becomes_of_rows_that_checks_do_not_hold_for(tmp_path:
 
 
 def test_tap_and_stream_may_be_named_apart(tmp_path: Path) -> None:
-    (made,) = read(tmp_path, "tables: {t: {from: {tap: a.b, stream: 'c*'}}}").tables
+    (made,) = read(tmp_path, "tables: {'t_*': {from: {tap: a.b, stream: 'c*'}}}").tables
     assert (made.source, made.is_pattern, made.source_text) == (("a.b", "c*"), True, "a.b.c*")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import SettingError
-from singerlake.projections.declaration.model import TableDeclaration
+from singerlake.projections.declaration.model import ColumnRule, TableDeclaration
 from singerlake.projections.declaration.streams import resolve
 from singerlake.projections.declaration.yaml_file import read_file
 from tests.lakes import build_stream
@@ -37,8 +37,21 @@ MISTAKES = {
     ),
     "check-of-a-cast": ("columns: {t: {cast: date}}\n    checks: {t: \"= 'a'\"}", 5, "a column of type date"),
     "deletion-of-another-type": ("deleted_when: t = 1", 4, "deleted_when of table 't' says 't = 1' of 't'"),
-    "rename-to-a-name-of-ours": ("columns:\n      n: {rename: _singerlake_file}", 5, "or has one for itself"),
-    "rename-to-a-working-name": ("columns:\n      n: {rename: __partition_7}", 5, "or has one for itself"),
+    "rename-to-a-name-of-ours": (
+        "columns:\n      n: {rename: _singerlake_file}",
+        5,
+        "a name that tables have for themselves",
+    ),
+    "rename-to-a-working-name": (
+        "columns:\n      n: {rename: __partition_7}",
+        5,
+        "a name that tables have for themselves",
+    ),
+    "renames-that-differ-by-case": (
+        "columns:\n      n: {rename: q}\n      t: {rename: Q}",
+        6,
+        "property 't' would be column 'Q' of table 't', as property 'n' is, and names of columns differ in more than",
+    ),
     "deletion-of-no-type": ("deleted_when: any = 'D'", 4, "a column of type json is compared with 'D'"),
     "order-of-no-type": ("order_by: [any]", 4, "order_by of table 't' is 'any', which holds JSON"),
     "order-of-json": ("columns: {n: {cast: json}}\n    order_by: [n]", 5, "which holds JSON"),
@@ -69,8 +82,26 @@ def test_a_property_with_a_name_of_ours_is_refused(name: str) -> None:
     build_stream(lake, TAP, STREAM, {"properties": properties}, [{"id": 1}], key_properties=("id",))
     with pytest.raises(SettingError, match=name) as caught:
         runner_of(lake).plan(TableDeclaration(name="t", tap=TAP, stream=STREAM))
-    assert "for themselves" in caught.value.message or "for itself" in caught.value.message
+    assert "for themselves" in caught.value.message
     assert caught.value.hint
+
+
+def test_a_property_with_a_name_of_ours_cannot_be_renamed_and_the_error_says_so() -> None:
+    lake = memory_lake()
+    build_stream(
+        lake, TAP, STREAM, {"properties": {"_singerlake_offset": {"type": "integer"}}}, [{}], key_properties=("id",)
+    )
+    for rule in (ColumnRule(rename="other"), ColumnRule(drop=True)):
+        declared = TableDeclaration(name="t", tap=TAP, stream=STREAM, columns={"_singerlake_offset": rule})
+        with pytest.raises(SettingError, match="'columns' can neither rename nor drop it"):
+            runner_of(lake).plan(declared)
+
+
+def test_a_key_that_no_schema_declares_is_told_so() -> None:
+    lake = memory_lake()
+    build_stream(lake, TAP, STREAM, SCHEMA, [{"id": 1, "uuid": "x"}], key_properties=("uuid",))
+    with pytest.raises(SettingError, match="is 'uuid', a key property of its stream that no schema declares"):
+        runner_of(lake).plan(TableDeclaration(name="t", tap=TAP, stream=STREAM))
 
 
 @pytest.mark.parametrize(

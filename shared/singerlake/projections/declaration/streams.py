@@ -35,10 +35,8 @@ class Declared:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it may mean several streams."""
-        if self.template.sql is not None:
-            return False
-        return "*" in (self.source if isinstance(self.source, str) else "".join(self.source))
+        """Whether it may mean several streams: a name without a ``*`` is that of one."""
+        return self.template.sql is None and "*" in self.name and "*" in self.source_text
 
     @property
     def source_text(self) -> str:
@@ -155,8 +153,14 @@ def _matches(declared: Declared, streams: Streams) -> list[_Match]:
     source, at = declared.source, declared.template.at("from")
     parts = _of_parts(*source, streams, streams) if isinstance(source, tuple) else _of_text(source, streams)
     found = list(parts)
+    is_one = "*" in declared.source_text and not declared.is_pattern
+    if is_one and found:
+        # A stream may have a * in its name.
+        so_named = [match for match in found if f"{match.tap}.{match.stream}" == declared.source_text]
+        if so_named:
+            return so_named[:1]
     if found:
-        if declared.is_pattern and "*" not in declared.name:
+        if is_one:
             raise SettingError(
                 f"table {declared.name!r} is made from {declared.source_text!r}, which may mean several streams",
                 hint=f"call it {declared.name + '_*'!r}: * stands for the stream's name",
@@ -167,7 +171,7 @@ def _matches(declared: Declared, streams: Streams) -> list[_Match]:
         # Nothing in it can be misspelt: the lake has no stream yet.
         return []
     known = [f"{tap}.{stream}" for tap, names in streams.items() for stream in names]
-    what = "no stream of this lake matches" if declared.is_pattern else "no stream of this lake is"
+    what = "no stream of this lake matches" if "*" in declared.source_text else "no stream of this lake is"
     raise UnknownNameError(
         f"table {declared.name!r}: {what} {declared.source_text!r}", hint=hint_for(declared.source_text, known), **at
     )

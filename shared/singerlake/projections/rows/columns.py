@@ -138,9 +138,10 @@ def _own_fields(declaration: TableDeclaration, there: Struct) -> tuple[Field, ..
     if clash is not None:
         raise SettingError(
             f"the records of stream {declaration.stream!r} have a property {clash!r}, which tables have for themselves",
-            hint="rename it in the tap, or by a stream map of the target",
+            hint="rename it in the tap, or by a stream map of the target; 'columns' can neither rename nor drop it",
             tap=declaration.tap,
             stream=declaration.stream,
+            **declaration.at("columns", clash),
         )
     return there.fields
 
@@ -174,6 +175,15 @@ def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[s
 
 def left_out(declaration: TableDeclaration, what: str, wanted: str) -> SettingError:
     """The error for a property that is used and is no column of the table."""
+    if not declaration.rule(wanted).drop:
+        # A declared name is looked for before: it is of the stream's key properties.
+        return SettingError(
+            f"{what} of table {declaration.name!r} is {wanted!r}, a key property of its stream that no schema declares",
+            hint="name another key under 'key', or set 'keep' to append",
+            tap=declaration.tap,
+            stream=declaration.stream,
+            **declaration.at(what, wanted),
+        )
     return SettingError(
         f"{what} of table {declaration.name!r} names {wanted!r}, which its columns leave out",
         hint="do not drop it under 'columns'",
@@ -203,18 +213,12 @@ def _distinct(
     two are the same by declaration."""
     reserved = {field.name.lower() for field in (*own, *ALL.fields)}
     taken = {*reserved, *WORKING}
-    made = []
+    made: list[TableColumn] = []
     for column in sorted(records, key=lambda column: not declaration.rule(column.source).rename):
         name = column.name
         if column.kept and (name.lower() in taken or is_partition(name.lower())):
             if declaration.rule(column.source).rename or name.lower() in reserved:
-                raise SettingError(
-                    f"table {declaration.name!r} would have two columns {name!r}, or has one for itself",
-                    hint="give the property another name under 'columns'",
-                    tap=declaration.tap,
-                    stream=declaration.stream,
-                    **declaration.at("columns", column.source),
-                )
+                raise _taken(declaration, column, [each for each in made if each.kept])
             number = next(n for n in range(2, 10_000) if f"{name}_{n}".lower() not in taken)
             name = f"{name}_{number}"
         if column.kept:
@@ -222,6 +226,21 @@ def _distinct(
         made.append(TableColumn(name, column.source, column.read, column.type, column.kept))
     by_source = {column.source: column for column in made}
     return tuple(by_source[column.source] for column in records)
+
+
+def _taken(declaration: TableDeclaration, column: TableColumn, made: list[TableColumn]) -> SettingError:
+    """The error for a property whose column cannot have its name."""
+    other = next((each for each in made if each.name.lower() == column.name.lower()), None)
+    why = "a name that tables have for themselves"
+    if other is not None:
+        why = f"as property {other.source!r} is, and names of columns differ in more than case"
+    return SettingError(
+        f"property {column.source!r} would be column {column.name!r} of table {declaration.name!r}, {why}",
+        hint="give the property another name by 'rename' under 'columns'",
+        tap=declaration.tap,
+        stream=declaration.stream,
+        **declaration.at("columns", column.source),
+    )
 
 
 def type_named(words: str) -> Column | None:

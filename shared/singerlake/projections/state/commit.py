@@ -6,7 +6,8 @@ to a write that took effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -33,10 +34,23 @@ class Found:
     broken: LakeError | None = None
 
 
+class _OtherCaseError(ForeignManifestError):
+    """The state is that of a table whose name differs in case alone."""
+
+
 def tables(storage: Storage) -> list[str]:
     """Names of all tables of a lake that have a folder, in order."""
     names = (table_of(folder) for folder in storage.list_folder(f"{PUBLISHED}/").folders)
     return sorted(name for name in names if name is not None)
+
+
+def published(storage: Storage) -> Iterator[str]:
+    """Of these the names of those that readers find; a table that cannot be read is none. Reads the state of each."""
+    for name in tables(storage):
+        with suppress(LakeError):
+            found = load(storage, name)
+            if found is not None and found.state.is_published:
+                yield name
 
 
 def sources(storage: Storage) -> Callable[[str], tuple[str, str] | None]:
@@ -69,19 +83,29 @@ def load(storage: Storage, table: str) -> Found | None:
 
 def load_to_replace(storage: Storage, table: str) -> Found | None:
     """The same for who goes on from nothing that is stored: a broken state is given as ``broken``. Raises
-    ``UnsupportedFormatError``, and what storage raises."""
+    ``UnsupportedFormatError``, ``ForeignManifestError`` where it is that of a table whose name differs in case alone,
+    and what storage raises."""
     key = state_key(table)
     stored = storage.get(key)
     if stored is None:
         return None
     try:
         return Found(_read(stored, table, key), stored.etag)
+    except _OtherCaseError:
+        # The other table is whole, and is not to go.
+        raise
     except (CorruptObjectError, ForeignManifestError) as error:
         return Found(nothing_of(table), stored.etag, error)
 
 
 def _read(stored: Stored, table: str, key: str) -> TableState:
     state = from_json(stored.body, key=key)
+    if state.table != table and state.table.lower() == table.lower():
+        raise _OtherCaseError(
+            f"this storage does not tell table {table!r} from {state.table!r}",
+            hint="give one of them a name that differs in more than case",
+            key=key,
+        )
     if state.table != table:
         raise ForeignManifestError(
             f"this is the state of table {state.table!r}", hint="restore the table's own, or drop the table", key=key

@@ -11,8 +11,8 @@ from singerlake.format.layout import from_segment, to_segment
 PUBLISHED, STATE, SCRATCH, SIDE, DELTA_LOG = "published", "_table.json", "_scratch", "_side", "_delta_log"
 FOLDER_LIMIT = 240
 """Bytes of a partition's folder; file systems take 255."""
-TABLE_LIMIT = 160
-"""Bytes of a table's segment: it stands in file names, too."""
+TABLE_LIMIT = 180
+"""Bytes of a table's segment: it stands in file names, too. Every name of a stream may be one."""
 
 
 def table_segment(table: str) -> str:
