@@ -73,6 +73,35 @@ class TestSettings:
         assert [entry.key for entry in storage.list("")] == ["raw/a"]
         assert storage.list_folder("").folders == ("raw/",)
 
+    @pytest.mark.parametrize("named_by", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "profile"])
+    def test_a_server_that_the_environment_names_is_spoken_to_as_one_that_a_setting_names(
+        self, s3: S3Server, clock: PatientlessClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
+    ) -> None:
+        config = tmp_path / "config"
+        config.write_text(f"[default]\nendpoint_url = {s3.endpoint_url}\n" if named_by == "profile" else "")
+        for name, value in s3.environment().items():
+            if name not in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"):
+                monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+        if named_by != "profile":
+            monkeypatch.setenv(named_by, s3.endpoint_url)
+        bucket = s3.create_bucket(f"bucket-{random_id()}")
+        storage = S3Storage(bucket, "", S3Settings(), clock=clock, ids=random_id)
+        storage.put("raw/a", b"123")
+        assert storage.read_range("raw/a", 1, 1) == b"2"
+        for client in (storage._clients.patient, storage._clients.single):
+            assert client.meta.endpoint_url == s3.endpoint_url
+            assert client.meta.config.s3["addressing_style"] == "path"
+            assert client.meta.config.request_checksum_calculation == "when_required"
+            assert client.meta.config.response_checksum_validation == "when_required"
+
+    def test_amazon_is_left_to_botocore(self, clock: PatientlessClock) -> None:
+        settings = S3Settings(access_key_id="AKIA", secret_access_key="s3cr3t", region="eu-central-1")
+        client = S3Storage("bucket", "", settings, clock=clock, ids=random_id)._clients.single
+        assert client.meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
+        assert client.meta.config.s3["addressing_style"] == "auto"
+        assert client.meta.config.response_checksum_validation == "when_supported"
+
     def test_every_write_names_the_encryption_key(
         self, s3: S3Server, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -246,6 +275,16 @@ class TestErrors:
         for call in ("get", "put", "create", "upload", "list", "open", "delete"):
             with pytest.raises(expected, match=hint):
                 CALLS[call](storage)
+
+    def test_a_body_that_does_not_fit_its_checksum_is_no_wrong_setting(self) -> None:
+        from botocore.exceptions import FlexibleChecksumError
+
+        from singerlake.storage.s3.errors import translate
+
+        shown = translate(FlexibleChecksumError(error_msg="Expected A, got B"), S3Settings(), key="k")
+        assert isinstance(shown, errors.StorageUnavailableError)
+        assert "does not fit the checksum" in str(shown)
+        assert "s3_endpoint_url" in shown.hint
 
     def test_a_secret_that_storage_repeats_is_taken_out(self) -> None:
         from botocore.exceptions import ClientError

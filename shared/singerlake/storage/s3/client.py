@@ -11,7 +11,7 @@ from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
-from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.s3.settings import S3Settings, is_amazon
 
 _FALLBACK_REGION = "us-east-1"
 
@@ -69,9 +69,18 @@ def _keep_tokens_out_of_logs() -> None:
 
 
 def _client(session: Any, settings: S3Settings) -> Any:
+    client = _client_of(session, settings, settings.endpoint_url)
+    endpoint = client.meta.endpoint_url
+    if settings.endpoint_url is None and not is_amazon(endpoint):
+        # The environment or the profile names it, and it needs what a server other than AWS needs.
+        client = _client_of(session, settings, endpoint)
+    return client
+
+
+def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> Any:
     from botocore.config import Config
 
-    path_style = bool(settings.endpoint_url) if settings.path_style is None else settings.path_style
+    path_style = bool(endpoint_url) if settings.path_style is None else settings.path_style
     style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
     options: dict[str, Any] = {
         "retries": {"total_max_attempts": 1, "mode": "standard"},
@@ -81,11 +90,13 @@ def _client(session: Any, settings: S3Settings) -> Any:
         "max_pool_connections": 32,
         "tcp_keepalive": True,
     }
-    if settings.endpoint_url:  # most stores other than AWS refuse the checksum trailers that botocore adds by default
+    if endpoint_url:
+        # Most stores other than AWS refuse the checksum trailers that botocore adds by default; some answer a range
+        # with the checksum of the whole object.
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
-    region = region_for(settings, session, settings.endpoint_url)
-    return session.client("s3", region_name=region, endpoint_url=settings.endpoint_url, config=Config(**options))
+    region = region_for(settings, session, endpoint_url)
+    return session.client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:

@@ -242,6 +242,12 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
             "credentials could not be loaded", hint="sign in again, or check aws_profile", **context
         )
     context["reason"] = _without(str(error), settings)
+    if isinstance(error, (boto.ChecksumError, boto.FlexibleChecksumError)):
+        return StorageUnavailableError(
+            "what storage sent does not fit the checksum that it sent with it",
+            hint="run again; where it stays so, set s3_endpoint_url to a server that is not AWS",
+            **context,
+        )
     hint = "check lake_root and the aws_ ones"
     return SettingError("no request can be made with these settings", hint=hint, **context)
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.errors import is_denied, may_pass, translate, without_answer
 from singerlake.storage.s3.retries import wait_in
-
-if TYPE_CHECKING:
-    from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.s3.settings import S3Settings, is_amazon
 
 _NO_STS = "leave aws_role_arn unset, or set AWS_ENDPOINT_URL_STS to where roles are assumed"
 _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"
@@ -72,8 +69,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
 
 def _sts_endpoint(settings: S3Settings) -> str | None:
     """Stores other than AWS answer STS at their S3 endpoint; a private S3 endpoint of AWS does not."""
-    host = urlsplit(settings.endpoint_url or "").hostname or "amazonaws.com"
-    if "AWS_ENDPOINT_URL_STS" in os.environ or host.endswith(("amazonaws.com", "amazonaws.com.cn")):
+    if "AWS_ENDPOINT_URL_STS" in os.environ or (settings.endpoint_url and is_amazon(settings.endpoint_url)):
         return None
     return settings.endpoint_url
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
@@ -27,7 +28,8 @@ _SETTING_NAMES = {
 class S3Settings:
     """How to reach an S3 bucket; botocore finds what is None by its own chain of environment, files and roles.
 
-    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with ``endpoint_url``.
+    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with an endpoint other than
+    AWS, whether ``endpoint_url`` names it, ``AWS_ENDPOINT_URL`` or the profile.
     ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.
     A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
     Raises ``SettingError`` where settings contradict each other.
@@ -84,3 +86,14 @@ def check_endpoint(name: str, url: str) -> None:
         raise SettingError(f"{name} is not a URL", hint="write http://host:port or https://host")
     if parts.username or parts.password:
         raise SettingError(f"{name} holds credentials", hint="put them into aws_access_key_id and its secret")
+
+
+def endpoint_of(settings: S3Settings) -> str | None:
+    """Where requests go, as far as settings and environment say; None for AWS, or what a profile names."""
+    return settings.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def is_amazon(endpoint_url: str) -> bool:
+    """Whether an endpoint is one of AWS, a private one too."""
+    host = urlsplit(endpoint_url).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".amazonaws.eu"))

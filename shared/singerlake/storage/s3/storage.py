@@ -28,7 +28,7 @@ from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.lost_replies import Write, send_until_known
-from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.s3.settings import S3Settings, endpoint_of
 from singerlake.storage.s3.stream import open_stream
 from singerlake.storage.s3.upload import cause_of_upload, upload
 from singerlake.storage.stream_part import window
@@ -68,11 +68,12 @@ class S3Storage:
         self._settings = settings
         self._clock = clock
         self._ids = ids
-        self._patience = Patience(settings.patience_seconds, clock, place=settings.endpoint_url or "Amazon S3")
+        endpoint = endpoint_of(settings)
+        self._patience = Patience(settings.patience_seconds, clock, place=endpoint or "Amazon S3")
         self._lock = threading.Lock()
         self._connected: Clients | None = None
         with _known_lock:
-            self._known = _known.setdefault((settings.endpoint_url or "", bucket), _Bucket())
+            self._known = _known.setdefault((endpoint or "", bucket), _Bucket())
 
     @property
     def url(self) -> str:
