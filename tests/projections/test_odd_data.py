@@ -17,10 +17,12 @@ from singerlake.errors import (
     SingerlakeError,
 )
 from singerlake.lake import Lake
+from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key, table_prefix
-from tests.lakes import build_stream
+from tests.lakes import activate_version_line, build_stream, record_line
 from tests.projections.cases import Batch
 from tests.projections.recompute import Declared, expected
 from tests.projections.tables import (
@@ -287,3 +289,20 @@ def test_a_table_of_a_newer_format_is_left_alone(damaged: Damaged) -> None:
     damaged.storage.put(state_key(TABLE), body.replace(b'"format": 1', b'"format": 2', 1))
     with pytest.raises(SingerlakeError, match="upgrade singerlake"):
         runner_of(damaged.lake).run(declaration_of(LATEST))
+
+
+@pytest.mark.parametrize("metadata", [False, True])
+@pytest.mark.parametrize("keep", Keep)
+def test_a_time_that_does_not_fit_is_rescued_whatever_messages_are_beside_it(keep: Keep, metadata: bool) -> None:
+    lake = memory_lake()
+    declared = TableDeclaration(name=TABLE, tap=TAP, stream=STREAM, keep=keep, metadata=metadata)
+    schema = {"properties": {"id": {"type": "integer"}}}
+    for number in range(2):
+        lines = [record_line(STREAM, {"id": number}, time_extracted="nope", version=1)]
+        lines += [activate_version_line(STREAM, 1)] * number
+        build_stream(lake, TAP, STREAM, schema, lines, key_properties=["id"])
+        runner_of(lake).run(declared)
+    table = LakeTable.load(lake.storage, TABLE)
+    wanted = '{"_time_extracted":"nope"}' if metadata or keep is Keep.HISTORY else None
+    assert [row["_rescued_data"] for row in table.to_arrow().read_all().to_pylist()] == [wanted] * 2
+    assert list(verify_rows(runner_of(lake), table.state)) == []

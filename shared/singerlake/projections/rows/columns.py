@@ -93,11 +93,11 @@ class TableColumns:
         return any(field.name == GONE for field in self.own)
 
     def reads(self, messages: MessageKinds) -> Struct:
-        """What a task decodes. The time is read for the table's own column, for a history and for soft deletions, and
-        to tell when an ACTIVATE_VERSION message came."""
+        """What a task decodes. The time is read for the table's own column, for a history and for soft deletions: what
+        does not fit is rescued, and must not be so for other messages beside it."""
         names = {field.name for field in self.own}
         wanted = {OFFSET, TABLE_VERSION, RESCUED.name} | (names & {VERSION, TIME})
-        if names & {CURRENT, GONE} or messages is MessageKinds.ALL:
+        if names & {CURRENT, GONE}:
             wanted.add(TIME)
         own = [field for field in ALL.fields if field.name in wanted]
         if messages is MessageKinds.ALL:

@@ -142,16 +142,19 @@ class RowMaker:
         import pyarrow.compute as pc
 
         is_record = pc.equal(read.column(TYPE), "RECORD")
+        times = read.column(TIME) if self.declaration.has_moments else None
         others = read.filter(pc.invert(is_record)).select([OFFSET, TABLE_VERSION])
         if others.num_rows:
             places = read.column(OFFSET)
             for each in others.to_pylist():
                 if each[TABLE_VERSION] is not None:
-                    before = read.column(TIME).slice(0, pc.index(places, each[OFFSET]).as_py())
-                    moment = _last(before) or seen.moment
+                    moment = None
+                    if times is not None:
+                        moment = _last(times.slice(0, pc.index(places, each[OFFSET]).as_py())) or seen.moment
                     at = None if moment is None else timestamp(moment)
                     seen.activations.append(Activation(offset=each[OFFSET], version=each[TABLE_VERSION], at=at))
-        seen.moment = _last(read.column(TIME)) or seen.moment
+        if times is not None:
+            seen.moment = _last(times) or seen.moment
         return read.filter(is_record).drop_columns([TYPE])
 
     def _marked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
