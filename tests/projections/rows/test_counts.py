@@ -1,0 +1,122 @@
+"""What a run counts as new, changed and gone, and which records it keeps without a row."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from singerlake.lake import Lake
+from singerlake.projections.declaration.conditions import named_condition_of
+from singerlake.projections.declaration.model import ColumnRule, Deletions, Keep, TableDeclaration
+from singerlake.projections.read import LakeTable
+from tests.lakes import activate_version_line, build_stream, record_line
+from tests.projections.tables import STREAM, TABLE, TAP, memory_lake, runner_of
+
+SCHEMA = {"properties": {"id": {"type": "integer"}, "n": {"type": "integer"}, "op": {"type": ["null", "string"]}}}
+Counts = tuple[int, int, int]
+
+
+class Table:
+    """A table whose runs are counted."""
+
+    def __init__(self, **declared: Any) -> None:
+        self.lake: Lake = memory_lake()
+        deleted = named_condition_of("op = 'D'")
+        self.declared = TableDeclaration(name=TABLE, tap=TAP, stream=STREAM, deleted_when=deleted, **declared)
+
+    def run(self, *messages: tuple[int, ...] | bytes) -> Counts:
+        """The counts of a run over records ``(id, n)``, or ``(id, n, 1)`` of a deletion."""
+        lines = [each if isinstance(each, bytes) else _line(*each) for each in messages]
+        build_stream(self.lake, TAP, STREAM, SCHEMA, lines, key_properties=["id"])
+        run = runner_of(self.lake).run(self.declared).run
+        assert run is not None
+        return run.inserted, run.updated, run.deleted
+
+    @property
+    def hidden(self) -> int:
+        """Records that are kept without a row."""
+        files = LakeTable.load(self.lake.storage, TABLE).state.files
+        return sum(file.hidden.rows for file in files if file.hidden is not None)
+
+
+def _line(id: int, n: int, deleted: int = 0) -> bytes:
+    record = {"id": id, "n": n, "op": "D" if deleted else None}
+    return record_line(STREAM, record, version=1, time_extracted=f"2026-01-01T00:00:{n:02}Z")
+
+
+layouts = pytest.mark.parametrize("sort_by", [(), ("n",)], ids=["by key", "sorted"])
+
+
+@layouts
+def test_counts_of_latest(sort_by: tuple[str, ...]) -> None:
+    table = Table(sort_by=sort_by)
+    assert table.run((1, 1), (2, 1), (3, 1)) == (3, 0, 0)
+    assert table.run((1, 2), (2, 2, 1), (4, 2), (4, 3)) == (1, 1, 1)
+    assert table.run((2, 4)) == (1, 0, 0)
+    assert table.run((9, 5, 1)) == (0, 0, 0)
+    assert table.run((3, 6)) == (0, 1, 0)
+    assert table.hidden == 0
+    assert table.run(activate_version_line(STREAM, 2)) == (0, 0, 4)
+
+
+@layouts
+def test_counts_of_latest_with_an_order(sort_by: tuple[str, ...]) -> None:
+    table = Table(sort_by=sort_by, order_by=("n",))
+    assert table.run((1, 1), (2, 1)) == (2, 0, 0)
+    assert table.run((2, 5, 1), (1, 0)) == (0, 0, 1)
+    assert table.hidden == 1
+    # It loses against the deletion, and the next one wins.
+    assert table.run((2, 4)) == (0, 0, 0)
+    assert table.run((2, 6), (1, 2)) == (1, 1, 0)
+    assert table.hidden == 0
+
+
+@layouts
+def test_counts_of_history(sort_by: tuple[str, ...]) -> None:
+    table = Table(sort_by=sort_by, keep=Keep.HISTORY)
+    assert table.run((1, 1), (2, 1), (3, 1)) == (3, 0, 0)
+    assert table.run((1, 2), (2, 2, 1), (3, 1)) == (1, 2, 0)
+    assert table.run((2, 3), (2, 4), (5, 4, 1)) == (2, 0, 0)
+    assert table.hidden == 0
+
+
+def test_ends_that_an_activation_made_do_not_count_again() -> None:
+    table = Table(keep=Keep.HISTORY, order_by=("n",))
+    assert table.run((1, 1), (2, 1), (3, 2, 1)) == (2, 0, 0)
+    assert table.hidden == 1
+    # The deletion needs no end.
+    assert table.run(activate_version_line(STREAM, 2)) == (0, 2, 0)
+    assert table.hidden == 3
+    assert table.run((1, 5), (2, 5)) == (2, 0, 0)
+    assert table.run((1, 6)) == (1, 1, 0)
+
+
+def test_counts_of_rows_that_stay() -> None:
+    table = Table(deletions=Deletions.SOFT)
+    assert table.run((1, 1), (2, 1)) == (2, 0, 0)
+    assert table.run((1, 2, 1)) == (0, 1, 0)
+    assert table.run(activate_version_line(STREAM, 2)) == (0, 0, 1)
+    assert table.run(activate_version_line(STREAM, 3)) == (0, 0, 0)
+
+
+def test_a_key_with_nothing_but_deletions_is_not_kept_beside_one_that_goes_on() -> None:
+    table = Table(keep=Keep.HISTORY)
+    deletion = record_line(STREAM, {"id": 2, "n": 1, "op": "D"}, version=2)
+    assert table.run((1, 1), deletion) == (1, 0, 0)
+    assert table.hidden == 0
+
+
+def test_the_end_that_an_activation_makes_has_no_zone_where_the_order_has_none() -> None:
+    schema = {"properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}}
+    lake = memory_lake()
+    line = record_line(STREAM, {"id": 1, "at": "2026-01-01T05:00:00+05:00"}, time_extracted="2026-01-02T00:00:00Z")
+    build_stream(lake, TAP, STREAM, schema, [line, activate_version_line(STREAM, 2)], key_properties=["id"])
+    columns = {"at": ColumnRule(cast="local_timestamp")}
+    declared = TableDeclaration(
+        name=TABLE, tap=TAP, stream=STREAM, keep=Keep.HISTORY, order_by=("at",), columns=columns
+    )
+    runner_of(lake).run(declared)
+    (row,) = LakeTable.load(lake.storage, TABLE).to_arrow().read_all().to_pylist()
+    assert (row["_valid_from"], row["_valid_to"]) == (datetime(2026, 1, 1), datetime(2026, 1, 2))
