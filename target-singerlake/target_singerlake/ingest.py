@@ -157,7 +157,7 @@ class Ingest:
         return self._output.broken
 
     def _read(self, source: IO[Any] | None) -> bytes:
-        incoming = Input(source, self._waker)
+        incoming = Input(source, self._waker, most=self._streams.member_bytes)
         for block in incoming.blocks(self._patience):
             if block:
                 self._feed(block)

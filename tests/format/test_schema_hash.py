@@ -188,3 +188,14 @@ def test_a_schema_s_number_that_json_has_not_counts_as_the_null_that_the_manifes
     assert kept == {"properties": {"a": {"default": None, "maximum": None}}}
     assert canonical_schema(sent) == canonical_schema(kept)
     assert hash_among(sent, {schema_hash(sent): kept}) == schema_hash(sent)
+
+
+def test_a_schema_that_changed_has_another_hash_and_many_hashes_stay_right() -> None:
+    schema: dict[str, object] = {"properties": {"a": {"type": "null"}}}
+    before = full_hash(schema)
+    schema["properties"] = {"a": {"type": "string"}}
+    many = [full_hash({"title": str(number)}) for number in range(200)]
+    assert full_hash(schema) != before
+    assert len(set(many)) == 200
+    assert [full_hash({"title": str(number)}) for number in range(200)] == many
+    assert full_hash({"default": float("nan")}) == full_hash({"default": None}) != full_hash({"default": "NaN"})

@@ -34,6 +34,7 @@ _LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re
 _FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
 
 
+@lru_cache(maxsize=1024)
 def to_segment(name: str) -> str:
     """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse.
 

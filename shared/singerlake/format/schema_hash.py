@@ -53,8 +53,25 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+_KEPT = 64
+_hashes: dict[str, str] = {}
+"""Of spellings of schemas, ``_KEPT`` at most: a writer asks for the same hash before and in each commit, and making a
+schema canonical takes ten times as long as spelling it."""
+
+
 def full_hash(schema: Any) -> str:
     """All ten Base85 characters (RFC 1924 alphabet, big-endian) of the canonical schema's fingerprint."""
+    spelling = json.dumps(schema)
+    known = _hashes.get(spelling)
+    if known is None:
+        known = _full_hash(schema)
+        if len(_hashes) >= _KEPT:
+            _hashes.clear()
+        _hashes[spelling] = known
+    return known
+
+
+def _full_hash(schema: Any) -> str:
     return base64.b85encode(fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
 
 

@@ -53,8 +53,9 @@ class NewFiles:
 
 
 class OpenFiles:
-    """All streams of a run. ``opened`` is called with the stream of each new file. ``closed`` is called with every
-    closed file, in the order of its stream's messages; ``GrowingFile.ready`` tells when it is compressed."""
+    """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. ``opened`` is called with
+    the stream of each new file. ``closed`` is called with every closed file, in the order of its stream's messages;
+    ``GrowingFile.ready`` tells when it is compressed."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class OpenFiles:
         self._streams: dict[str, Stream] = {}
         self._open: dict[str, Stream] = {}
         self._bare: dict[str, Schema] = {}
-        self._member_bytes = min(MEMBER_BYTES, settings.max_memory_bytes, settings.max_file_bytes or MEMBER_BYTES)
+        self.member_bytes = min(MEMBER_BYTES, settings.max_memory_bytes, settings.max_file_bytes or MEMBER_BYTES)
 
     def use_schema(self, schema: Schema) -> bool:
         """Make ``schema`` its stream's; where it says something new, the stream's file is closed first, and the
@@ -161,7 +162,7 @@ class OpenFiles:
         size = len(data)
         stream.size += size
         self._buffered += size
-        if stream.size >= self._member_bytes:
+        if stream.size >= self.member_bytes:
             self._close_member(stream)
             if self._is_full(file):
                 self.close_file(stream)

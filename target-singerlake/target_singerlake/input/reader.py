@@ -19,8 +19,9 @@ from singer_sdk.singerlib.encoding import GenericSingerReader
 from singerlake.errors import SettingError
 from target_singerlake.input.passthrough import parse
 
-READ_BYTES = 1 << 20
-"""Bytes asked for at once: as many as a pipe holds, so that streams that take turns have some lines each in a block."""
+READ_BYTES = 2 << 20
+"""Bytes asked for at once: more than a pipe holds, so that streams that take turns have some lines each in a block."""
+_LEAST_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _POLLS = hasattr(select, "poll")
@@ -72,11 +73,13 @@ class Waker:
 
 
 class Input:
-    """Blocks of whole lines from a Singer tap's output. ``rest`` is what came after the last newline, at the end."""
+    """Blocks of whole lines from a Singer tap's output, read ``most`` bytes at a time or fewer, but for very small
+    ``most``. ``rest`` is what came after the last newline, at the end."""
 
-    def __init__(self, source: IO[Any] | None, waker: Waker) -> None:
+    def __init__(self, source: IO[Any] | None, waker: Waker, *, most: int = READ_BYTES) -> None:
         self._source = binary(source)
         self._waker = waker
+        self._most = max(_LEAST_BYTES, min(most, READ_BYTES))
         self._poll = self._poller()
         self.rest = b""
 
@@ -88,15 +91,17 @@ class Input:
             if self._poll is not None and not self._ready(self._poll, patience()):
                 yield b""
                 continue
-            data = self._source.read1(READ_BYTES)  # type: ignore[attr-defined]
+            data = self._source.read1(self._most)  # type: ignore[attr-defined]
             if not data:
                 break
             cut = data.rfind(b"\n") + 1
             if not cut:
                 pieces.append(data)
                 continue
-            whole = data if cut == len(data) else data[:cut]
-            yield b"".join((*pieces, whole)) if pieces else whole
+            if pieces:
+                yield b"".join((*pieces, memoryview(data)[:cut]))
+            else:
+                yield data[:cut]
             pieces = [data[cut:]] if cut < len(data) else []
         self.rest = b"".join(pieces)
 

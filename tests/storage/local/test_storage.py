@@ -144,22 +144,6 @@ def test_a_folder_that_cannot_be_flushed_after_the_rename_is_an_unknown_outcome(
         storage.delete("x")
 
 
-def test_every_folder_on_the_way_is_flushed_before_a_write_returns(
-    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: set[str] = set()
-    real = os.fsync
-
-    def recording(descriptor: int) -> None:
-        flushed.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", recording)
-    storage.put("raw/tap/x", b"1")
-    root = os.path.realpath(storage.url)
-    assert {os.path.dirname(root), root, f"{root}/raw", f"{root}/raw/tap"} <= flushed
-
-
 def test_a_name_the_file_system_cannot_hold_is_a_clear_error(storage: LocalStorage) -> None:
     with pytest.raises(errors.NameTooLongError, match="shorten"):
         storage.put("raw/" + "n" * 300, b"1")

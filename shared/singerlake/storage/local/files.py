@@ -46,9 +46,10 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def write_durably(path: Path, body: bytes) -> None:
     """Fill a file and flush it to disk."""
-    with path.open("wb") as file:
-        file.write(body)
-        file.flush()
+    with path.open("wb", buffering=0) as file:
+        rest = memoryview(body)
+        while rest:
+            rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
 
 

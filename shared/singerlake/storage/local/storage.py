@@ -71,7 +71,7 @@ class LocalStorage:
 
     def get(self, key: str) -> Stored | None:
         try:
-            with self._reading(key), opened(self._places.path(key)) as file:
+            with self._reading(key), opened(self._places.place(key)) as file:
                 status = os.fstat(file.fileno())
                 return Stored(body=file.read(), etag=_etag(status), last_modified=_modified(status))
         except MissingFileError:
@@ -79,7 +79,7 @@ class LocalStorage:
 
     def head(self, key: str) -> Entry | None:
         with self._reading(key):
-            status = _status(self._places.path(key))
+            status = _status(self._places.place(key))
             return _entry(key, status) if status else None
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
@@ -89,12 +89,20 @@ class LocalStorage:
             with self._temporary(path.parent) as temporary:
                 write_durably(temporary, body)
                 with exclusive(self._root / FLOCK_NAME):
-                    present = _status(path)
-                    if if_absent and present is not None:
-                        return Refused()
-                    if if_match is not None and (present is None or _etag(present) != if_match):
-                        return Refused()
-                    return Written(_etag(self._replace(temporary, path, present)))
+                    outcome = self._put_where_allowed(temporary, path, if_absent, if_match)
+                # What refused it may be so new that its own writer has not flushed it yet.
+                settle(path)
+                return outcome
+
+    def _put_where_allowed(
+        self, temporary: Path, path: Path, if_absent: bool, if_match: str | None
+    ) -> Written | Refused:
+        present = _status(path)
+        if if_absent and present is not None:
+            return Refused()
+        if if_match is not None and (present is None or _etag(present) != if_match):
+            return Refused()
+        return Written(_etag(self._replace(temporary, path, present)))
 
     def upload(self, key: str, path: Path) -> int:
         size = path.stat().st_size
@@ -107,6 +115,7 @@ class LocalStorage:
                     raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
                 with exclusive(self._root / FLOCK_NAME):
                     self._replace(temporary, target, _status(target))
+                settle(target)
         return size
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
@@ -116,6 +125,7 @@ class LocalStorage:
                 fill_durably(temporary, (data for piece in pieces for data in self._data(piece)))
                 with exclusive(self._root / FLOCK_NAME):
                     status = self._replace(temporary, target, _status(target))
+                settle(target)
         return _entry(key, status)
 
     def _data(self, piece: bytes | Part) -> Iterator[bytes]:
@@ -133,12 +143,12 @@ class LocalStorage:
                 yield data
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        with self._reading(key), opened(self._places.path(key)) as file:
+        with self._reading(key), opened(self._places.place(key)) as file:
             file.seek(start)
             return file.read(length)
 
     def beginning(self, key: str, length: int) -> Beginning:
-        with self._reading(key), opened(self._places.path(key)) as file:
+        with self._reading(key), opened(self._places.place(key)) as file:
             return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
@@ -190,8 +200,8 @@ class LocalStorage:
                 if if_match is not None and _etag(present) != if_match:
                     return False
                 path.unlink()
-                settle(path)
-                return True
+            settle(path)
+            return True
 
     def delete_all(self, keys: Sequence[str]) -> None:
         removed: dict[Path, Path] = {}
@@ -277,16 +287,20 @@ class LocalStorage:
             temporary.unlink(missing_ok=True)
 
     def _make_folder(self, folder: Path) -> None:
-        """Make a folder and see to it that a crash cannot unmake it, whichever process made it, once per folder."""
+        """Make a folder and see to it that a crash cannot unmake it, whichever process made it, once per folder: its
+        name, and those of the folders above it, are flushed with the folders that hold them."""
         if folder in self._durable:
             return
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        unsure = [folder]
+        while unsure[-1] != self._root and unsure[-1].parent not in self._durable:
+            unsure.append(unsure[-1].parent)
+        missing = [each for each in (*unsure, *self._root.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        below_root = [each for each in (folder, *folder.parents) if each.is_relative_to(self._root)]
-        for each in {*below_root, *(made.parent for made in missing)}:
-            sync_folder(each)
+        named = [*missing, *(each for each in unsure if each != self._root)]
+        for holder in {each.parent for each in named}:
+            sync_folder(holder)
         self._remove_abandoned(folder)
-        self._durable.add(folder)
+        self._durable.update(unsure)
 
     def _remove_abandoned(self, folder: Path) -> None:
         """Remove what killed writers left in a folder; nothing else can, since no listing shows it."""
@@ -299,10 +313,10 @@ class LocalStorage:
                             os.unlink(item.path)
 
     def _replace(self, temporary: Path, path: Path, present: os.stat_result | None) -> os.stat_result:
-        """Give a finished temporary file its name, under the flock. From the rename on, readers may have seen it."""
+        """Give a finished temporary file its name, under the flock. From the rename on, readers may have seen it; the
+        caller flushes the folder when others may have the flock, since they can wait for the disk at the same time."""
         status = self._stamp(temporary, present)
         os.replace(temporary, path)
-        settle(path)
         return status
 
     def _stamp(self, temporary: Path, present: os.stat_result | None) -> os.stat_result:
@@ -341,10 +355,10 @@ class LocalStorage:
             raise translate(error, key, self.url) from error
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _status(path: str | Path) -> os.stat_result | None:
     """The status of a regular file, None where there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status if stat.S_ISREG(status.st_mode) else None
