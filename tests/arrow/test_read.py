@@ -7,6 +7,7 @@ import logging
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import polars
 import pyarrow as pa
 import pytest
 
@@ -200,6 +201,11 @@ def test_a_range_without_messages_is_an_empty_table(stream: LakeStream) -> None:
         found = stream.to_arrow(**options).read_all()  # type: ignore[arg-type]
         assert (found.num_rows, found.column_names[0], found.column_names[-2]) == (0, "id", "extra")
     assert "extra" not in stream.to_arrow(from_version="v2", versions=["v1"]).schema.names
+
+
+def test_polars_takes_what_has_no_rows(stream: LakeStream) -> None:
+    columns = stream.to_arrow().schema.names
+    assert polars.from_arrow(stream.to_arrow(from_offset=stream.snapshot().next_offset)).columns == columns  # type: ignore[union-attr]
 
 
 def test_a_property_whose_name_has_no_utf8_is_kept_as_an_undeclared_one(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import polars
 import pytest
 
 from singerlake.errors import (
@@ -17,6 +18,7 @@ from singerlake.errors import (
     SingerlakeError,
 )
 from singerlake.lake import Lake
+from singerlake.projections.declaration.conditions import named_condition_of
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
@@ -306,3 +308,15 @@ def test_a_time_that_does_not_fit_is_rescued_whatever_messages_are_beside_it(kee
     wanted = '{"_time_extracted":"nope"}' if metadata or keep is Keep.HISTORY else None
     assert [row["_rescued_data"] for row in table.to_arrow().read_all().to_pylist()] == [wanted] * 2
     assert list(verify_rows(runner_of(lake), table.state)) == []
+
+
+def test_polars_takes_a_table_without_rows() -> None:
+    lake = memory_lake()
+    declared = TableDeclaration(name=TABLE, tap=TAP, stream=STREAM, deleted_when=named_condition_of("id > 0"))
+    build_stream(lake, TAP, STREAM, {"properties": {"id": {"type": "integer"}}}, [{"id": 1}], key_properties=["id"])
+    runner_of(lake).run(declared)
+    table = LakeTable.load(lake.storage, TABLE)
+    assert table.files() == []
+    frame = polars.from_arrow(table.to_arrow())
+    assert isinstance(frame, polars.DataFrame)
+    assert (frame.columns, frame.height) == (table.schema.names, 0)

@@ -11,7 +11,7 @@ from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
 from singerlake.arrow.plan.splits import runs
 from singerlake.arrow.scan import scan, warn_of_misfits
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.types import arrow_schema, empty_batch
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
@@ -40,7 +40,9 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)
+        found = scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)
+        yield next(found, None) or empty_batch(schema)
+        yield from found
         warn_of_misfits(decoder, f"{manifest.tap}/{manifest.stream}")
 
     return pa.RecordBatchReader.from_batches(schema, batches())

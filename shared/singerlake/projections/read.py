@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.columns import Field, Struct
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.types import arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
 from singerlake.projections.rows.conform import conformed
 from singerlake.projections.rows.types import column_of
@@ -86,6 +86,8 @@ class LakeTable:
                 rows = self.read(file, schema)
                 if rows is not None:
                     yield from rows.to_batches()
+            if not self.rows:
+                yield empty_batch(schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 

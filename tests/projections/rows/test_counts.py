@@ -120,3 +120,17 @@ def test_the_end_that_an_activation_makes_has_no_zone_where_the_order_has_none()
     runner_of(lake).run(declared)
     (row,) = LakeTable.load(lake.storage, TABLE).to_arrow().read_all().to_pylist()
     assert (row["_valid_from"], row["_valid_to"]) == (datetime(2026, 1, 1), datetime(2026, 1, 2))
+
+
+def test_an_activation_sends_no_row_of_its_own_version_away_however_often_it_comes() -> None:
+    table = Table(deletions=Deletions.SOFT)
+    again = activate_version_line(STREAM, 1)
+    assert table.run((1, 1), again, again, (2, 2)) == (2, 0, 0)
+    assert table.run(again, again) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("deletions", Deletions)
+def test_a_record_without_a_version_is_of_no_version_even_0(deletions: Deletions) -> None:
+    table = Table(deletions=deletions)
+    assert table.run(record_line(STREAM, {"id": 1})) == (1, 0, 0)
+    assert table.run(activate_version_line(STREAM, 0)) == (0, 0, 1)

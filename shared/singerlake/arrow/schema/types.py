@@ -32,3 +32,10 @@ def _arrow(column: Column) -> pa.DataType:
         return pa.timestamp("us", tz="UTC" if column.zoned else None)
     simple = {Boolean: pa.bool_(), Double: pa.float64(), Date: pa.date32()}
     return simple.get(type(column), pa.string())
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows: Polars asks a reader for one batch at least."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
