@@ -19,7 +19,10 @@ from singerlake.projections.rows.conditions import check_literals, holds
 CENTS = columns.Decimal(38, 2, number=True, text=True)
 COLUMNS: dict[str, tuple[columns.Column, Sequence[Any]]] = {
     "integer": (columns.Integer(), [-(2**63), -2, -1, 0, 1, 2, 2**53 + 1, 2**63 - 1]),
-    "decimal": (CENTS, [*map(Decimal, ("-1.26", "-0.01", "0", "1.25", "1.26")), Decimal("9" * 36 + ".99")]),
+    "decimal": (
+        CENTS,
+        [*map(Decimal, ("-1.26", "-0.01", "0", "1.25", "1.26")), *(Decimal(f"{sign}{'9' * 36}.99") for sign in "+-")],
+    ),
     "double": (columns.Double(), [-math.inf, -1e308, -1.5, -0.0, 0.0, 0.1, 1.5, 1e308, math.inf]),
 }
 LITERALS = [
@@ -33,6 +36,8 @@ LITERALS = [
     "9223372036854775808",
     "1e30",
     "-1e30",
+    "-9223372036854775808",
+    "-" + "9" * 36 + ".99",
 ]
 LITERALS += ["1e30", "-1e30", "9007199254740993", "1e-30", "-1e-30"]
 LITERALS += ["1e400", "-1e400", "1e999999999", "-1e999999999", "1e-999999999"]
@@ -65,6 +70,18 @@ def test_a_number_is_compared_as_it_is(kind: str, literal: str) -> None:
     assert held(f"in ({literal}, 1)", kind, values) == [value in (other, 1) for value in values]
     assert held(f"not in ({literal})", kind, values) == [value != other for value in values]
     assert held(f"!= {literal}", kind, [None]) == [False]
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_of_a_null_nothing_is_known_but_that_it_is_one(unknown: bool) -> None:
+    values = pa.chunked_array([pa.array([None], pa.int64())])
+
+    def answer(text: str) -> Any:
+        return holds(condition_of(text), values, columns.Integer(), unknown=unknown).to_pylist()
+
+    tests = ("= 1", "!= 1.5", "> 1e30", "<= 1e30", "in (1, 2)", "not in (1, 2)", "in (1.5)")
+    assert {text: answer(text) for text in tests} == {text: [unknown] for text in tests}
+    assert (answer("null"), answer("not null")) == ([True], [False])
 
 
 @pytest.mark.parametrize(

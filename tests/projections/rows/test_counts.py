@@ -12,7 +12,7 @@ from singerlake.projections.declaration.conditions import named_condition_of
 from singerlake.projections.declaration.model import ColumnRule, Deletions, Keep, TableDeclaration
 from singerlake.projections.read import LakeTable
 from tests.lakes import activate_version_line, build_stream, record_line
-from tests.projections.tables import STREAM, TABLE, TAP, memory_lake, runner_of
+from tests.projections.tables import STREAM, TABLE, TAP, memory_lake, runner_of, small_sizes
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "n": {"type": "integer"}, "op": {"type": ["null", "string"]}}}
 Counts = tuple[int, int, int]
@@ -29,7 +29,7 @@ class Table:
     def run(self, *messages: tuple[int, ...] | bytes) -> Counts:
         """The counts of a run over records ``(id, n)``, or ``(id, n, 1)`` of a deletion."""
         lines = [each if isinstance(each, bytes) else _line(*each) for each in messages]
-        build_stream(self.lake, TAP, STREAM, SCHEMA, lines, key_properties=["id"])
+        build_stream(self.lake, TAP, STREAM, SCHEMA, lines, key_properties=["id"], member_size=1)
         run = runner_of(self.lake).run(self.declared).run
         assert run is not None
         return run.inserted, run.updated, run.deleted
@@ -134,3 +134,17 @@ def test_a_record_without_a_version_is_of_no_version_even_0(deletions: Deletions
     table = Table(deletions=deletions)
     assert table.run(record_line(STREAM, {"id": 1})) == (1, 0, 0)
     assert table.run(activate_version_line(STREAM, 0)) == (0, 0, 1)
+
+
+def test_a_table_is_made_anew_for_an_older_version_in_force_alone() -> None:
+    """A record without a version has that of the ACTIVATE_VERSION before it, in whichever task it is read."""
+    first, bare, again = _line(1, 1), record_line(STREAM, {"id": 2, "n": 2}), activate_version_line(STREAM, 1)
+    for size in (1, 1 << 20):
+        newer = _line(1, 3)
+        runs = (((newer,), "run"), ((again, bare), "run"), ((bare, again), "rebuild"), ((bare,), "rebuild"))
+        for messages, kind in runs:
+            with small_sizes({"split": size}):
+                table = Table()
+                table.run(first)
+                table.run(*messages)
+            assert LakeTable.load(table.lake.storage, TABLE).state.runs[-1].kind == kind
