@@ -148,3 +148,9 @@ def test_a_table_is_made_anew_for_an_older_version_in_force_alone() -> None:
                 table.run(first)
                 table.run(*messages)
             assert LakeTable.load(table.lake.storage, TABLE).state.runs[-1].kind == kind
+
+
+def test_an_activation_of_an_older_version_sends_rows_of_newer_ones_away() -> None:
+    table = Table(keep=Keep.APPEND)
+    assert table.run((1, 1), record_line(STREAM, {"id": 2}, version=2)) == (2, 0, 0)
+    assert table.run(activate_version_line(STREAM, 1)) == (0, 0, 1)

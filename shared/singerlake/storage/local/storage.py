@@ -47,6 +47,9 @@ class LocalStorage:
     """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines
     where the file system carries ``flock`` across them.
 
+    A folder that is emptied stays. A writer flushes the name of a folder once, so that no crash unmakes what it writes
+    there later; were the folder removed and made again by others meanwhile, it would not know.
+
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
     time and size; see ``_stamp`` for why it changes at every write.
     """
