@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.projections.declaration.conditions import named_condition_of
-from singerlake.projections.declaration.model import ColumnRule, Deletions, Keep, TableDeclaration
+from singerlake.projections.declaration.model import Action, Check, ColumnRule, Deletions, Keep, TableDeclaration
 from singerlake.projections.read import LakeTable
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.projections.tables import STREAM, TABLE, TAP, memory_lake, runner_of, small_sizes
@@ -154,3 +155,16 @@ def test_an_activation_of_an_older_version_sends_rows_of_newer_ones_away() -> No
     table = Table(keep=Keep.APPEND)
     assert table.run((1, 1), record_line(STREAM, {"id": 2}, version=2)) == (2, 0, 0)
     assert table.run(activate_version_line(STREAM, 1)) == (0, 0, 1)
+
+
+def test_only_values_that_are_there_twice_fail_a_unique_check() -> None:
+    unique = (Check("x", "unique", None, Action.WARN),)
+    schema = {"properties": {"id": {"type": "integer"}, "x": {"type": ["null", "number"]}}}
+    lake = memory_lake()
+    records = [{"id": id, "x": x} for id, x in enumerate([1, None, 2, None, math.nan, math.nan, -0.0, 0.0])]
+    build_stream(lake, TAP, STREAM, schema, records, key_properties=["id"])
+    declared = TableDeclaration(name=TABLE, tap=TAP, stream=STREAM, checks=unique)
+    run = runner_of(lake).run(declared).run
+    assert run is not None
+    # One NaN, and one zero, beside another.
+    assert run.checks == {"x unique": 2}

@@ -13,6 +13,7 @@ import pytest
 
 from singerlake.projections.rows.order import between, rows_up_to, sorted_rows, values_at
 from singerlake.projections.rows.types import place
+from singerlake.projections.tasks.extract import touched_ranges
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "double": (pa.float64(), [-math.inf, -1.5, 0.0, 1.5, math.inf, math.nan, None]),
@@ -37,3 +38,13 @@ def test_driver_and_tasks_have_one_order(kind: str) -> None:
         assert rows_up_to(rows, ["x"], (value,)) == 2 * number + 2
         before = None if number == 0 else (values[number - 1],)
         assert between(rows, ["x"], before, (value,)).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "touched"),
+    [([1], {1}), ([0, 0, 0, 0], {0}), ([0, 2, 2, 2], {0, 2}), ([3, 3, 3, 4], {3}), ([9], {3}), ([1, 9], {1, 3})],
+)
+def test_ranges_without_a_new_row_are_not_touched(values: list[int], touched: set[int]) -> None:
+    """With fewer rows than ranges, and with more."""
+    rows = pa.table({"x": values})
+    assert touched_ranges(rows, ["x"], [(0,), (1,), (2,)]) == touched
