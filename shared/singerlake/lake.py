@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.adapters import DEFAULT_STORE, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import (
+    LakeError,
     NotALakeError,
     UnknownNameError,
 )
@@ -190,13 +192,24 @@ class Lake:
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
         entry is of the stream's newest version (``selection.newest_version``), and may be behind during a run. A
         catalogue that cannot be read counts as none."""
+        return {"streams": self._entries(tap, self.streams(tap))}
+
+    def _entries(self, tap: str, names: Sequence[str]) -> list[dict[str, Any]]:
         cached = CatalogueFile(self.storage, tap).entries()
-        entries = []
-        for name in self.streams(tap):
-            entry = cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
-            if entry is not None:
-                entries.append(entry)
-        return {"streams": entries}
+        entries = (cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot()) for name in names)
+        return [entry for entry in entries if entry is not None]
+
+    def catalogue_or_state(self, tap: str) -> tuple[list[dict[str, Any]], Manifest | None]:
+        """The streams of ``catalogue``, for a reader of all of them: where the tap has one stream alone its state gives
+        the entry, and is given with it, which saves asking for ``catalogue.json``. Raises as ``catalogue``."""
+        names = self.streams(tap)
+        if len(names) == 1:
+            with suppress(LakeError):
+                state = self.stream(tap, names[0]).state()
+                entry = catalogue.entry(state) if state is not None else None
+                if entry is not None:
+                    return [entry], state
+        return self._entries(tap, names), None
 
     def catalogued(self, tap: str) -> frozenset[str]:
         """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:

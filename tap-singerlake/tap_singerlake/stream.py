@@ -36,9 +36,16 @@ class ReplayedStream(Stream):
     """
 
     def __init__(
-        self, tap: Tap, entry: Mapping[str, Any], stream: LakeStream, write: Callable[[bytes | memoryview], None]
+        self,
+        tap: Tap,
+        entry: Mapping[str, Any],
+        stream: LakeStream,
+        write: Callable[[bytes | memoryview], None],
+        state: Manifest | None = None,
     ) -> None:
+        """``state`` is the stream's, where it has just been read."""
         self.stored_entry = entry
+        self._read_before = state
         self._write = write
         self._stored = StoredSchema(entry.get("schema"))
         self._lake_stream = stream
@@ -87,7 +94,7 @@ class ReplayedStream(Stream):
             self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
             return
         reader = self._reader()
-        manifest = self._lake_stream.snapshot()
+        manifest = self._snapshot()
         self._tell_of_columns(manifest)
         replay = Replay(
             self._conversion(Overrides.between(self._entry, manifest.schemas.values())),
@@ -109,12 +116,17 @@ class ReplayedStream(Stream):
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
         """The records that ``sync`` would write, one by one and unmapped."""
-        for event in self._reader().events(self._lake_stream.snapshot()):
+        for event in self._reader().events(self._snapshot()):
             if isinstance(event, MessageBlock):
                 for line in event.block.data.split(b"\n")[:-1]:
                     message = deserialize_json(line)
                     if message["type"] == "RECORD":
                         yield message["record"]
+
+    def _snapshot(self) -> Manifest:
+        """The stream's state: once the one that discovery read, then as it is at the time."""
+        state, self._read_before = self._read_before, None
+        return self._lake_stream.snapshot() if state is None else state
 
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
         """Nothing to promote: a bookmark is final whenever it is written, and the SDK's markers have no part in it."""
@@ -122,7 +134,7 @@ class ReplayedStream(Stream):
     def offered(self) -> dict[str, Any]:
         """The stream as discovery prints it. Raises what storage raises."""
         try:
-            manifest = self._lake_stream.snapshot()
+            manifest = self._snapshot()
         except LakeError as error:
             self.logger.warning("stream %r: columns of older versions are not offered: %s", self.name, error)
             return discovered(self.stored_entry, [])
@@ -136,7 +148,7 @@ class ReplayedStream(Stream):
 
     def lacks(self, choice: settings.Choice) -> UnknownNameError | None:
         """Why ``choice`` cannot be met; None where it can. Raises what reading the manifest raises."""
-        asked, manifest = choice.of(self.name), self._lake_stream.snapshot()
+        asked, manifest = choice.of(self.name), self._snapshot()
         try:
             for text in (asked,) if isinstance(asked, str) else asked:
                 resolve_version(manifest, text)

@@ -106,7 +106,8 @@ class TapSingerlake(Tap):
         ``CorruptObjectError`` and what storage raises."""
         lake = Lake.open(self.config["lake_root"], s3_settings(self.config))
         tap_id = self.config["tap_id"]
-        entries = {entry["tap_stream_id"]: entry for entry in lake.catalogue(tap_id)["streams"]}
+        found, state = lake.catalogue_or_state(tap_id)
+        entries = {entry["tap_stream_id"]: entry for entry in found}
         # Where the tap has streams, there is a lake: to ask for that, too, is a request more.
         if not entries and tap_id not in (known := lake.require().taps()):
             raise UnknownNameError(
@@ -118,7 +119,7 @@ class TapSingerlake(Tap):
             choice.check(entries)
         names = settings.chosen_streams(self.config.get("streams"), entries)
         write = self.message_writer.write
-        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name), write) for name in names]
+        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name), write, state) for name in names]
 
     @property
     def catalog_dict(self) -> dict[str, Any]:

@@ -49,11 +49,30 @@ def test_a_bookmark_seeks_instead_of_reading_what_was_read(s3, bucket_lake, sett
     assert read == {f"bytes=0-{first - 1}", f"bytes={second}-{file.bytes}"}, "the SCHEMA message, then on from there"
 
 
-def test_that_there_is_nothing_new_is_known_after_three_requests(s3, bucket_lake, settings):
-    state = replay(bucket_lake, **settings).state
+@pytest.mark.parametrize(
+    ("store", "wanted"),
+    [
+        ("lockfile", ["GET ?list", "GET manifest.json"]),
+        ("log", ["GET ?list", "GET manifest.json", "GET ?list"]),
+    ],
+)
+def test_that_there_is_nothing_new_is_known_after_at_most_three_requests(s3, settings, store, wanted):
+    s3.create_bucket("one")
+    lake = Lake.open(f"s3://one/{store}", s3.settings())
+    lake.lake_id(store)
+    build_stream(lake, "tap-a", "a stream", V1, [{"id": number} for number in range(9)], key_properties=["id"])
+    writer = lake.stream("tap-a", "a stream").writer(writer_id="a-test")
+    writer.open()
+    writer.finish()
+    state = replay(lake.storage.url, **settings).state
     s3.requests()
-    assert replay(bucket_lake, state=state, **settings).of("RECORD") == []
-    assert requested(s3) == ["GET catalogue.json", "GET ?list", "GET manifest.json"]
+    assert replay(lake.storage.url, state=state, **settings).of("RECORD") == []
+    assert requested(s3) == wanted
+    build_stream(lake, "tap-a", "another", V1, [{"id": 1}], key_properties=["id"])
+    replay(lake.storage.url, state=state, **settings)
+    s3.requests()
+    replay(lake.storage.url, state=state, streams=["a stream"], **settings)
+    assert requested(s3) == ["GET ?list", "GET catalogue.json", *wanted[1:]]
 
 
 def test_small_files_are_read_in_one_request_each(s3, bucket_lake, settings):

@@ -197,6 +197,21 @@ class ObjectLog:
             )
 
 
+def is_newest(storage: Storage, manifest: Manifest) -> bool:
+    """Whether no transaction of the log came after ``manifest``, a ``manifest.json`` read before: one listing instead
+    of a load. False where only a load can tell.
+
+    Where transactions above it were trimmed, the floor names a snapshot above it, and that was there before any of them
+    was removed, and is for as long as the floor names it. Storage must list keys in their order, as S3 does: a
+    transaction that is gone when its place comes up has its snapshot behind that place.
+    """
+    log = layout.log_prefix(manifest.tap, manifest.stream)
+    number = manifest.transaction.number
+    # Twenty digits begin with a zero for any number that will ever be reached; nothing else below the log does.
+    after = storage.list(log + "0", start_after=log + layout.log_name(number))
+    return all(entry.key == log + layout.log_snapshot_name(number) for entry in after)
+
+
 def _present(numbers: Iterable[int], bodies: Iterable[Stored | None]) -> Iterator[tuple[int, bytes]]:
     """Records that are still there; one that was trimmed since the listing is missing, and shows as a gap."""
     for number, stored in zip(numbers, bodies, strict=True):
