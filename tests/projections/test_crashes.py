@@ -66,7 +66,7 @@ class World:
         self.storage = MemoryStorage(clock=self.clock, ids=counting_ids())
         self.lake = memory_lake(self.storage, self.clock)
         self.declaration = declaration_of(declared)
-        self.batches = _batches()
+        self.batches = batches()
         capture(self.lake, self.batches[0], SIZES)
         for _ in range(runs):
             runner_of(self.lake).run(self.declaration)
@@ -127,7 +127,7 @@ def _by_offset(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["_singerlake_offset"])
 
 
-def _batches() -> list[Batch]:
+def batches() -> list[Batch]:
     """Captures of which each changes some keys, deletes one and replaces the table's version."""
     made = []
     for number in range(3):
