@@ -52,10 +52,15 @@ _WAIT = 1.0
 """Seconds to wait for a commit before time is looked at again."""
 
 
+_BLOCK_PART = 8
+"""A block of the input takes at most this part of the memory: an eighth."""
+
+
 class Decoder(Protocol):
     """What turns blocks into messages: ``PassthroughDecoder`` or ``MappedDecoder``."""
 
     next_number: int
+    block_bytes: int
     early: EarlyActivations
 
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
@@ -157,10 +162,13 @@ class Ingest:
         return self._output.broken
 
     def _read(self, source: IO[Any] | None) -> bytes:
-        incoming = Input(source, self._waker, most=self._streams.member_bytes)
+        most = min(self._streams.member_bytes, self._settings.max_memory_bytes // _BLOCK_PART)
+        incoming = Input(source, self._waker, most=most)
         for block in incoming.blocks(self._patience):
             if block:
                 self._feed(block)
+                incoming.block_bytes = self._decoder.block_bytes
+            del block
             self._tick()
             if self._signal is not None:
                 return b""
@@ -212,7 +220,7 @@ class Ingest:
         self._monotonic = self._clock.monotonic()
         self._progress.read(len(block))
         self._take(self._decoder.messages(block, self._decoder.next_number))
-        self._streams.keep_within_memory()
+        self._streams.keep_within_memory(len(block))
 
     def _take(self, messages: Iterator[Records | Message]) -> None:
         for message in messages:
@@ -270,7 +278,7 @@ class Ingest:
             try:
                 for block, number in batch.blocks(url, self._s3):
                     self._take(self._decoder.messages(block, number))
-                    self._streams.keep_within_memory()
+                    self._streams.keep_within_memory(len(block))
                     self._tick()
             except InvalidMessageError as error:
                 context = {**error.context, "batch_file": url}

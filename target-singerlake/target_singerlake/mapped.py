@@ -24,7 +24,7 @@ from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.exact import encode
 from target_singerlake.input.messages import Message, Records
-from target_singerlake.input.passthrough import RecordCheck, envelope, parse
+from target_singerlake.input.passthrough import BLOCK_BYTES, RecordCheck, envelope, parse
 from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates
 
@@ -44,7 +44,7 @@ class _MappedStream:
 
 @dataclass
 class MappedDecoder:
-    """Messages as the configured maps make them; takes the place of ``BlockDecoder``."""
+    """Messages as the configured maps make them; takes the place of ``PassthroughDecoder``."""
 
     mapper: PluginMapper
     add_metadata: bool
@@ -52,12 +52,14 @@ class MappedDecoder:
     started: datetime
     early: EarlyActivations = field(default_factory=lambda: EarlyActivations(HeldStates()))
     next_number: int = 1
+    block_bytes: int = BLOCK_BYTES
     _ways: dict[str, list[_MappedStream]] = field(default_factory=dict)
     _lines: dict[str, bytes] = field(default_factory=dict)
     _said: dict[str, bytes] = field(default_factory=dict)
 
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
-        """The messages that come of ``block``, whose first line has the number ``number``; see ``BlockDecoder``."""
+        """The messages that come of ``block``, whose first line has the number ``number``: see
+        ``PassthroughDecoder``."""
         for line in io.BytesIO(block):
             if line.strip():
                 content = parse(line, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -54,13 +55,13 @@ def test_other_keys_of_the_same_schema_are_told_too(tmp_path: Path) -> None:
     assert_that_rebuild_and_verify_agree(tmp_path)
 
 
-class Source:
+class Source(io.BufferedIOBase):
     """Input that comes as ``pieces`` does, the next one when it is asked for."""
 
     def __init__(self, pieces: Iterator[list[bytes]]) -> None:
         self._pieces = pieces
 
-    def read1(self, size: int) -> bytes:
+    def read1(self, size: int = -1, /) -> bytes:
         return text(next(self._pieces, []))
 
 

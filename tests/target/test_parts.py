@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import logging
 import os
 import platform
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -25,7 +23,6 @@ from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_mem
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import EVERY_SECONDS, Progress
-from target_singerlake.input.reader import READ_BYTES, Input, Waker
 from target_singerlake.input.schema import schema_of
 from target_singerlake.memory import keep_freed_memory
 from target_singerlake.settings import PROPERTIES, settings_of
@@ -190,15 +187,9 @@ def test_a_file_whose_disk_is_full_gets_no_later_member_and_others_are_whole(
 
 @pytest.mark.parametrize(("threads", "memory"), [(1, 1 << 20), (4, 1 << 20), (2, 64 << 20), (4, 10 << 20)])
 def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, memory: int
+    tmp_path: Path, threads: int, memory: int
 ) -> None:
-    compressor, submitted = Compressor(threads, memory), [0]
-
-    def submit(size: int, work: object) -> Future[None]:
-        submitted.append(size)
-        return Future()
-
-    monkeypatch.setattr(compressor, "submit", submit)
+    compressor, block_bytes = Compressor(threads, memory), memory // 8
     files = OpenFiles(
         settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": memory}, {}),
         NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=lambda: None),
@@ -210,49 +201,15 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
     names = [f"s{number}" for number in range(5)]
     for name in names:
         files.use_schema(schema_of(b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode(), 1))
-    data, added = b"x" * (memory // 100) + b"\n", 0
+    data = b"x" * (memory // 100) + b"\n"
     for number in range(400):
         files.add(names[number % 5 and number % 3], data, 1, 1, [], START, 0.0)
-        files.keep_within_memory()
-        added += len(data)
-        assert added - sum(submitted) + compressor.limit <= memory
+        files.keep_within_memory(block_bytes)
+        assert files.buffered + compressor.in_flight + block_bytes <= memory
+    files.close_all()
+    compressor.wait(0)
     assert compressor.limit >= min(MEMBER_BYTES, memory // 2)
     compressor.close()
-
-
-def blocks(source: Any) -> tuple[list[bytes], bytes]:
-    with Waker() as waker:
-        incoming = Input(source, waker)
-        return [block for block in incoming.blocks(lambda: 60.0) if block], incoming.rest
-
-
-@pytest.mark.parametrize("size", [1, 7, READ_BYTES - 1, READ_BYTES, 3 * READ_BYTES + 5])
-def test_blocks_are_whole_lines_and_nothing_is_lost(tmp_path: Path, size: int) -> None:
-    data = b"".join(b"%d%s\n" % (number, b"x" * (number % 50)) for number in range(size // 20 + 2)) * 2
-    long = b"y" * (2 * READ_BYTES) + b"\n"
-    whole = data + long + data
-    path = tmp_path / "input"
-    path.write_bytes(whole + b"rest")
-    with path.open("rb") as binary, path.open("r") as text:
-        for source in (binary, text, io.BytesIO(whole + b"rest"), io.StringIO((whole + b"rest").decode())):
-            found, rest = blocks(source)
-            assert b"".join(found) == whole
-            assert rest == b"rest"
-            assert all(block.endswith(b"\n") for block in found)
-
-
-def test_a_call_from_elsewhere_ends_the_wait_for_input() -> None:
-    read, write = os.pipe()
-    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb", buffering=0) as sink, Waker() as waker:
-        incoming = Input(source, waker).blocks(lambda: 600.0)
-        waker.wake()
-        assert next(incoming) == b""
-        sink.write(b"half")
-        waker.wake()
-        assert next(incoming) == b""
-        sink.write(b" and half\n")
-        assert next(incoming) == b"half and half\n"
-    waker.wake()
 
 
 def test_progress_is_told_at_least_every_half_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -92,17 +92,23 @@ class Compressor:
         self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compress")
         self._changed = threading.Condition()
-        self._in_flight = 0
         self._error: BaseException | None = None
+        self.in_flight = 0
 
     def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
         """Begin ``work`` after all that came before, which holds ``size`` bytes until it is done. Waits while too much
         is under way; raises what earlier work raised."""
         with self._changed:
-            self._changed.wait_for(lambda: self._error or not self._in_flight or self._in_flight + size <= self.limit)
+            self._changed.wait_for(lambda: self._error or not self.in_flight or self.in_flight + size <= self.limit)
             self.check()
-            self._in_flight += size
+            self.in_flight += size
         return self._executor.submit(self._do, size, work)
+
+    def wait(self, size: int) -> None:
+        """Wait until no more than ``size`` bytes are under way. Raises what earlier work raised."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or self.in_flight <= max(size, 0))
+            self.check()
 
     def check(self) -> None:
         """Raises what earlier work raised."""
@@ -124,5 +130,5 @@ class Compressor:
             raise
         finally:
             with self._changed:
-                self._in_flight -= size
+                self.in_flight -= size
                 self._changed.notify()

@@ -23,8 +23,9 @@ from target_singerlake.state import HeldStates
 
 _TIMES = 256
 """Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
-_KEEP = 3 / 4
-"""The part of what may be buffered that stays so when the largest buffers are compressed to make room."""
+_KEEP = 1 / 2
+"""The part of what may be in memory that stays buffered. The rest is for what is being compressed, so that the next
+block need not wait for it."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class NewFiles:
 class OpenFiles:
     """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. ``opened`` is called with
     the stream of each new file. ``closed`` is called with every closed file, in the order of its stream's messages;
-    ``GrowingFile.ready`` tells when it is compressed."""
+    ``GrowingFile.ready`` tells when it is compressed. ``buffered`` is the bytes of all lines that wait."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class OpenFiles:
         self._opened = opened
         self._closed = closed
         self._sequence = 0
-        self._buffered = 0
+        self.buffered = 0
         self._streams: dict[str, Stream] = {}
         self._open: dict[str, Stream] = {}
         self._bare: dict[str, Schema] = {}
@@ -161,21 +162,22 @@ class OpenFiles:
             _note_times(stream, file)
         size = len(data)
         stream.size += size
-        self._buffered += size
+        self.buffered += size
         if stream.size >= self.member_bytes:
             self._close_member(stream)
             if self._is_full(file):
                 self.close_file(stream)
 
-    def keep_within_memory(self) -> None:
-        """Turn the largest buffers into short members while too much waits, beside what is being compressed."""
-        limit = self._settings.max_memory_bytes - self._compressor.limit
-        if self._buffered <= limit:
-            return
-        for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
-            if self._buffered <= limit * _KEEP:
-                return
-            self._close_member(stream)
+    def keep_within_memory(self, block_bytes: int) -> None:
+        """Turn the largest buffers into short members while too much waits, and wait where they and what is being
+        compressed are too much together, beside a block of the input."""
+        room = self._settings.max_memory_bytes - block_bytes
+        if self.buffered > room * _KEEP:
+            for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
+                if self.buffered <= room * _KEEP:
+                    break
+                self._close_member(stream)
+        self._compressor.wait(room - self.buffered)
 
     def oldest(self) -> float | None:
         """When, on the monotonic clock, the oldest open file got its first message; None where none is open."""
@@ -231,7 +233,7 @@ class OpenFiles:
         _note_times(stream, file)
         parts, messages, records, size = stream.parts, stream.messages, stream.records, stream.size
         stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
-        self._buffered -= size
+        self.buffered -= size
         file.raw_bytes += size
         before = file.ready
         file.ready = self._compressor.submit(size, lambda: file.add_member(parts, messages, records, before))

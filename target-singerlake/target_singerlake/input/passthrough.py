@@ -25,6 +25,12 @@ from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchema
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Kind, Message, Records
 
+BLOCK_BYTES = 2 << 20
+"""Bytes of a block: what a processor's cache holds."""
+_TURNS_BYTES = 8 << 20
+"""The same where many streams take turns: each then has so much of a block that handling the piece costs little beside
+scanning it."""
+_MANY_PIECES = 64
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
 _SHORT_RUN = 8
 """Lines of one stream in a row below which streams count as interleaved, and lines are looked at one by one."""
@@ -107,7 +113,8 @@ def _refuse(_: bytes) -> Any:
 class PassthroughDecoder:
     """Cuts blocks of whole lines into messages. ``checks`` (stream -> check) is the caller's, who adds to it as SCHEMA
     messages come by: each message is acted on before the next one is looked at. ``next_number`` is the number of the
-    line after the last block. ``early`` takes the ACTIVATE_VERSION messages of streams that have no check yet.
+    line after the last block, ``block_bytes`` what the next block should have. ``early`` takes the ACTIVATE_VERSION
+    messages of streams that have no check yet.
 
     Where ``in_order``, records are given line by line in the order of the input; else those of each stream are, between
     two messages of another kind."""
@@ -116,6 +123,7 @@ class PassthroughDecoder:
         self.checks = checks
         self.early = early
         self.next_number = 1
+        self.block_bytes = BLOCK_BYTES
         self._current = ""
         self._scanner = Scanner() if available() and not in_order else None
         self._known: dict[str, RecordCheck] = {}
@@ -133,9 +141,10 @@ class PassthroughDecoder:
         return self._scanned(self._scanner, block, number)
 
     def _scanned(self, scanner: Scanner, block: bytes, number: int) -> Iterator[Records | Message]:
-        start, size = 0, len(block)
+        start, size, pieces = 0, len(block), 0
         while start < size:
             start, lines, runs = scanner.scan(block, start)
+            pieces += len(runs)
             for stream, data, count, first, times in runs:
                 yield Records(stream, data, count, number + first, times)
             number += lines
@@ -150,6 +159,7 @@ class PassthroughDecoder:
                 start = end
                 number += 1
         self.next_number = number
+        self.block_bytes = _TURNS_BYTES if pieces >= _MANY_PIECES else BLOCK_BYTES
 
     def _decoded(self, block: bytes, number: int) -> Iterator[Records | Message]:
         suspicious = not _is_utf8(block)

@@ -17,12 +17,12 @@ from typing import IO, Any, BinaryIO
 from singer_sdk.singerlib.encoding import GenericSingerReader
 
 from singerlake.errors import SettingError
-from target_singerlake.input.passthrough import parse
+from target_singerlake.input.passthrough import BLOCK_BYTES, parse
 
-READ_BYTES = 2 << 20
-"""Bytes asked for at once: more than a pipe holds, so that streams that take turns have some lines each in a block."""
 _LEAST_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20
+_FULL_BYTES = _PIPE_BYTES // 2
+"""A read of as much means that the other side is faster: more may be there at once."""
 _F_SETPIPE_SZ = 1031
 _POLLS = hasattr(select, "poll")
 """Windows polls no pipes."""
@@ -73,37 +73,65 @@ class Waker:
 
 
 class Input:
-    """Blocks of whole lines from a Singer tap's output, read ``most`` bytes at a time or fewer, but for very small
-    ``most``. ``rest`` is what came after the last newline, at the end."""
+    """Blocks of whole lines from a Singer tap's output. A block has about ``block_bytes``, which may be changed between
+    two blocks, or fewer: never more than ``most``, but for very small ``most`` and for a longer line. ``rest`` is what
+    came after the last newline, at the end."""
 
-    def __init__(self, source: IO[Any] | None, waker: Waker, *, most: int = READ_BYTES) -> None:
+    def __init__(self, source: IO[Any] | None, waker: Waker, *, most: int = BLOCK_BYTES) -> None:
         self._source = binary(source)
         self._waker = waker
-        self._most = max(_LEAST_BYTES, min(most, READ_BYTES))
+        self._most = max(_LEAST_BYTES, most)
         self._poll = self._poller()
+        self.block_bytes = BLOCK_BYTES
         self.rest = b""
 
     def blocks(self, patience: Callable[[], float]) -> Iterator[bytes]:
         """Blocks, each ending on a newline, until the input ends. An empty one is given whenever ``patience()``
         seconds passed without input, or someone called."""
-        pieces: list[bytes] = []
+        buffer, held = bytearray(), 0
         while True:
             if self._poll is not None and not self._ready(self._poll, patience()):
                 yield b""
                 continue
-            data = self._source.read1(self._most)  # type: ignore[attr-defined]
-            if not data:
+            buffer = self._with_room(buffer, held)
+            seen, held = held, self._fill(buffer, held)
+            if held == seen:
                 break
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                pieces.append(data)
-                continue
-            if pieces:
-                yield b"".join((*pieces, memoryview(data)[:cut]))
-            else:
-                yield data[:cut]
-            pieces = [data[cut:]] if cut < len(data) else []
-        self.rest = b"".join(pieces)
+            cut = buffer.rfind(b"\n", seen, held) + 1
+            if cut:
+                with memoryview(buffer) as view:
+                    block = bytes(view[:cut])
+                    view[: held - cut] = view[cut:held]
+                held -= cut
+                yield block
+                # A block is large: no second one may be in memory while the next one is read.
+                del block
+        self.rest = bytes(memoryview(buffer)[:held])
+
+    def _with_room(self, buffer: bytearray, held: int) -> bytearray:
+        """``buffer``, or another one with the ``held`` bytes at its front, if it has no room for what is to be read, or
+        more than enough."""
+        wanted = min(self.block_bytes, self._most)
+        # What is held is part of a line: a long one is not copied again for each block of it.
+        size = wanted if held <= wanted // 2 else 2 * max(held, wanted)
+        if len(buffer) >= held + wanted // 2 and len(buffer) <= 2 * size:
+            return buffer
+        larger = bytearray(size)
+        larger[:held] = memoryview(buffer)[:held]
+        return larger
+
+    def _fill(self, buffer: bytearray, held: int) -> int:
+        """Read what is there behind the ``held`` bytes of ``buffer``; how many it holds then, as many at the end."""
+        with memoryview(buffer) as view:
+            while held < len(view):
+                count = self._source.readinto1(view[held:])  # type: ignore[attr-defined]
+                held += count
+                if count < _FULL_BYTES or self._poll is None or not self._has_more(self._poll):
+                    break
+        return held
+
+    def _has_more(self, poll: select.poll) -> bool:
+        return any(descriptor != self._waker.fileno() for descriptor, _ in poll.poll(0))
 
     def _ready(self, poll: select.poll, seconds: float) -> bool:
         events = dict(poll.poll(max(0.0, seconds) * 1000))
@@ -151,7 +179,7 @@ def binary(source: IO[Any] | None) -> BinaryIO:
         stream = below
     if isinstance(stream, io.TextIOBase):
         return io.BytesIO(stream.read().encode("utf-8", "surrogatepass"))
-    if not hasattr(stream, "read1"):
+    if not hasattr(stream, "readinto1"):
         stream = io.BufferedReader(stream)
     return stream  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ from singerlake.errors import InvalidMessageError
 from target_singerlake.errors import EXCERPT, MissingKeyPropertyError, RecordBeforeSchemaError, UnreadableLineError
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Message, Records
-from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck
+from target_singerlake.input.passthrough import BLOCK_BYTES, PassthroughDecoder, RecordCheck
 from target_singerlake.state import HeldStates
 
 STREAMS = ("a", "b", 'odd "name"', "é\ud800")
@@ -231,3 +231,14 @@ def test_an_error_shows_how_a_line_begins_but_nothing_of_its_record_or_state(bad
         list(decoder().messages(bad + b"\n", 1))
     assert "hunter2" not in str(raised.value)
     assert raised.value.context["length"] in (len(bad), len(bad) + 1)
+
+
+def test_blocks_are_larger_while_many_streams_take_turns() -> None:
+    names = [f"s{number}" for number in range(100)]
+    checks = {name: RecordCheck(name, ()) for name in names}
+    decoding = PassthroughDecoder(checks, EarlyActivations(HeldStates()))
+    turns = b"".join(b'{"type":"RECORD","stream":"%s","record":{}}\n' % name.encode() for name in names)
+    alone = b'{"type":"RECORD","stream":"s1","record":{}}\n' * 100
+    for block, size in ((turns, 4 * BLOCK_BYTES), (turns, 4 * BLOCK_BYTES), (alone, BLOCK_BYTES)):
+        assert sum(message.count for message in decoding.messages(block, 1) if isinstance(message, Records)) == 100
+        assert decoding.block_bytes == size
