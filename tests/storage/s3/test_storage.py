@@ -13,6 +13,19 @@ from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
 
 
+@pytest.mark.parametrize(("size", "waits"), [(0, False), (1 << 20, False), ((1 << 20) + 1, True)])
+def test_only_a_large_body_waits_for_the_server_s_consent(
+    s3: S3Server, storage: S3Storage, tmp_path: Path, size: int, waits: bool
+) -> None:
+    spool = tmp_path / "spool"
+    spool.write_bytes(bytes(size))
+    s3.requests()
+    storage.put("put", bytes(size), if_absent=True)
+    storage.upload("uploaded", spool)
+    asked = ["expect" in request.headers for request in s3.requests() if request.method == "PUT"]
+    assert asked == [waits, waits]
+
+
 class TestLostReplies:
     def test_a_create_whose_reply_was_lost_is_written_and_not_refused_by_itself(
         self, s3: S3Server, storage: S3Storage

@@ -14,6 +14,8 @@ from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings, is_amazon
 
 _FALLBACK_REGION = "us-east-1"
+_AT_ONCE = 1 << 20
+"""Bytes."""
 
 Result = TypeVar("Result")
 
@@ -96,7 +98,20 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, endpoint_url)
-    return session.client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
+    client = session.client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
+    client.meta.events.register_last("before-call.s3", _send_at_once)
+    return client
+
+
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Have a small body follow its headers. botocore waits for ``100 Continue`` before it sends any, which takes as
+    long as the request itself; the SDKs of AWS for other languages wait from 1 MB on."""
+    from botocore.utils import determine_content_length
+
+    if "Expect" in params["headers"]:
+        size = determine_content_length(params["body"])
+        if size is not None and size <= _AT_ONCE:
+            del params["headers"]["Expect"]
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:

@@ -31,7 +31,7 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
     config = TransferConfig(
         multipart_threshold=MULTIPART_THRESHOLD,
         multipart_chunksize=max(PART_SIZE, size // _MOST_PARTS + 1),
-        max_concurrency=4,
+        max_concurrency=8,
     )
     client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=config)
     return False
