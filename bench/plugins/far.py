@@ -3,17 +3,17 @@ against a lake on the local disk."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from bench.commits.slow import slow_wire
 from bench.measure import Command, Row, paired, run
 from bench.plugins import data
-from tests.servers.s3 import s3_server
+from bench.plugins.far_server import ENVIRONMENT, far_server
+from bench.plugins.small_runs import messages
 
 SCRIPTS = Path(sys.executable).parent
 SECONDS = 0.03
@@ -21,37 +21,41 @@ RATE = 200e6
 
 
 def rows(cache: Path) -> Iterator[Row]:
-    """The server is one for tests, on this machine, where it takes its share of the processors."""
+    """The server is a small one in memory, in a process of its own on this machine. Both lakes are there before, so
+    that no run makes one."""
     work = cache / "far"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    flights = data.flights()
-    with s3_server() as server:
-        server.create_bucket("lake")
-        port = urlsplit(server.endpoint_url).port
-        assert port is not None
-        with slow_wire(port, SECONDS, rate=RATE) as slow:
-            far = {"lake_root": "s3://lake/flights", "s3_endpoint_url": f"http://127.0.0.1:{slow}"}
-            near = {"lake_root": str(work / "lake")}
-            env = server.environment()
-            ours, local = (_command("target-singerlake", work, lake, flights, env) for lake in (far, near))
-            # Each captures once, since the second capture would find the first one's files.
-            seconds, against = run(ours).wall, run(local).wall
-            yield Row(
-                name="capture of 1 GB to S3",
-                value=seconds,
-                unit="s",
-                against="to the local disk",
-                against_value=against,
-                ratio=seconds / against,
-                bound=1.25,
-            )
-            ours, local = (_command("tap-singerlake", work, lake, None, env) for lake in (far, near))
-            yield paired("replay of 1 GB from S3", ours, "from the local disk", local, bound=1.25)
+    with far_server(SECONDS, RATE) as url:
+        far = _Place(work / "far.json", {"lake_root": "s3://lake/flights", "s3_endpoint_url": url})
+        near = _Place(work / "near.json", {"lake_root": str(work / "lake")})
+        few = work / "few.jsonl"
+        few.write_text("".join(json.dumps(message) + "\n" for message in messages(0)))
+        for place in (far, near):
+            run(place.capture(few))
+        ours, local = (place.capture(data.flights()) for place in (far, near))
+        yield paired("capture of 1 GB to S3", ours, "to the local disk", local, bound=1.25)
+        yield paired("replay of 1 GB from S3", far.replay(), "from the local disk", near.replay(), bound=1.25)
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _command(plugin: str, work: Path, lake: dict[str, str], source: Path | None, env: dict[str, str]) -> Command:
-    path = work / f"{plugin}-{'far' if 's3_endpoint_url' in lake else 'near'}.json"
-    path.write_text(json.dumps({"tap_id": "bench", **lake}))
-    return Command([str(SCRIPTS / plugin), "--config", str(path)], stdin=source, env=env)
+class _Place:
+    """A lake. Each capture is that of another tap, since it would find the files of the one before."""
+
+    def __init__(self, config: Path, settings: Mapping[str, str]) -> None:
+        self._config = config
+        self._settings = settings
+        self._taps = itertools.count()
+
+    def capture(self, source: Path) -> Command:
+        return self._command("target-singerlake", source, setup=lambda: self._write(next(self._taps)))
+
+    def replay(self) -> Command:
+        return self._command("tap-singerlake")
+
+    def _command(self, plugin: str, source: Path | None = None, setup: Callable[[], None] | None = None) -> Command:
+        argv = [str(SCRIPTS / plugin), "--config", str(self._config)]
+        return Command(argv, stdin=source, env=ENVIRONMENT, setup=setup)
+
+    def _write(self, tap: int) -> None:
+        self._config.write_text(json.dumps({"tap_id": f"tap-{tap}", **self._settings}))

@@ -4,17 +4,16 @@ where every request takes 30 ms."""
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from bench.commits.slow import slow_wire
 from bench.measure import Command, Row, run
-from tests.servers.s3 import s3_server
+from bench.plugins.far_server import ENVIRONMENT, far_server
 
 SCRIPTS = Path(sys.executable).parent
 RUNS = 100
@@ -22,20 +21,16 @@ SECONDS = 0.03
 
 
 def rows(cache: Path) -> Iterator[Row]:
-    """Whole processes one after the other; the S3 server is one for tests, on this machine."""
+    """Whole processes one after the other; the S3 server is a small one in memory, on this machine."""
     work = cache / "small-runs"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     bare = Command([sys.executable, "-c", "import singer_sdk"])
     start = statistics.median(run(bare).wall for _ in range(5))
     yield from _rows("local", work, {"lake_root": str(work / "lake")}, {}, start, RUNS, bounds=(2.5, 2.2))
-    with s3_server() as server:
-        server.create_bucket("lake")
-        port = urlsplit(server.endpoint_url).port
-        assert port is not None
-        with slow_wire(port, SECONDS) as slow:
-            config = {"lake_root": "s3://lake/small", "s3_endpoint_url": f"http://127.0.0.1:{slow}"}
-            yield from _rows("S3 at 30 ms", work, config, server.environment(), start, RUNS, bounds=(6.0, 4.0))
+    with far_server(SECONDS, math.inf) as url:
+        config = {"lake_root": "s3://lake/small", "s3_endpoint_url": url}
+        yield from _rows("S3 at 30 ms", work, config, ENVIRONMENT, start, RUNS, bounds=(6.0, 4.0))
 
 
 def _rows(

@@ -1,0 +1,246 @@
+"""An S3 server in memory that is far away: ``python -m bench.plugins.far_server SECONDS RATE`` prints its port.
+
+Each request takes ``SECONDS`` until it is answered, each connection ``RATE`` bytes a second each way. It knows what
+capture and replay ask for, conditions among it, and believes every signature. It takes a tenth of a second of
+processor time where a server made for tests takes as long as the capture that is measured beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+_PIECE = 1 << 18
+_MD5_BYTES = 5 << 20
+"""Larger objects get an ETag that is no checksum, as those have that S3 takes in parts."""
+_SHORTEST = 0.001
+"""Seconds: no sleep is exact, so that shorter ones are made up for together."""
+
+
+@dataclass(frozen=True)
+class Object:
+    """One object as it was written."""
+
+    body: bytes
+    etag: str
+    modified: float
+
+    @classmethod
+    def of(cls, body: bytes) -> Object:
+        """What a body becomes when it is put now."""
+        digest = hashlib.md5(body).hexdigest() if len(body) <= _MD5_BYTES else f"{uuid.uuid4().hex}-1"
+        return cls(body, f'"{digest}"', time.time())
+
+
+@dataclass
+class Buckets:
+    """All objects by ``/bucket/key``, and the parts of uploads under way."""
+
+    objects: dict[str, Object] = field(default_factory=dict)
+    uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, path: str, body: bytes, absent: bool, match: str | None) -> Object | None:
+        """Write an object; None where a condition does not hold."""
+        with self.lock:
+            there = self.objects.get(path)
+            if (absent and there is not None) or (match is not None and (there is None or there.etag != match)):
+                return None
+            self.objects[path] = Object.of(body)
+            return self.objects[path]
+
+    def listing(self, bucket: str, query: dict[str, str]) -> str:
+        """A page of ``ListObjectsV2``: all keys of a prefix, those below a delimiter as common prefixes."""
+        start, prefix, delimiter = f"/{bucket}/", query.get("prefix", ""), query.get("delimiter", "")
+        after = query.get("start-after", "")
+        with self.lock:
+            keys = sorted(key[len(start) :] for key in self.objects if key.startswith(start + prefix))
+            rows = {key: self.objects[start + key] for key in keys if key > after}
+        folders: dict[str, None] = {}
+        shown = []
+        for key, row in rows.items():
+            below = key[len(prefix) :]
+            if delimiter and delimiter in below:
+                folders[prefix + below.partition(delimiter)[0] + delimiter] = None
+                continue
+            at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(row.modified))
+            shown.append(
+                f"<Contents><Key>{escape(key)}</Key><LastModified>{at}</LastModified><ETag>{escape(row.etag)}</ETag>"
+                f"<Size>{len(row.body)}</Size></Contents>"
+            )
+        shown += [f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>" for folder in folders]
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(shown)}</ListBucketResult>"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    buckets = Buckets()
+    seconds = 0.0
+    rate = 1e12
+
+    def handle_expect_100(self) -> bool:
+        """The client waits for this before it sends a body."""
+        time.sleep(self.seconds)
+        return super().handle_expect_100()
+
+    def do_GET(self) -> None:
+        """An object, a range of one, or a listing."""
+        path, query = self._asked()
+        if "list-type" in query:
+            return self._answer(200, self.buckets.listing(path.strip("/"), query).encode())
+        return self._object(path, body=True)
+
+    def do_HEAD(self) -> None:
+        """An object's size and ETag; every bucket is there."""
+        path, _ = self._asked()
+        if path.count("/") == 1:
+            return self._answer(200)
+        return self._object(path, body=False)
+
+    def do_PUT(self) -> None:
+        """An object, or a part of an upload."""
+        path, query = self._asked()
+        body = self._body()
+        if "uploadId" in query:
+            self.buckets.uploads[query["uploadId"]][int(query["partNumber"])] = body
+            return self._answer(200, etag=f'"{uuid.uuid4().hex}"')
+        written = self.buckets.put(path, body, self.headers["If-None-Match"] == "*", self.headers["If-Match"])
+        if written is None:
+            return self._refuse(412, "PreconditionFailed")
+        return self._answer(200, etag=written.etag)
+
+    def do_POST(self) -> None:
+        """The beginning or the end of an upload in parts."""
+        path, query = self._asked()
+        self._body()
+        if "uploadId" not in query:
+            upload = uuid.uuid4().hex
+            self.buckets.uploads[upload] = {}
+            answer = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+            return self._answer(200, answer.encode())
+        parts = self.buckets.uploads.pop(query["uploadId"])
+        written = self.buckets.put(path, b"".join(parts[number] for number in sorted(parts)), False, None)
+        assert written is not None
+        answer = f"<CompleteMultipartUploadResult><ETag>{escape(written.etag)}</ETag></CompleteMultipartUploadResult>"
+        return self._answer(200, answer.encode())
+
+    def do_DELETE(self) -> None:
+        """Remove an object, if it is the one that is meant."""
+        path, _ = self._asked()
+        with self.buckets.lock:
+            there, match = self.buckets.objects.get(path), self.headers["If-Match"]
+            if there is None or match in (None, there.etag):
+                self.buckets.objects.pop(path, None)
+                match = None
+        return self._answer(204) if match is None else self._refuse(412, "PreconditionFailed")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged."""
+
+    def _asked(self) -> tuple[str, dict[str, str]]:
+        if "Expect" not in self.headers:
+            time.sleep(self.seconds)
+        parts = urlsplit(self.path)
+        query = parse_qs(parts.query, keep_blank_values=True)
+        return unquote(parts.path), {name: values[0] for name, values in query.items()}
+
+    def _body(self) -> bytes:
+        size = int(self.headers["Content-Length"] or 0)
+        body, free = bytearray(size), 0.0
+        with memoryview(body) as view:
+            for start in range(0, size, _PIECE):
+                piece = view[start : start + _PIECE]
+                while piece:
+                    piece = piece[self.rfile.readinto(piece) :]
+                free = self._paced(free, min(_PIECE, size - start))
+        if "Expect" in self.headers:
+            time.sleep(self.seconds)
+        return bytes(body)
+
+    def _object(self, path: str, *, body: bool) -> None:
+        there = self.buckets.objects.get(path)
+        if there is None:
+            return self._refuse(404, "NoSuchKey", body=body)
+        data, asked = memoryview(there.body), re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "")
+        if asked:
+            data = data[int(asked[1]) : int(asked[2]) + 1 if asked[2] else None]
+            if not data:
+                return self._refuse(416, "InvalidRange", body=body)
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {asked[1]}-{int(asked[1]) + len(data) - 1}/{len(there.body)}")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", there.etag)
+        self.send_header("Last-Modified", formatdate(there.modified, usegmt=True))
+        self.end_headers()
+        free = 0.0
+        for start in range(0, len(data) if body else 0, _PIECE):
+            self.wfile.write(data[start : start + _PIECE])
+            free = self._paced(free, _PIECE)
+        return None
+
+    def _refuse(self, status: int, code: str, *, body: bool = True) -> None:
+        answer = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+        self._answer(status, answer if body else b"")
+
+    def _answer(self, status: int, body: bytes = b"", *, etag: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if etag:
+            self.send_header("ETag", etag)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _paced(self, free: float, size: int) -> float:
+        free = max(free, time.monotonic()) + size / self.rate
+        if (wait := free - time.monotonic()) > _SHORTEST:
+            time.sleep(wait)
+        return free
+
+
+class Server(ThreadingHTTPServer):
+    """A thread for each connection."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+
+@contextmanager
+def far_server(seconds: float, rate: float) -> Iterator[str]:
+    """A server in a process of its own, with empty buckets of all names; its URL."""
+    argv = [sys.executable, "-m", "bench.plugins.far_server", str(seconds), str(rate)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+
+
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    Handler.seconds, Handler.rate = float(sys.argv[1]), float(sys.argv[2])
+    with Server(("127.0.0.1", 0), Handler) as server:
+        print(server.server_address[1], flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
