@@ -43,10 +43,10 @@ def rows(cache: Path) -> Iterator[Row]:
     one = _lake(cache, "one", {"max_file_records": 0, "max_file_bytes": 1 << 40, "max_memory_bytes": 64 << 20})
     spark = _session()
     try:
-        yield _compare(spark, "all 19 columns, 8 files", eight, None, bound=1.15, aim=1.5)
-        yield _compare(spark, "two columns, 8 files", eight, ("dep_delay", "tailnum"), bound=1.8, aim=2.5)
+        yield _compare(spark, "all 19 columns, 8 files", eight, None, bound=1.7, aim=2.0)
+        yield _compare(spark, "two columns, 8 files", eight, ("dep_delay", "tailnum"), bound=2.3, aim=3.0)
         with peak_of_workers() as peak:
-            yield _compare(spark, "all 19 columns, one file of 1 GB", one, None, bound=2.0, aim=3.0)
+            yield _compare(spark, "all 19 columns, one file of 1 GB", one, None, bound=3.2, aim=4.0)
         yield Row(
             name="Spark: memory, a Python worker on one file of 1 GB", value=peak(), unit="MB", bound=400, aim=250
         )
