@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote, unquote
 
 from singerlake.arrow.schema.columns import Field, Struct
 from singerlake.format.exact_json import encode
-from singerlake.projections.delta.log import WRITER, Action, Log
+from singerlake.projections.delta.log import WHOLE, WRITER, Action, Log
 from singerlake.projections.delta.schema import protocol_of, schema_string
 from singerlake.projections.rows.types import column_of
 from singerlake.projections.state.keys import state_key
@@ -43,11 +44,13 @@ def next_commit(log: Log, state: TableState, stats: Mapping[str, str], now: date
 
 
 def _actions(log: Log, state: TableState, stats: Mapping[str, str], at: int) -> Iterator[Action]:
-    own = {"id": state.id, "number": state.number, "generation": state.generation}
+    own: dict[str, Any] = {"id": state.id, "number": state.number, "generation": state.generation}
+    if log.version >= 0 and not log.metadata:
+        own[WHOLE] = True
     yield {"commitInfo": {"timestamp": at, "operation": "WRITE", "operationParameters": {}, WRITER: own}}
     columns = columns_of(state)
     protocol = protocol_of(columns)
-    if log.version < 0 or not {*protocol.get("readerFeatures", ())} <= {*(log.protocol.get("readerFeatures") or ())}:
+    if not log.protocol or not {*protocol.get("readerFeatures", ())} <= {*(log.protocol.get("readerFeatures") or ())}:
         yield {"protocol": protocol}
     schema = schema_string(columns)
     if log.metadata.get("schemaString") != schema or log.metadata.get("partitionColumns"):

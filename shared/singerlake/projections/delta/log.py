@@ -17,6 +17,8 @@ from singerlake.storage.port import Entry, Storage
 
 WRITER = "singerlake"
 """The ``appId`` of the transaction that counts a state's writes, and the field of ``commitInfo`` that names it."""
+WHOLE = "whole"
+"""The field of that field which says that a commit holds all of its version, whatever the commits before it say."""
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet\Z")
 _KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz"}
@@ -28,16 +30,26 @@ Action = dict[str, Any]
 class Log:
     """A log at its newest ``version``, -1 where there is none. ``shows`` is the id of the state that it shows; None
     where its last commit is not of this writer. ``added`` and ``removed`` are actions by their ``path``, as it is in
-    the log; ``transactions`` are by ``appId``. ``checkpoint`` is the version of the newest one, or -1."""
+    the log; ``transactions`` are by ``appId``. ``checkpoint`` is the version of the newest one, or -1.
+
+    ``cut``: a commit behind the checkpoint is gone, and others cannot read the log until there is a newer checkpoint.
+    Its content is known from the last whole commit on; where there is none, nothing of it is."""
 
     version: int = -1
     checkpoint: int = -1
     shows: str | None = None
+    cut: bool = False
     protocol: Action = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
     added: dict[str, Action] = field(default_factory=dict)
     removed: dict[str, Action] = field(default_factory=dict)
     transactions: dict[str, Action] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """What the commits so far said counts no more."""
+        self.shows = None
+        for known in (self.protocol, self.metadata, self.added, self.removed, self.transactions):
+            known.clear()
 
     def take(self, actions: Iterable[Action]) -> None:
         """Replay actions of one commit. Those that say nothing of the snapshot are passed over."""
@@ -66,6 +78,15 @@ class Listing:
     def version(self) -> int:
         return max((*self.commits, *self.checkpoints), default=-1)
 
+    @property
+    def checkpoint(self) -> int:
+        return max(self.checkpoints, default=-1)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a commit behind the last checkpoint is gone."""
+        return not self.commits.keys() >= {*range(self.checkpoint + 1, self.version + 1)}
+
 
 def commit_key(table: str, version: int) -> str:
     return f"{log_prefix(table)}{version:020d}.json"
@@ -87,17 +108,20 @@ def log_prefix(table: str) -> str:
 
 def shown_by(storage: Storage, table: str) -> str | None:
     """The id of the state that the log of a table shows; None where its last commit is not of this writer, or it has
-    none. Raises as ``read``."""
+    none, or others cannot read it. Raises as ``read``."""
     listing = _newest(storage, table)
     entry = listing.commits.get(listing.version)
-    return None if entry is None else _shows(_commit(storage, entry.key))
+    if entry is None or listing.is_cut:
+        return None
+    actions = _commit(storage, entry.key)
+    return None if actions is None else _shows(actions)
 
 
 def read(storage: Storage, table: str) -> Log:
     """The log at its newest version. Raises ``CorruptObjectError`` where it is damaged, or others wrote to it in ways
     that are not known here, and what storage raises."""
     listing = _newest(storage, table)
-    log = Log(version=listing.version, checkpoint=max(listing.checkpoints, default=-1))
+    log = Log(version=listing.version, checkpoint=listing.checkpoint)
     if log.checkpoint >= 0:
         key = listing.checkpoints[log.checkpoint].key
         stored = storage.get(key)
@@ -107,18 +131,27 @@ def read(storage: Storage, table: str) -> Log:
             log.take(actions_in(stored.body))
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise _damaged(key, "not a checkpoint of a Delta log") from error
+    known = True
     for version in range(log.checkpoint + 1, log.version + 1):
         key = commit_key(table, version)
-        if version not in listing.commits:
-            raise _damaged(key, "a commit of the Delta log is gone")
-        actions = _commit(storage, key)
+        actions = _commit(storage, key) if version in listing.commits else None
+        if actions is None:
+            # A drop or a collector may delete a log that it listed while a run writes behind it.
+            log.cut, known = True, False
+            log.forget()
+            continue
+        if _info(actions).get(WHOLE):
+            known = True
+            log.forget()
+        if not known:
+            continue
         try:
             log.take(actions)
         except (KeyError, TypeError, AttributeError) as error:
             raise _damaged(key, "not a commit of a Delta log") from error
         log.shows = _shows(actions)
     if log.checkpoint == log.version and log.version in listing.commits:
-        log.shows = _shows(_commit(storage, listing.commits[log.version].key))
+        log.shows = _shows(_commit(storage, listing.commits[log.version].key) or ())
     _refuse_unknown(log, log_prefix(table))
     return log
 
@@ -150,10 +183,11 @@ def _newest(storage: Storage, table: str) -> Listing:
     return listed(storage.list(log_prefix(table)))
 
 
-def _commit(storage: Storage, key: str) -> list[Action]:
+def _commit(storage: Storage, key: str) -> list[Action] | None:
+    """None where it is gone."""
     stored = storage.get(key)
     if stored is None:
-        raise _damaged(key, "a commit of the Delta log is gone")
+        return None
     actions = [_json(line) for line in stored.body.splitlines() if line.strip()]
     if not all(isinstance(action, dict) for action in actions):
         raise _damaged(key, "not a commit of a Delta log")
@@ -169,12 +203,18 @@ def _json(body: bytes) -> Any:
 
 
 def _shows(actions: Sequence[Action]) -> str | None:
+    own = _info(actions)
+    return str(own.get("id")) if own else None
+
+
+def _info(actions: Sequence[Action]) -> dict[str, Any]:
+    """What this writer says of its commit; nothing where it is another's."""
     for action in actions:
         info = action.get("commitInfo")
         own = info.get(WRITER) if isinstance(info, dict) else None
         if isinstance(own, dict):
-            return str(own.get("id"))
-    return None
+            return own
+    return {}
 
 
 def _refuse_unknown(log: Log, key: str) -> None:

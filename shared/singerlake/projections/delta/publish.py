@@ -39,7 +39,8 @@ def has_log(state: TableState) -> bool:
 
 
 def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:
-    """Bring the log to the table as it is, if it does not show ``state``. Raises as ``publish``."""
+    """Bring the log to the table as it is, if it does not show ``state``, or commits of it are gone. Raises as
+    ``publish``."""
     if has_log(state) and shown_by(storage, state.table) != state.id:
         publish(storage, state.table, clock)
 
@@ -58,7 +59,7 @@ def publish(storage: Storage, table: str, clock: Clock) -> None:
             return
         state = found.state
         if log.shows == state.id:
-            if log.version - log.checkpoint >= CHECKPOINT_AFTER:
+            if log.cut or log.version - log.checkpoint >= CHECKPOINT_AFTER:
                 _write_checkpoint(storage, log, state)
             return
         body = next_commit(log, state, _stats(storage, state, new_files(log, state)), clock.now())
@@ -74,9 +75,12 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
     if found is None or not has_log(found.state):
         return
     state = found.state
-    if log.shows != state.id:
+    if log.shows != state.id or log.cut:
         # A run may have written both meanwhile.
         log = read(storage, table)
+    if log.cut:
+        yield "a commit of the Delta log is gone; run 'singerlake project run'"
+        return
     if log.shows != state.id:
         yield "the Delta log is behind the table; run 'singerlake project run'"
         return
