@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from singerlake.arrow.schema.columns import Field, Integer, Struct
-from singerlake.projections.read import LakeTable
-from singerlake.projections.sql.port import Find, RowsTask
+from singerlake.arrow.schema.own import OFFSET
+from singerlake.projections.sql.port import Find, RowsTask, Shown
 from singerlake.storage.port import Storage
 
 COLUMNS = Struct((Field("id", Integer()),))
@@ -22,13 +22,15 @@ def nothing() -> None:
 
 @dataclass
 class Ids:
-    """``ran`` are the statements that were run, ``open`` those that were not closed. Each row is a part of
-    its own."""
+    """``row_by_row``: it tells that statements with one table are. ``ran`` are the statements that were run, ``given``
+    what the last one gave, ``open`` those that were not closed. Each row is a part of its own."""
 
     storage: Storage
     columns: Struct = COLUMNS
+    row_by_row: bool = False
     meanwhile: Callable[[], None] = nothing
     ran: list[str] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
     open: list[IdsQuery] = field(default_factory=list)
 
     def __call__(self) -> Ids:
@@ -45,12 +47,17 @@ class Ids:
 @dataclass(eq=False)
 class IdsQuery:
     engine: Ids
-    tables: Sequence[LakeTable]
+    tables: Sequence[Shown]
     columns: Struct
+
+    @property
+    def row_by_row(self) -> str | None:
+        return self.tables[0].table.name if self.engine.row_by_row and len(self.tables) == 1 else None
 
     def write(self, task: RowsTask) -> list[Any]:
         self.engine.meanwhile()
-        ids = [row["id"] for table in self.tables for row in table.to_arrow(columns=["id"]).read_all().to_pylist()]
+        ids = [row["id"] for shown in self.tables for row in _rows(shown)]
+        self.engine.given = ids
         parts = [[pa.record_batch([pa.array([each])] * len(self.columns.fields), names=self._names)] for each in ids]
         return [task(self.engine.storage, iter(part)) for part in parts]
 
@@ -60,3 +67,9 @@ class IdsQuery:
     @property
     def _names(self) -> list[str]:
         return [field.name for field in self.columns.fields]
+
+
+def _rows(shown: Shown) -> list[dict[str, Any]]:
+    """What a statement sees of a table."""
+    rows = shown.table.to_arrow().read_all().to_pylist()
+    return [row for row in rows if not shown.start or row[OFFSET] >= shown.start]

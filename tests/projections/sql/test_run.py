@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +11,7 @@ from singerlake.arrow.schema.columns import Field, Integer, Struct, Text
 from singerlake.errors import CheckFailedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.conditions import condition_of
-from singerlake.projections.declaration.model import Action, Check, Format, Keep, TableDeclaration
-from singerlake.projections.declaration.streams import Declared, resolve
+from singerlake.projections.declaration.model import Action, Check, Format, TableDeclaration
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.projections.maintain.collect import collect_table
 from singerlake.projections.maintain.drop import drop, plan_drop
@@ -23,56 +20,19 @@ from singerlake.projections.maintain.verify import verify_files
 from singerlake.projections.run.many_tables import plan_tables, run_tables
 from singerlake.projections.run.results import TableResult
 from singerlake.projections.state.commit import load
-from tests.lakes import build_stream
 from tests.projections.sql.engine import Ids
-
-SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake.open(str(tmp_path / "lake"))
-    more(lake, 4)
-    return lake
-
-
-@pytest.fixture
-def engine(lake: Lake) -> Iterator[Ids]:
-    """Each of its statements has to be closed in the end, however its table ended."""
-    engine = Ids(lake.storage)
-    yield engine
-    assert engine.open == []
-
-
-def more(lake: Lake, count: int, stream: str = "s") -> None:
-    build_stream(lake, "t", stream, SCHEMA, [{"id": number} for number in range(count)])
-
-
-def source(name: str = "base", stream: str = "s") -> TableDeclaration:
-    return TableDeclaration(name=name, tap="t", stream=stream, keep=Keep.APPEND)
-
-
-def made_by(name: str, tables: str, **more: Any) -> TableDeclaration:
-    sql = f"SELECT FROM {tables}"
-    return TableDeclaration(name=name, tap="", stream="", keep=Keep.APPEND, sql=sql, **more)
-
-
-def run(
-    lake: Lake, engine: Callable[[], Ids], *tables: TableDeclaration, full_refresh: bool = False
-) -> dict[str, TableResult]:
-    results = run_tables(lake.table_runner(sql=engine), _resolved(*tables), full_refresh=full_refresh)
-    return {each.declaration.name: each for each in results}
+from tests.projections.sql.tables import ids, made_by, more, resolved, run, source
 
 
 def planned(lake: Lake, *tables: TableDeclaration) -> dict[str, str]:
     """Why each would be made, without an engine; empty where it would not."""
-    results = plan_tables(lake.table_runner(), _resolved(*tables))
+    results = plan_tables(lake.table_runner(), resolved(*tables))
     return {each.declaration.name: each.plan.why for each in results if each.plan is not None}
 
 
 def same_errors(lake: Lake, engine: Callable[[], Ids], *tables: TableDeclaration) -> dict[str, TableResult]:
     """What a run makes of them; a plan before it tells the same errors."""
-    foretold = {each.declaration.name: each for each in plan_tables(lake.table_runner(), _resolved(*tables))}
+    foretold = {each.declaration.name: each for each in plan_tables(lake.table_runner(), resolved(*tables))}
     results = run(lake, engine, *tables)
     assert _errors(foretold) == _errors(results)
     return results
@@ -82,17 +42,6 @@ def _errors(results: Mapping[str, TableResult]) -> dict[str, tuple[type, str]]:
     """Which tables there are, an error lists, and a run has begun some."""
     errors = {name: each.error for name, each in results.items()}
     return {name: (type(each), "" if type(each) is UnknownNameError else str(each)) for name, each in errors.items()}
-
-
-def _resolved(*tables: TableDeclaration) -> Any:
-    declared = [Declared(name=each.name, source=(each.tap, each.stream), template=each) for each in tables]
-    found, failed = resolve(declared, {"t": ["s", "other"]})
-    assert not failed
-    return found
-
-
-def ids(lake: Lake, table: str) -> list[int]:
-    return [row["id"] for row in lake.table(table).to_arrow(columns=["id"]).read_all().to_pylist()]
 
 
 def test_it_is_made_after_the_tables_that_it_reads_wherever_it_is_declared(lake: Lake, engine: Ids) -> None:
@@ -288,7 +237,7 @@ def test_two_tables_that_one_name_may_mean_are_told(lake: Lake, engine: Ids) -> 
 def test_without_spark_it_says_what_is_needed(lake: Lake) -> None:
     results = {
         each.declaration.name: each
-        for each in run_tables(lake.table_runner(), _resolved(made_by("last", "base"), source()))
+        for each in run_tables(lake.table_runner(), resolved(made_by("last", "base"), source()))
     }
     assert "need Spark; run with --engine spark" in str(results["last"].error)
     assert results["base"].status == "made"

@@ -1,4 +1,4 @@
-"""One attempt at a table of a statement: its rows become files, and these a state."""
+"""One attempt at a table of a statement: its rows become files, all of the table or more of it, and these a state."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from singerlake.projections.sql.rows import WriteRange, WriteRows, Written
 from singerlake.projections.state.model import (
     KEPT_RUNS,
     REBUILD,
+    RUN,
     ColumnEntry,
     MadeFrom,
     TableFile,
@@ -37,13 +38,15 @@ from singerlake.storage.port import Storage
 
 @dataclass
 class SqlAttempt:
-    """``files`` are the table as it will be, ``scratch`` the keys of what tasks handed to each other."""
+    """``files`` are those of the rows that the query gives, ``scratch`` the keys of what tasks handed to each other.
+    ``continues``: they come behind those that the table has."""
 
     storage: Storage
     engine: Callable[[int], Engine]
     plan: SqlPlan
     query: Query
     id: str
+    continues: bool = False
     columns: TableColumns = field(init=False)
     seen: Seen = field(default_factory=Seen)
     files: tuple[TableFile, ...] = ()
@@ -70,20 +73,25 @@ class SqlAttempt:
                 self.files += files
         checks = tuple((check, check.column) for check in declared.checks if check.condition is None)
         unique = UniqueColumns(declared.name, checks, beside=())
-        self.scratch += check_unique(unique, self.files, self.id, self._done, self.seen)
+        self.scratch += check_unique(unique, (*self._kept, *self.files), self.id, self._done, self.seen)
         self._refuse_failed()
 
-    def state(self, made_from: Iterable[MadeFrom], *, lake_id: str, now: str) -> TableState:
+    def state(self, made_from: Sequence[MadeFrom], *, lake_id: str, now: str) -> TableState:
         """What is to be published."""
         plan, old = self.plan, self.plan.base.state if self.plan.base is not None else None
+        files = (*self._kept, *self.files)
+        listed = {path for file in files for path in file.paths}
         rows = sum(file.rows for file in self.files)
+        start, stop = self._ends(made_from) if self.continues else (0, 0)
         run = TableRun(
             id=self.id,
             at=now,
-            kind=REBUILD if self._is_other else "run",
+            kind=REBUILD if self.is_other else RUN,
+            start=start,
+            stop=stop,
             records=rows + sum(self.seen.dropped.values()),
             inserted=rows,
-            deleted=plan.state.rows if plan.state is not None else 0,
+            deleted=plan.state.rows if plan.state is not None and not self.continues else 0,
             checks={**self.seen.dropped, **self.seen.warned},
         )
         return TableState(
@@ -98,8 +106,8 @@ class SqlAttempt:
             made_from=tuple(made_from),
             columns=self._entries,
             order=self._place.order,
-            files=self.files,
-            retired=() if old is None else (*old.retired, *retired_files(old.files, self._paths, now)),
+            files=files,
+            retired=() if old is None else (*old.retired, *retired_files(old.files, listed, now)),
             runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
         )
 
@@ -113,12 +121,21 @@ class SqlAttempt:
         """Remove all that was made: nothing names it, and nothing will."""
         self.discard_scratch()
         with suppress(SingerlakeError):
-            self.storage.delete_all([self._place.prefix + path for path in self._paths])
+            self.storage.delete_all([self._place.prefix + path for file in self.files for path in file.paths])
         self.files = ()
 
     @property
-    def _paths(self) -> set[str]:
-        return {path for file in self.files for path in file.paths}
+    def _kept(self) -> tuple[TableFile, ...]:
+        """The files that stay."""
+        return self.plan.state.files if self.continues and self.plan.state is not None else ()
+
+    def _ends(self, made_from: Sequence[MadeFrom]) -> tuple[int, int]:
+        """Where the table that was read ended, the last time and now."""
+        before = self.plan.state.made_from if self.plan.state is not None else ()
+        first, last = (each[0].up_to for each in (before, made_from))
+        assert first is not None
+        assert last is not None
+        return first.end, last.end
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
@@ -129,7 +146,7 @@ class SqlAttempt:
         return tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in self.columns.table.fields)
 
     @property
-    def _is_other(self) -> bool:
+    def is_other(self) -> bool:
         """Whether the table is another one than before, and not only its rows."""
         state = self.plan.state
         if state is None:
@@ -139,7 +156,7 @@ class SqlAttempt:
     @property
     def _generation(self) -> int:
         old = self.plan.state
-        return 1 if old is None else old.generation + self._is_other
+        return 1 if old is None else old.generation + self.is_other
 
     @property
     def _place(self) -> Place:

@@ -1,4 +1,4 @@
-"""What a run is to do for a table of a statement: all of it anew, or nothing. Pure."""
+"""What a run is to do for a table of a statement: all of it anew, what is new behind it, or nothing. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import changes
+from singerlake.projections.sql.grown import may_continue, new_rows
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.model import TableState
 
@@ -16,11 +17,13 @@ ASKED, FIRST = "asked for", "for the first time"
 @dataclass(frozen=True)
 class SqlPlan:
     """``why`` says in words why the statement is run, and is empty where the table is as it should be. ``tables`` are
-    those that it read the last time."""
+    those that it read the last time. ``continues``: of the one that it reads only new rows are to be read, if the run
+    finds that it only grew."""
 
     declaration: TableDeclaration
     base: Found | None = field(repr=False)
     why: str
+    continues: bool = False
 
     @property
     def is_nothing(self) -> bool:
@@ -40,24 +43,23 @@ class SqlPlan:
 def sql_plan(
     declaration: TableDeclaration,
     base: Found | None,
-    rows_now: Callable[[str], str | None],
+    now: Callable[[str], TableState | None],
     *,
     full_refresh: bool = False,
 ) -> SqlPlan:
-    """The plan for a table whose state is ``base``; ``rows_now`` gives the ``rows_id`` of another table as it will be
+    """The plan for a table whose state is ``base``; ``now`` gives the state of another table as it will be
     when this one is made, None where there is none or it is not known yet."""
-    return SqlPlan(declaration, base, _why(declaration, base, rows_now, full_refresh))
-
-
-def _why(
-    declaration: TableDeclaration, base: Found | None, rows_now: Callable[[str], str | None], full_refresh: bool
-) -> str:
     if base is None or not base.state.is_published:
-        return FIRST
+        return SqlPlan(declaration, base, FIRST)
     if full_refresh:
-        return ASKED
+        return SqlPlan(declaration, base, ASKED)
     changed = changes(base.state, declaration)
     if changed:
-        return f"its declaration changed: {', '.join(changed)}"
-    others = [each.table for each in base.state.made_from if rows_now(each.table) != each.rows]
-    return f"{', '.join(others)} changed" if others else ""
+        return SqlPlan(declaration, base, f"its declaration changed: {', '.join(changed)}")
+    states = [(each, now(each.table)) for each in base.state.made_from]
+    others = [each.table for each, state in states if state is None or state.rows_id != each.rows]
+    if not others:
+        return SqlPlan(declaration, base, "")
+    only_grew = all(state is None or new_rows(each, state) is not None for each, state in states)
+    continues = only_grew and may_continue(base.state)
+    return SqlPlan(declaration, base, f"{', '.join(others)} changed", continues)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from singerlake.arrow.schema.columns import Struct
@@ -13,8 +14,18 @@ from singerlake.storage.port import Storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Find = Callable[[str], LakeTable]
-"""Gives the snapshot of the table that a name in a statement means. Raises ``SettingError`` where there is none."""
+
+@dataclass(frozen=True)
+class Shown:
+    """What a statement sees of a table: the rows of ``table``, without those of records with offsets below ``start``
+    where it is not 0."""
+
+    table: LakeTable
+    start: int = 0
+
+
+Find = Callable[[str], Shown]
+"""Gives what a statement sees of the table that a name in it means. Raises ``SettingError`` where there is none."""
 
 
 class RowsTask(Protocol):
@@ -26,10 +37,14 @@ class RowsTask(Protocol):
 
 
 class Query(Protocol):
-    """A statement that was understood. ``columns`` are those of its rows."""
+    """A statement that was understood. ``columns`` are those of its rows. ``row_by_row`` is the one table that it reads
+    once, where it is sure to give of each row, at any time, what it gives of that row alone; else None."""
 
     @property
     def columns(self) -> Struct: ...
+
+    @property
+    def row_by_row(self) -> str | None: ...
 
     def write(self, task: RowsTask, /) -> list[Any]:
         """What ``task`` says of each part of the rows, in the order of the rows where the statement has one. Raises

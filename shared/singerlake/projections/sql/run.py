@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec.structs import replace
+
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
@@ -20,12 +22,13 @@ from singerlake.projections.read import LakeTable
 from singerlake.projections.run.one_table import ATTEMPTS, Outcome, TableRunner
 from singerlake.projections.run.results import TableResult
 from singerlake.projections.sql.attempt import SqlAttempt
+from singerlake.projections.sql.grown import new_rows, up_to
 from singerlake.projections.sql.plan import SqlPlan, sql_plan
-from singerlake.projections.sql.port import SqlEngine
+from singerlake.projections.sql.port import Shown, SqlEngine
 from singerlake.projections.state.commit import commit, load, require_conditions
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.projections.state.keys import table_prefix
-from singerlake.projections.state.model import MadeFrom
+from singerlake.projections.state.model import MadeFrom, TableState
 from singerlake.projections.tasks.read_file import read_rows
 
 logger = logging.getLogger(__name__)
@@ -76,7 +79,7 @@ class SqlTables:
     def _planned_anew(self, declaration: TableDeclaration) -> TableResult:
         names = self._read_as_seen(declaration)
         results = [self._planned(name) for name in names if name in self.declared]
-        plan = self._plan(declaration, self._rows_planned)
+        plan = self._plan(declaration, self._state_planned)
         for result in results:
             if result.error is not None and not plan.is_nothing:
                 LakeTable.load(self.runner.storage, result.declaration.name)
@@ -93,22 +96,22 @@ class SqlTables:
             raise _placed(error, declaration) from None
         return [name for name in meant if name is not None]
 
-    def _rows_planned(self, name: str) -> str | None:
+    def _state_planned(self, name: str) -> TableState | None:
         if name in self.others:
             return None
         if name in self.declared:
             plan = self._planned(name).plan
             if plan is not None and not plan.is_nothing:
                 return None
-        return self._rows_now(name)
+        return self._state_now(name)
 
-    def _plan(self, declaration: TableDeclaration, rows_now: Callable[[str], str | None]) -> SqlPlan:
+    def _plan(self, declaration: TableDeclaration, now: Callable[[str], TableState | None]) -> SqlPlan:
         base = self.runner.base(declaration.name, full_refresh=self.full_refresh)
-        return sql_plan(declaration, base, rows_now, full_refresh=self.full_refresh)
+        return sql_plan(declaration, base, now, full_refresh=self.full_refresh)
 
-    def _rows_now(self, name: str) -> str | None:
+    def _state_now(self, name: str) -> TableState | None:
         found = load(self.runner.storage, name)
-        return found.state.rows_id if found is not None and found.state.is_published else None
+        return found.state if found is not None and found.state.is_published else None
 
     def _make(self, name: str) -> None:
         """Make a table, unless that was done. Raises ``SettingError`` where it is just being made."""
@@ -136,7 +139,7 @@ class SqlTables:
         for other in self._read_before(declaration) or ():
             if other in self.declared:
                 self._make(other)
-        plan = self._plan(declaration, self._rows_now)
+        plan = self._plan(declaration, self._state_now)
         try:
             with expected_errors(table=declaration.name):
                 outcome = Outcome(plan, plan.state, None) if plan.is_nothing else self._published(plan)
@@ -171,12 +174,12 @@ class SqlTables:
         for attempt in range(ATTEMPTS + 1):
             if plan.base is None:
                 runner.announce(declaration, again=attempt > 0)
-                plan = self._plan(declaration, self._rows_now)
+                plan = self._plan(declaration, self._state_now)
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             read: dict[str, LakeTable] = {}
             work = self._worked(plan, engine, read)
-            made_from = [_made_from(read[name]) for name in sorted(read)]
+            made_from = [_made_from(read[name], work.query.row_by_row) for name in sorted(read)]
             state = work.state(made_from, lake_id=runner.lake_id(), now=timestamp(runner.clock.now()))
             found = commit(runner.storage, plan.base, state)
             work.discard_scratch()
@@ -185,25 +188,56 @@ class SqlTables:
                 return Outcome(plan, found.state, state.runs[-1], behind=self._behind(read))
             work.discard()
             logger.warning("table %s was written by another run meanwhile; making it again", declaration.name)
-            plan = self._plan(declaration, self._rows_now)
+            plan = self._plan(declaration, self._state_now)
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
         )
 
     def _worked(self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable]) -> SqlAttempt:
         """The work, done; ``read`` gets the tables that the statement reads."""
+        work = self._continued(plan, engine, read)
+        if work is None:
+            read.clear()
+            work = self._attempt(plan, engine, read)
+        with closing(work.query):
+            return self._done_by(work, read)
+
+    def _continued(self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable]) -> SqlAttempt | None:
+        """The work where it takes in only what is new; None where all rows have to be made."""
+        state = self._state_now(plan.tables[0]) if plan.continues else None
+        if state is None or plan.state is None:
+            return None
+        rows = new_rows(plan.state.made_from[0], state)
+        if rows is None:
+            return None
+        read[state.table] = LakeTable(self.runner.storage, state)
+        part = LakeTable(self.runner.storage, replace(state, files=rows.files))
+        work = self._attempt(plan, engine, read, Shown(part, rows.start))
+        if work.query.row_by_row == state.table and list(read) == [state.table] and not work.is_other:
+            return work
+        work.query.close()
+        return None
+
+    def _attempt(
+        self, plan: SqlPlan, engine: SqlEngine, read: dict[str, LakeTable], part: Shown | None = None
+    ) -> SqlAttempt:
+        """The work, to be done; its query is to be closed. Of one table the statement sees ``part``."""
         runner, declaration = self.runner, plan.declaration
         names = [name for name in self._names() if name != declaration.name]
+
+        def find(relation: str) -> Shown:
+            table = self._find(read, relation)
+            return part if part is not None and part.table.name == table.name else Shown(table)
+
         try:
-            query = engine.query(declaration.sql or "", names, partial(self._find, read))
+            query = engine.query(declaration.sql or "", names, find)
+            try:
+                return SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids(), part is not None)
+            except BaseException:
+                query.close()
+                raise
         except SettingError as error:
             raise _placed(error, declaration) from None
-        with closing(query):
-            try:
-                work = SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids())
-            except SettingError as error:
-                raise _placed(error, declaration) from None
-            return self._done_by(work, read)
 
     def _done_by(self, work: SqlAttempt, read: Mapping[str, LakeTable]) -> SqlAttempt:
         try:
@@ -273,9 +307,15 @@ def _meant(relation: str, names: Sequence[str]) -> str | None:
     return same[0] if same else None
 
 
-def _made_from(table: LakeTable) -> MadeFrom:
+def _made_from(table: LakeTable, row_by_row: str | None) -> MadeFrom:
     state = table.state
-    return MadeFrom(table=state.table, generation=state.generation, number=state.number, rows=state.rows_id)
+    return MadeFrom(
+        table=state.table,
+        generation=state.generation,
+        number=state.number,
+        rows=state.rows_id,
+        up_to=up_to(state) if state.table == row_by_row else None,
+    )
 
 
 def _placed(error: SettingError, declaration: TableDeclaration) -> SettingError:

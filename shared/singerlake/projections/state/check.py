@@ -51,6 +51,8 @@ def _contradictions(state: TableState, key: str) -> Iterator[str]:
         yield "what it was declared before ends at offsets that are not in order"
     if state.made_from and not (state.is_published and state.is_of_statement):
         yield "it was made from tables, and not by a statement"
+    if any(each.up_to is not None and each.up_to.end < 0 for each in state.made_from):
+        yield "it was made from a table up to less than its beginning"
     if state.files and not state.is_published:
         yield "it has files and was never published"
     names = [column.name for column in state.columns]

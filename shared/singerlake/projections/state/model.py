@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,8 +13,8 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
 
 FORMAT = 1
-COLLECT, REBUILD = "collect", "rebuild"
-"""The kinds of a collector's writes, and of those that make a table anew."""
+RUN, COLLECT, REBUILD = "run", "collect", "rebuild"
+"""The kinds of writes: that take in what is new, a collector's, and those that make a table anew."""
 KEPT_RUNS = 100
 """Writes that a state remembers; by them a run finds its own commit again whose reply was lost."""
 MEND = "restore the object, or make the table again with 'singerlake project run --full-refresh'"
@@ -29,14 +30,26 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
+class UpTo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a table ended that a statement takes row by row: in the state with that ``id``, whose columns are those of
+    ``columns`` (``TableState.columns_id``). ``end`` is the first offset of its stream that it did not hold, or, of a
+    table of a statement, the number of its files."""
+
+    id: str
+    end: int
+    columns: str
+
+
 class MadeFrom(msgspec.Struct, frozen=True, kw_only=True):
     """Another table, of which a statement read one snapshot: the one with that ``generation`` and ``number``. ``rows``
-    says what it held, see ``TableState.rows_id``."""
+    says what it held, see ``TableState.rows_id``. ``up_to`` is there where rows that come later can be told from those
+    that were read, and the statement gives the same of each row whatever the others are."""
 
     table: str
     generation: int
     number: int
     rows: str
+    up_to: UpTo | None = None
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,9 +204,20 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rows_id(self) -> str:
         """SHA-256 of the ids of its files and of its columns: two states with the same one hold the same rows."""
-        columns = [[each.name, each.type] for each in self.columns]
-        held = msgspec.json.encode([self.generation, [file.id for file in self.files], columns])
-        return hashlib.sha256(held).hexdigest()
+        return self.rows_id_of(self.files)
+
+    def rows_id_of(self, files: Sequence[TableFile]) -> str:
+        """The same of some of its files."""
+        return _sum([self.generation, [file.id for file in files], self._words])
+
+    @property
+    def columns_id(self) -> str:
+        """SHA-256 of its columns."""
+        return _sum(self._words)
+
+    @property
+    def _words(self) -> list[list[Any]]:
+        return [[each.name, each.type] for each in self.columns]
 
     def knows(self, commit: str) -> bool:
         """Whether the write with that id is part of this state. False also for one that is long past."""
@@ -207,6 +231,10 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     def paths(self) -> set[str]:
         """The paths of all files that it lists."""
         return {path for file in self.files for path in file.paths}
+
+
+def _sum(value: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
 
 
 def nothing_of(table: str) -> TableState:
@@ -256,6 +284,7 @@ def from_json(body: bytes, *, key: str) -> TableState:
 prepare_decoders(
     _Head,
     Source,
+    UpTo,
     MadeFrom,
     Activation,
     ColumnEntry,

@@ -15,9 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.columns import Struct
+from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.projections.declaration.statement import quoted
 from singerlake.projections.sql.port import Find, RowsTask
+from singerlake.spark.tables.row_by_row import table_read_row_by_row
 from singerlake.spark.tables.snapshot import snapshot_frame
 from singerlake.spark.tables.types import table_columns
 from singerlake.spark.tasks import worker_storage
@@ -69,7 +71,7 @@ class SparkSql:
                     # Within parentheses nothing but a query is understood.
                     frame = session.sql(f"SELECT * FROM ({statement}\n)")  # noqa: S608
                     columns = table_columns(frame.schema)
-                return SparkQuery(self.tasks, frame, columns)
+                return SparkQuery(self.tasks, frame, columns, table_read_row_by_row(frame))
             except AnalysisException as error:
                 relation = (error.getMessageParameters() or {}).get("relationName", "")
                 if error.getCondition() != _NOT_FOUND or not relation or relation in seen:
@@ -92,8 +94,11 @@ class SparkSql:
         return session
 
     def _show(self, session: SparkSession, relation: str, find: Find) -> None:
-        table = find(relation)
-        snapshot_frame(self.tasks, session, table).createOrReplaceTempView(quoted(table.name))
+        shown = find(relation)
+        frame = snapshot_frame(self.tasks, session, shown.table)
+        if shown.start:
+            frame = frame.where(f"{OFFSET} >= {shown.start}")
+        frame.createOrReplaceTempView(quoted(shown.table.name))
 
 
 def _close(session: SparkSession) -> None:
@@ -110,6 +115,7 @@ class SparkQuery:
     tasks: SparkTasks
     frame: DataFrame
     columns: Struct
+    row_by_row: str | None
 
     def write(self, task: RowsTask) -> list[Any]:
         """The answers in the order of Spark's partitions; see ``Query``."""

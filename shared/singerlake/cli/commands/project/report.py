@@ -16,6 +16,7 @@ from singerlake.projections.declaration.streams import Unresolved
 from singerlake.projections.run.many_tables import plan_tables
 from singerlake.projections.run.plan import TablePlan
 from singerlake.projections.run.results import TableResult
+from singerlake.projections.sql.grown import is_continued
 from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
 
 NO_MESSAGES = "skipped: its stream has no messages yet"
@@ -97,6 +98,8 @@ def _planned(plan: TablePlan | SqlPlan | None) -> str:
         return NO_MESSAGES
     if plan.is_nothing:
         return "nothing new"
+    if isinstance(plan, SqlPlan) and plan.continues:
+        return f"new rows of {plan.tables[0]} to read, if it only grew"
     if isinstance(plan, SqlPlan):
         return (
             f"made {plan.why}"
@@ -118,6 +121,9 @@ def _done(result: TableResult) -> str:
     files = counted(len(state.files), "file")
     if isinstance(result.plan, SqlPlan):
         tables = ", ".join(each.table for each in state.made_from) or "no table"
+        if is_continued(run):
+            told = f"{counted(run.inserted, 'new row')} made from {tables}"
+            return f"{told}; {counted(state.rows, 'row')} in {files}, {size(state.bytes)}"
         return f"made from {tables}: {counted(state.rows, 'row')} in {files}, {size(state.bytes)}"
     changes = ((run.inserted, "new"), (run.updated, "changed"), (run.deleted, "gone"))
     told = ", ".join(f"{count:,} {word}" for count, word in changes if count) or "no row changed"
@@ -163,7 +169,7 @@ def table_json(result: TableResult) -> dict[str, Any]:
 
 def _plan_json(plan: TablePlan | SqlPlan) -> dict[str, Any]:
     if isinstance(plan, SqlPlan):
-        return {"why": plan.why or None, "tables": list(plan.tables)}
+        return {"why": plan.why or None, "tables": list(plan.tables), "continues": plan.continues}
     return {
         "from": plan.start,
         "to": plan.stop,
