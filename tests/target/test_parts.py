@@ -205,7 +205,7 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
     for number in range(400):
         files.add(names[number % 5 and number % 3], data, 1, 1, [], START, 0.0)
         files.keep_within_memory(block_bytes)
-        assert files.buffered + compressor.in_flight + block_bytes <= memory
+        assert files.buffered + compressor.in_flight + 2 * block_bytes <= memory
     files.close_all()
     compressor.wait(0)
     assert compressor.limit >= min(MEMBER_BYTES, memory // 2)

@@ -170,8 +170,8 @@ class OpenFiles:
 
     def keep_within_memory(self, block_bytes: int) -> None:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
-        compressed are too much together, beside a block of the input."""
-        room = self._settings.max_memory_bytes - block_bytes
+        compressed are too much together, beside a block of the input and its lines by stream."""
+        room = self._settings.max_memory_bytes - 2 * block_bytes
         if self.buffered > room * _KEEP:
             for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
                 if self.buffered <= room * _KEEP:
