@@ -82,6 +82,7 @@ class Input:
         self._waker = waker
         self._most = max(_LEAST_BYTES, most)
         self._poll = self._poller()
+        self._ended = False
         self.block_bytes = BLOCK_BYTES
         self.rest = b""
 
@@ -89,14 +90,12 @@ class Input:
         """Blocks, each ending on a newline, until the input ends. An empty one is given whenever ``patience()``
         seconds passed without input, or someone called."""
         buffer, held = bytearray(), 0
-        while True:
+        while not self._ended:
             if self._poll is not None and not self._ready(self._poll, patience()):
                 yield b""
                 continue
             buffer = self._with_room(buffer, held)
             seen, held = held, self._fill(buffer, held)
-            if held == seen:
-                break
             cut = buffer.rfind(b"\n", seen, held) + 1
             if cut:
                 with memoryview(buffer) as view:
@@ -121,12 +120,14 @@ class Input:
         return larger
 
     def _fill(self, buffer: bytearray, held: int) -> int:
-        """Read what is there behind the ``held`` bytes of ``buffer``; how many it holds then, as many at the end."""
+        """Read what is there behind the ``held`` bytes of ``buffer``; how many it holds then."""
         with memoryview(buffer) as view:
             while held < len(view):
-                count = self._source.readinto1(view[held:])  # type: ignore[attr-defined]
-                held += count
-                if count < _FULL_BYTES or self._poll is None or not self._has_more(self._poll):
+                # None where a pipe that does not block has nothing after all.
+                count: int | None = self._source.readinto1(view[held:])  # type: ignore[attr-defined]
+                self._ended = count == 0
+                held += count or 0
+                if not count or count < _FULL_BYTES or self._poll is None or not self._has_more(self._poll):
                     break
         return held
 

@@ -75,6 +75,19 @@ def test_blocks_may_change_their_size_and_lines_may_be_longer(pieces: list[bytes
     assert b"\n" not in incoming.rest
 
 
+def test_a_read_that_finds_nothing_is_not_the_end() -> None:
+    class Unready(io.BufferedIOBase):
+        def readinto1(self, buffer: Any, /) -> int:
+            piece = next(pieces, b"")
+            if piece is None:
+                return None  # type: ignore[return-value]
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    pieces = iter([None, b"one\ntw", None, b"o\nrest", None])
+    assert blocks(Unready()) == ([b"one\n", b"two\n"], b"rest")
+
+
 class Meanwhile(io.BufferedReader):
     """Does something after each read."""
 
