@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 _PIECE = 1 << 18
 _MD5_BYTES = 5 << 20
@@ -124,9 +124,13 @@ class Handler(BaseHTTPRequestHandler):
         return self._answer(200, etag=written.etag)
 
     def do_POST(self) -> None:
-        """The beginning or the end of an upload in parts."""
+        """The beginning or the end of an upload in parts, or the names of what is to be removed."""
         path, query = self._asked()
-        self._body()
+        body = self._body()
+        if "delete" in query:
+            for key in re.findall(r"<Key>(.*?)</Key>", body.decode()):
+                self.buckets.objects.pop(f"{path.rstrip('/')}/{unescape(key)}", None)
+            return self._answer(200, b"<DeleteResult></DeleteResult>")
         if "uploadId" not in query:
             upload = uuid.uuid4().hex
             self.buckets.uploads[upload] = {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from singerlake.errors import LostStateError, StreamClosedError
+from singerlake.errors import LostStateError, StorageFullError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
@@ -61,6 +62,36 @@ def test_files_that_are_ready_at_once_are_one_transaction(place: Place, tmp_path
     assert (manifest.runs[0].files, manifest.runs[0].messages) == (3, 6)
     for each in uploads:
         assert place.storage.head("raw/t/s/" + each.file.path) is not None
+
+
+def test_a_file_that_is_whole_by_the_time_that_another_is_uploaded_goes_into_its_transaction(
+    place: Place, tmp_path: Path
+) -> None:
+    own, made = writer(place), []
+
+    def coming() -> Iterator[Upload]:
+        for _ in range(3):
+            assert all(place.storage.head("raw/t/s/" + each.file.path) for each in made)
+            made.append(upload(place, tmp_path))
+            yield made[-1]
+
+    manifest = own.settled(own.submit(coming(), run()))
+    assert [file.id for file in manifest.files] == [each.file.id for each in made]
+    assert manifest.transaction.number == 1
+
+
+def test_where_the_next_file_fails_nothing_of_its_group_is_committed(place: Place, tmp_path: Path) -> None:
+    own, first = writer(place), upload(place, tmp_path)
+
+    def coming() -> Iterator[Upload]:
+        yield first
+        raise StorageFullError("the spool is full")
+
+    with pytest.raises(StorageFullError):
+        own.submit(coming(), run())
+    assert place.listed() == []
+    own.settled(own.submit([first], run()))
+    assert place.listed() == [first.file.id]
 
 
 def test_submitting_the_same_files_again_is_harmless(place: Place, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +15,12 @@ from hypothesis import strategies as st
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.port import Capabilities, Refused, Storage, Written
-from singerlake.storage.probe import PROBE_PREFIX, RACERS, at_once, in_turn, probe, prove
+from singerlake.storage.probe import PROBE_PREFIX, RACERS, Together, at_once, in_turn, probe, prove
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 
 HONEST = Capabilities(conditional_put=True, conditional_delete=True)
-WRITES = 2 * RACERS + 4
+WRITES = 2 * RACERS + 5
 """Writes of a probe before those that are about DELETE."""
 
 
@@ -39,7 +40,7 @@ class CheckThenAct(MemoryStorage):
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         stored = self.get(key)
-        if if_absent and stored is None:
+        if if_absent and stored is None and b"racer" in body:
             self._looked.wait(10)
             return super().put(key, body)
         return super().put(key, body, if_absent=if_absent, if_match=if_match)
@@ -89,7 +90,7 @@ def seen_of(storage: Storage) -> Capabilities | None:
 
 def asked(storage: Storage) -> Capabilities | None:
     """One round, a racer after the other, so that each write has its number."""
-    return probe(storage, clock=FakeClock(), ids=counting_ids(), race=in_turn)
+    return probe(storage, clock=FakeClock(), ids=counting_ids(), together=in_turn)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_balancer_that_sends_the_winner_s_request_twice_is_asked_again() -> No
     """The race then has no winner, which is no proof of anything."""
     storage, clock = Network({0: "twice"}), FakeClock()
     assert asked(Network({0: "twice"})) is None
-    assert prove(storage, clock=clock, ids=counting_ids(), max_wait=60, race=in_turn) == HONEST
+    assert prove(storage, clock=clock, ids=counting_ids(), max_wait=60, together=in_turn) == HONEST
     assert 0 < clock.seconds < 1
     assert list(storage.list("")) == []
 
@@ -160,7 +161,7 @@ def test_where_nothing_can_be_proved_it_waits_as_long_as_it_was_told_and_then_sa
     for wait in (0, 60):
         clock = FakeClock()
         with pytest.raises(ConditionsUnprovenError, match=r"s3_probe_max_wait_seconds.*nothing was written"):
-            prove(Network(always), clock=clock, ids=counting_ids(), max_wait=wait, race=in_turn)
+            prove(Network(always), clock=clock, ids=counting_ids(), max_wait=wait, together=in_turn)
         assert wait <= clock.seconds < wait + 6
     assert caplog.text.count("does not show whether it honours conditional writes") == 1
 
@@ -175,16 +176,14 @@ def test_what_a_round_saw_that_took_too_long_is_not_believed() -> None:
             clock.seconds += 301
 
     storage.hook = sleep
-    assert probe(storage, clock=clock, ids=counting_ids(), race=in_turn) is None
+    assert probe(storage, clock=clock, ids=counting_ids(), together=in_turn) is None
 
 
-def test_both_ways_to_race_tell_who_won() -> None:
-    for race in (at_once, in_turn):
-        storage = MemoryStorage(clock=SystemClock(), ids=random_id)
-        told = race(lambda body, to=storage: to.put("a", body, if_absent=True), [b"%d" % n for n in range(RACERS)])
-        stored = storage.get("a")
-        assert stored is not None
-        assert told == [stored.body]
+@pytest.mark.parametrize("together", [at_once, in_turn])
+def test_both_ways_to_ask_give_what_came_of_each_and_raise_what_one_raised(together: Together) -> None:
+    assert together([partial(pow, number, 2) for number in range(RACERS)]) == [n * n for n in range(RACERS)]
+    with pytest.raises(UnknownOutcomeError):
+        together([partial(pow, 2, 2), partial(Network({0: "lost"}).put, "a", b"1"), partial(pow, 3, 2)])
 
 
 def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,16 +20,20 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import StorageFullError
+from singerlake.format.state.model import NewFile
+from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member
+from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import EVERY_SECONDS, Progress
+from target_singerlake.files.publishing import Publisher
 from target_singerlake.input.schema import schema_of
 from target_singerlake.memory import keep_freed_memory
 from target_singerlake.settings import PROPERTIES, settings_of
 from target_singerlake.state import HeldStates
 from tests.fakes import START
-from tests.target.support import environment
+from tests.target.support import environment, ingest, kept_ids, records, schema
 
 
 def test_after_an_error_nothing_passes_for_compressed() -> None:
@@ -49,6 +54,37 @@ def test_after_an_error_nothing_passes_for_compressed() -> None:
         compressor.check()
     compressor.close()
     assert done == ["first"]
+
+
+def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload, publish, confirm = LocalStorage.upload, Publisher.publish, StreamWriter._confirm
+    begun, all_whole, whole, committed = threading.Event(), threading.Event(), [], []
+
+    def wait_for_all(self: LocalStorage, key: str, path: Path) -> int:
+        begun.set()
+        assert all_whole.wait(60)
+        return upload(self, key, path)
+
+    def count(self: Publisher, growing: GrowingFile) -> None:
+        assert not whole or begun.wait(60)
+        publish(self, growing)
+        growing.ready.result()
+        whole.append(growing)
+        if len(whole) == 3:
+            all_whole.set()
+
+    def note(self: StreamWriter, files: Sequence[NewFile]) -> None:
+        confirm(self, files)
+        committed.append([file.messages for file in files])
+
+    monkeypatch.setattr(LocalStorage, "upload", wait_for_all)
+    monkeypatch.setattr(Publisher, "publish", count)
+    monkeypatch.setattr(StreamWriter, "_confirm", note)
+    ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
+    assert committed == [[2, 2, 1]]
+    assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("seconds", [-60, 0, 60])

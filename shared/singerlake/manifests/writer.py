@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,25 +127,29 @@ class StreamWriter:
         Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
-    def submit(self, uploads: Sequence[Upload], run: Run | None = None) -> Receipt:
-        """Upload finished files, of one schema a version, and commit them in one transaction, in their order. Where
-        the store settles commits later, the receipt is filled by ``advance``.
+    def submit(self, uploads: Iterable[Upload], run: Run | None = None) -> Receipt:
+        """Upload finished files of one version, and commit them in one transaction, in their order. The next one is
+        asked for when the one before it is on storage, so that what becomes whole meanwhile can go with it. Where the
+        store settles commits later, the receipt is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
         commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
-        what storage raises; spools and uploads stay where they are, and calling again with the same files is harmless.
+        what storage and ``uploads`` raise; spools and uploads stay where they are, and calling again with the same
+        files is harmless.
         """
-        known = self.open().by_id
+        known, coming = self.open().by_id, iter(uploads)
+        first, sent = next(coming), []
         with ExitStack() as held:
-            for key in self._lock_keys({upload.file.version for upload in uploads}):
+            for key in self._lock_keys(first.file.version):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
-            for upload in uploads:
+            for upload in chain((first,), coming):
                 # What is listed is never overwritten, whatever else would come under its name.
                 if upload.file.id not in known and upload.spool.exists():
                     self.storage.upload(self._key(upload.file), upload.spool)
+                sent.append(upload)
             change = AddFiles(
-                files=tuple(upload.file for upload in uploads),
-                schemas={upload.file.version: upload.schema for upload in uploads},
+                files=tuple(upload.file for upload in sent),
+                schemas={upload.file.version: upload.schema for upload in sent},
                 run=run,
             )
             receipt = self._commit(change)
@@ -281,11 +286,10 @@ class StreamWriter:
     def _key(self, file: NewFile) -> str:
         return layout.stream_prefix(self.tap, self.stream) + file.path
 
-    def _lock_keys(self, versions: set[str]) -> list[str]:
+    def _lock_keys(self, version: str) -> list[str]:
         keys = []
         if self.store.abilities.locks:
-            # In one order, so that two writers of two versions never wait for one another.
-            keys += [layout.version_lock_key(self.tap, self.stream, version) for version in sorted(versions)]
+            keys.append(layout.version_lock_key(self.tap, self.stream, version))
         if self._exclusive:
             keys.append(layout.stream_lock_key(self.tap, self.stream))
         return keys

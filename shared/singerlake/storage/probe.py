@@ -11,8 +11,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
+from typing import Protocol, TypeVar
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
@@ -30,14 +34,18 @@ logger = logging.getLogger(__name__)
 PROBE_PREFIX = "_singerlake_probe/"
 RACERS = 8
 """Requests sent at once to one key: enough for a storage that checks first and writes later to show two winners."""
+_OBJECTS = ("created", "replaced", "absent", "deleted")
 _LEFT_BEHIND = timedelta(hours=1)
 _LONGEST_ROUND = 600.0
 """Seconds; what a slower round saw may be another probe's work, which takes over objects that are an hour old."""
 
-Attempt = Callable[[bytes], Written | Refused]
-"""Writes the body that it is given, on the condition of the race."""
-Race = Callable[[Attempt, Sequence[bytes]], list[bytes]]
-"""Sends all bodies at once; gives those that were answered with success."""
+Answer = TypeVar("Answer")
+
+
+class Together(Protocol):
+    """Does several things at once, and gives what came of each, in their order. Raises what one of them raised."""
+
+    def __call__(self, works: Sequence[Callable[[], Answer]], /) -> list[Answer]: ...
 
 
 class _Verdict(Enum):
@@ -46,31 +54,38 @@ class _Verdict(Enum):
     NOTHING = "answers were lost, or the probe's own writes were refused"
 
 
-def at_once(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
-    """A ``Race`` in threads. Raises what an attempt raises, except ``UnknownOutcomeError``, which counts as no
-    success."""
-    barrier = threading.Barrier(len(bodies))
+def at_once(works: Sequence[Callable[[], Answer]]) -> list[Answer]:
+    """``Together`` in threads, all of which begin at the same moment."""
+    barrier = threading.Barrier(len(works))
 
-    def run(body: bytes) -> bool:
+    def run(work: Callable[[], Answer]) -> Answer:
         barrier.wait()
-        return _won(attempt, body)
+        return work()
 
-    with ThreadPoolExecutor(len(bodies)) as pool:
-        return [body for body, won in zip(bodies, pool.map(run, bodies), strict=True) if won]
-
-
-def in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
-    """A ``Race`` of one request after the other, for a simulation. Raises as ``at_once``."""
-    return [body for body in bodies if _won(attempt, body)]
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(run, works))
 
 
-def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, race: Race = at_once) -> Capabilities:
+def in_turn(works: Sequence[Callable[[], Answer]]) -> list[Answer]:
+    """``Together`` one after the other, for a simulation."""
+    return [work() for work in works]
+
+
+def prove(
+    storage: Storage,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    max_wait: float,
+    together: Together = at_once,
+    racers: int = RACERS,
+) -> Capabilities:
     """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing.
 
     Raises ``ConditionsUnprovenError`` after that, and what storage raises.
     """
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
-    while (seen := probe(storage, clock=clock, ids=ids, race=race)) is None:
+    while (seen := probe(storage, clock=clock, ids=ids, together=together, racers=racers)) is None:
         waited, tries = clock.monotonic() - began, tries + 1
         if waited >= max_wait:
             raise ConditionsUnprovenError(
@@ -89,8 +104,10 @@ def prove(storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float, rac
     return seen
 
 
-def probe(storage: Storage, *, clock: Clock, ids: IdSource, race: Race = at_once) -> Capabilities | None:
-    """One round of questions, with two small objects under ``_singerlake_probe/``; None where the answers prove
+def probe(
+    storage: Storage, *, clock: Clock, ids: IdSource, together: Together = at_once, racers: int = RACERS
+) -> Capabilities | None:
+    """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
     nothing. Raises what storage raises.
 
     The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
@@ -99,10 +116,10 @@ def probe(storage: Storage, *, clock: Clock, ids: IdSource, race: Race = at_once
     began = clock.monotonic()
     left = _left_behind(storage)
     if left is not None:
-        seen = _round(storage, left, ids().encode(), race, fresh=False)
+        seen = _Round(storage, left, ids().encode(), together, racers).capabilities(fresh=False)
         if seen is not None and seen.conditional_put:
             return seen
-    seen = _round(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), race, fresh=True)
+    seen = _Round(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), together, racers).capabilities(fresh=True)
     return seen if clock.monotonic() - began <= _LONGEST_ROUND else None
 
 
@@ -113,7 +130,8 @@ def storage_time(storage: Storage, *, ids: IdSource) -> datetime:
     try:
         entry = storage.head(key)
     finally:
-        _remove(storage, key)
+        with suppress(AccessDeniedError, UnknownOutcomeError):
+            storage.delete(key)
     if entry is None:
         raise StorageUnavailableError("an object that was just written is not there", hint="run again", key=key)
     return entry.last_modified
@@ -128,45 +146,94 @@ def _left_behind(storage: Storage) -> str | None:
     return None
 
 
-def _round(storage: Storage, base: str, nonce: bytes, race: Race, *, fresh: bool) -> Capabilities | None:
-    """``fresh``: nothing is under ``base`` yet. The nonce makes all bodies, and so all ETags, new."""
-    key, absent = f"{base}/present", f"{base}/absent"
-    try:
-        verdict = _judge_put(storage, key, absent, nonce, race, fresh=fresh)
-        if verdict is _Verdict.NOTHING:
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """All questions once. Each has objects of its own below ``base``, so that they can be asked at once: a writer waits
+    for the answers. ``nonce`` makes all bodies, and so all ETags, new."""
+
+    storage: Storage
+    base: str
+    nonce: bytes
+    together: Together
+    racers: int
+
+    def capabilities(self, *, fresh: bool) -> Capabilities | None:
+        """``fresh``: nothing is below ``base`` yet. None where the answers prove nothing."""
+        created, replaced, absent, deleted = (f"{self.base}/{name}" for name in _OBJECTS)
+        try:
+            create, replace, delete = self.together(
+                [
+                    lambda: self._create(created, fresh=fresh),
+                    lambda: self._replace(replaced, absent),
+                    lambda: self._delete(deleted),
+                ]
+            )
+        except ConditionNotSupportedError:
+            return Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
+        except UnknownOutcomeError:
             return None
-        return Capabilities(
-            conditional_put=verdict is _Verdict.HONOURED, conditional_delete=_honours_delete(storage, key, nonce)
+        finally:
+            _remove(self.storage, [created, replaced, absent, deleted])
+        ignored = _Verdict.IGNORED in (create, replace)
+        if not ignored and _Verdict.NOTHING in (create, replace):
+            return None
+        return Capabilities(conditional_put=not ignored, conditional_delete=delete is _Verdict.HONOURED)
+
+    def _create(self, key: str, *, fresh: bool) -> _Verdict:
+        told = self._race(lambda body: self.storage.put(key, body, if_absent=True))
+        stored = self.storage.get(key)
+        if fresh:
+            judged = _judge_race(told, stored)
+        else:
+            judged = _Verdict.NOTHING if told or stored is None else _Verdict.HONOURED
+        again = judged is _Verdict.HONOURED and self.storage.put(key, self.nonce + b" again", if_absent=True)
+        return _Verdict.IGNORED if isinstance(again, Written) else judged
+
+    def _replace(self, key: str, absent: str) -> _Verdict:
+        put, nonce = self.storage.put, self.nonce
+        # On condition, too: one without that is sent again later would make an old ETag valid again.
+        made = put(key, nonce + b" first", if_absent=True)
+        first = made if isinstance(made, Written) else self.storage.get(key)
+        if first is None or isinstance(put(key, nonce + b" next", if_match=first.etag), Refused):
+            return _Verdict.NOTHING
+        old, second = first.etag, self.storage.get(key)
+        if second is None or second.etag == old:
+            return _Verdict.NOTHING
+        wrong = self.together(
+            [
+                lambda: put(key, nonce + b" late", if_match=old),
+                lambda: put(absent, nonce + b" absent", if_match=old),
+            ]
         )
-    except ConditionNotSupportedError:
-        return Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
-    except UnknownOutcomeError:
-        return None
-    finally:
-        for each in (key, absent):
-            _remove(storage, each)
+        if any(isinstance(each, Written) for each in wrong):
+            return _Verdict.IGNORED
+        told = self._race(lambda body: put(key, body, if_match=second.etag))
+        return _judge_race(told, self.storage.get(key))
 
+    def _delete(self, key: str) -> _Verdict:
+        """Whether a DELETE under the ETag of an earlier body leaves the object alone."""
+        try:
+            old = self.storage.put(key, self.nonce + b" before the last")
+            self.storage.put(key, self.nonce + b" last")
+            if isinstance(old, Refused):
+                return _Verdict.NOTHING
+            kept = not self.storage.delete(key, if_match=old.etag) and self.storage.head(key) is not None
+        except (AccessDeniedError, ConditionNotSupportedError, UnknownOutcomeError):
+            return _Verdict.NOTHING
+        return _Verdict.HONOURED if kept else _Verdict.IGNORED
 
-def _judge_put(storage: Storage, key: str, absent: str, nonce: bytes, race: Race, *, fresh: bool) -> _Verdict:
-    bodies = [nonce + b" racer %d" % number for number in range(RACERS)]
-    told = race(lambda body: storage.put(key, body, if_absent=True), bodies)
-    first = storage.get(key)
-    judged = _judge_race(told, first) if fresh else _Verdict.NOTHING if told else _Verdict.HONOURED
-    if judged is not _Verdict.HONOURED or first is None:
-        return judged
-    if isinstance(storage.put(key, nonce + b" again", if_absent=True), Written):
-        return _Verdict.IGNORED
-    if isinstance(storage.put(key, nonce + b" next", if_match=first.etag), Refused):
-        return _Verdict.NOTHING
-    second = storage.get(key)
-    if second is None or second.etag == first.etag:
-        return _Verdict.NOTHING
-    if isinstance(storage.put(key, nonce + b" late", if_match=first.etag), Written):
-        return _Verdict.IGNORED
-    if isinstance(storage.put(absent, nonce + b" absent", if_match=first.etag), Written):
-        return _Verdict.IGNORED
-    told = race(lambda body: storage.put(key, body, if_match=second.etag), [body + b" more" for body in bodies])
-    return _judge_race(told, storage.get(key))
+    def _race(self, attempt: Callable[[bytes], Written | Refused]) -> list[bytes]:
+        """Send several bodies at once; those that were answered with success. A lost answer is none."""
+
+        def won(body: bytes) -> bool:
+            try:
+                return isinstance(attempt(body), Written)
+            except UnknownOutcomeError:
+                return False
+
+        bodies = [self.nonce + b" racer %d" % number for number in range(self.racers)]
+        successes = self.together([partial(won, body) for body in bodies])
+        return [body for body, success in zip(bodies, successes, strict=True) if success]
 
 
 def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
@@ -176,27 +243,6 @@ def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
     return _Verdict.HONOURED if told and stored is not None else _Verdict.NOTHING
 
 
-def _won(attempt: Attempt, body: bytes) -> bool:
-    try:
-        return isinstance(attempt(body), Written)
-    except UnknownOutcomeError:
-        return False
-
-
-def _honours_delete(storage: Storage, key: str, nonce: bytes) -> bool:
-    """Whether a DELETE under the ETag of an earlier body leaves the object alone."""
-    try:
-        old = storage.put(key, nonce + b" before the last")
-        storage.put(key, nonce + b" last")
-        if isinstance(old, Refused):
-            return False
-        return not storage.delete(key, if_match=old.etag) and storage.head(key) is not None
-    except (AccessDeniedError, ConditionNotSupportedError, UnknownOutcomeError):
-        return False
-
-
-def _remove(storage: Storage, key: str) -> None:
-    try:
-        storage.delete(key)
-    except (AccessDeniedError, UnknownOutcomeError):
-        return
+def _remove(storage: Storage, keys: Sequence[str]) -> None:
+    with suppress(AccessDeniedError, UnknownOutcomeError):
+        storage.delete_all(keys)

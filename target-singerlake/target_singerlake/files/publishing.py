@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -234,14 +234,14 @@ class Publisher:
             return self._known
 
     def _publish(self, channel: _Channel) -> None:
-        """Commit the channel's next file, and with it in one transaction those behind it that are compressed too."""
-        group = self._next_group(channel)
-        if not group:
+        """Commit the channel's next file, and with it in one transaction those behind it that are compressed by the
+        time that the one before them is uploaded."""
+        if not channel.ready:
             return
-        writer = self._open(channel)
+        writer, group = self._open(channel), list[GrowingFile]()
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
             run = self._run()
-            receipt = writer.submit([_upload(writer, channel.name, growing) for growing in group], run)
+            receipt = writer.submit(_uploads(writer, channel, group), run)
             channel.recorded = run.status
         for growing in group:
             if growing.spool is not None:
@@ -251,21 +251,6 @@ class Publisher:
                 self._stored += len(group)
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
-
-    def _next_group(self, channel: _Channel) -> list[GrowingFile]:
-        """The first waiting file, once it is whole, and those of the same schema after it that are whole already."""
-        if not channel.ready:
-            return []
-        first = channel.ready.popleft()
-        first.ready.result()
-        group = [first]
-        while channel.ready and len(group) < FILES_AT_ONCE:
-            following = channel.ready[0]
-            if following.schema.content != first.schema.content or not following.ready.done():
-                break
-            following.ready.result()
-            group.append(channel.ready.popleft())
-        return group
 
     def _settle_some(self) -> None:
         """Have the places of stored commits looked for, of each stream at most once at a time."""
@@ -342,6 +327,18 @@ def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
     if said is not None and channel.announced[said] != manifest.schemas.get(said):
         return True
     return any(file.version != said for file in manifest.files_from(channel.announced_at))
+
+
+def _uploads(writer: StreamWriter, channel: _Channel, taken: list[GrowingFile]) -> Iterator[Upload]:
+    """The first waiting file, once it is whole, and those of the same schema after it that are whole when they are
+    asked for. ``taken`` gets each."""
+    while channel.ready and len(taken) < FILES_AT_ONCE:
+        following = channel.ready[0]
+        if taken and (following.schema.content != taken[0].schema.content or not following.ready.done()):
+            return
+        following.ready.result()
+        taken.append(channel.ready.popleft())
+        yield _upload(writer, channel.name, following)
 
 
 def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:

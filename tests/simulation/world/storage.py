@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.port import Capabilities, Entry, Part, Refused, Stored, Written
-from singerlake.storage.probe import Attempt, in_turn, prove
+from singerlake.storage.probe import in_turn, prove
 from tests.simulation.world.faults import Fate
 from tests.storage.memory import MemoryStorage, Step
 
@@ -101,7 +101,9 @@ class SimulatedStorage(MemoryStorage):
         if clock is None:
             return told
         if clock not in self._proved:
-            self._proved[clock] = prove(self, clock=clock, ids=self._ids, max_wait=PROBE_MAX_WAIT, race=_few_in_turn)
+            self._proved[clock] = prove(
+                self, clock=clock, ids=self._ids, max_wait=PROBE_MAX_WAIT, together=in_turn, racers=_RACERS
+            )
             if not self._proved[clock].conditional_put:
                 self._weather.fail("the probe takes a storage for one that ignores conditions, which it does not")
         return self._proved[clock]
@@ -179,10 +181,6 @@ class SimulatedStorage(MemoryStorage):
         if fate is Fate.UNAVAILABLE:
             self.hook(Step(operation, key, False))
             raise StorageUnavailableError("storage could not answer", key=key)
-
-
-def _few_in_turn(attempt: Attempt, bodies: Sequence[bytes]) -> list[bytes]:
-    return in_turn(attempt, bodies[:_RACERS])
 
 
 class Spooled:
