@@ -25,6 +25,7 @@ GROUPS = {
     "start": "bench.plugins.start",
     "ingest": "bench.plugins.ingest",
     "replay": "bench.plugins.replay",
+    "batches": "bench.plugins.batches",
     "small-runs": "bench.plugins.small_runs",
     "far": "bench.plugins.far",
     "stores": "bench.commits.stores",

@@ -54,3 +54,10 @@ def handlers_of_signals() -> Iterator[None]:
     """A tap or a target that a test makes here leaves no handler to the tests after it."""
     with signals_kept():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def handlers_of_signals_before_the_module() -> Iterator[None]:
+    """The same of those that a fixture makes for many tests, as singer-sdk's own suite does."""
+    with signals_kept():
+        yield

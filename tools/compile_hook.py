@@ -25,6 +25,7 @@ _MODULES = {
     "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
     "singerlake.format._newlines": "shared/singerlake/format/_newlines.c",
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
+    "singerlake.format.lines._records": "shared/singerlake/format/lines/_records.c",
     "singerlake.format.lines._scanner": "shared/singerlake/format/lines/_scanner.c",
     "singerlake.projections.formats.encode._rows": "shared/singerlake/projections/formats/encode/_rows.c",
 }

@@ -33,14 +33,15 @@ def together(work: Callable[[Item], Answer], items: Iterable[Item], *, at_once: 
     """``work`` done on each item, on up to ``at_once`` at a time; answers, and what ``work`` raises, in their order."""
     waiting: deque[Future[Answer]] = deque()
     for item in items:
-        waiting.append(_begun(work, item))
+        waiting.append(begun(work, item))
         if len(waiting) >= at_once:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _begun(work: Callable[[Item], Answer], item: Item) -> Future[Answer]:
+def begun(work: Callable[[Item], Answer], item: Item) -> Future[Answer]:
+    """``work`` done on ``item`` on a thread of its own."""
     # No executor, whose threads the interpreter waits for at its end.
     done = Future[Answer]()
 

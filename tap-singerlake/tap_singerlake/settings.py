@@ -11,6 +11,7 @@ from typing import Any
 
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.settings import setting
+from tap_singerlake.batch.settings import SETTING as BATCH_SETTING
 
 STATE_EVERY_RECORDS = 100_000
 # A hash may begin with a brace, since Base85 (RFC 1924) knows them, but holds none of JSON's other marks.
@@ -62,6 +63,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         default=STATE_EVERY_RECORDS,
         minimum=1,
     ),
+    "batch_config": BATCH_SETTING,
 }
 """JSON Schema of the settings that are the tap's own."""
 

@@ -12,6 +12,7 @@ from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform, Stream
 from singer_sdk.singerlib import Catalog, CatalogEntry
 from singer_sdk.singerlib.json import deserialize_json
 
+from singerlake.clock import random_id
 from singerlake.errors import LakeError, UnknownNameError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
@@ -19,6 +20,7 @@ from singerlake.format.state.selection import resolve_version
 from singerlake.stream import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.ahead import ahead
+from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
 from tap_singerlake.first_offset import bookmark_in
@@ -42,11 +44,13 @@ class ReplayedStream(Stream):
         stream: LakeStream,
         write: Callable[[bytes | memoryview], None],
         state: Manifest | None = None,
+        batches: Callable[[], Batches | None] = lambda: None,
     ) -> None:
-        """``state`` is the stream's, where it has just been read."""
+        """``state`` is the stream's, where it has just been read. ``batches`` is asked when records are written."""
         self.stored_entry = entry
         self._read_before = state
         self._write = write
+        self._batches = batches
         self._stored = StoredSchema(entry.get("schema"))
         self._lake_stream = stream
         self._entry: CatalogEntry | None = None
@@ -88,7 +92,8 @@ class ReplayedStream(Stream):
         """Write what the lake holds from the bookmark on, and STATE messages that say how far that was.
 
         Raises ``SettingError``, ``UnknownNameError``, ``LostBookmarkError``, ``BrokenFileError``, ``MissingFileError``
-        and what storage raises; the last STATE then stands where everything before it was written.
+        and what storage raises, also that of batch files; the last STATE then stands where everything before it was
+        written.
         """
         if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
@@ -96,22 +101,25 @@ class ReplayedStream(Stream):
         reader = self._reader()
         manifest = self._snapshot()
         self._tell_of_columns(manifest)
-        replay = Replay(
-            self._conversion(Overrides.between(self._entry, manifest.schemas.values())),
-            write=self._write,
-            checkpoint=self._checkpoint,
-            every=self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS,
-            limit=self._limit(),
-        )
-        total = 0
+        conversion = self._conversion(Overrides.between(self._entry, manifest.schemas.values()))
+        every, total = self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS, 0
         with (
+            self._output() as output,
             self.get_record_counter() as counter,
             self.get_sync_timer(),
-            closing(ahead(reader.events(manifest), size_of, room=_ROOM)) as events,
+            closing(ahead(reader.events(manifest), size_of, room=output.room)) as events,
         ):
+            replay = Replay(
+                conversion,
+                write=output.write,
+                checkpoint=output.checkpoint,
+                every=min(every, output.most),
+                limit=self._limit(),
+            )
             for records in replay.run(events):
                 counter.increment(records)
                 total += records
+            output.finish()
         self.logger.info("replayed %d records of %r", total, self.name)
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -210,6 +218,12 @@ class ReplayedStream(Stream):
             versions=settings.versions(self.config).of(self.name),
         )
 
+    def _output(self) -> Output:
+        batches = self._batches()
+        if batches is None:
+            return DirectOutput(self._write, self._checkpoint)
+        return BatchOutput(batches, self._write, self._checkpoint, random_id)
+
     def _conversion(self, overrides: Overrides) -> Conversion:
         if self._passes_raw(self.stream_maps):
             return Passthrough(overrides)
@@ -232,9 +246,6 @@ class ReplayedStream(Stream):
 
 
 _NAMED = 20
-_ROOM = 1 << 19
-"""Bytes of messages that may wait to be written before more are read: the last part of one gzip member, while the next
-one is inflated."""
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -18,9 +18,12 @@ from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities
 from singer_sdk.mapper import PluginMapper
 from singer_sdk.singerlib import Catalog
 
+from singerlake.adapters import open_storage
+from singerlake.clock import random_id
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.recursion_limit import make_room
 from singerlake.settings import (
     LAKE_ROOT,
@@ -32,6 +35,8 @@ from singerlake.settings import (
     without_secrets,
 )
 from tap_singerlake import settings
+from tap_singerlake.batch.output import Batches
+from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
@@ -58,6 +63,7 @@ class TapSingerlake(Tap):
         PluginCapabilities.ABOUT,
         PluginCapabilities.STREAM_MAPS,
         PluginCapabilities.FLATTENING,
+        PluginCapabilities.BATCH,
         PluginCapabilities.STRUCTURED_LOGGING,
     ]
 
@@ -102,6 +108,15 @@ class TapSingerlake(Tap):
         """Which versions of a stream are replayed. Raises ``SettingError``."""
         return settings.versions(self.config)
 
+    @cached_property
+    def batches(self) -> Batches | None:
+        """The files of this run's BATCH messages; None where records are sent one by one. Raises ``SettingError``."""
+        config = batch_config(self.config.get("batch_config"))
+        if config is None:
+            return None
+        storage = open_storage(config.root, s3_settings(self.config))
+        return Batches(config, storage, BatchNames(storage, config.prefix, random_id()))
+
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
@@ -120,7 +135,10 @@ class TapSingerlake(Tap):
             choice.check(entries)
         names = settings.chosen_streams(self.config.get("streams"), entries)
         write = self.message_writer.write
-        return [ReplayedStream(self, entries[name], lake.stream(tap_id, name), write, state) for name in names]
+        return [
+            ReplayedStream(self, entries[name], lake.stream(tap_id, name), write, state, lambda: self.batches)
+            for name in names
+        ]
 
     @property
     def catalog_dict(self) -> dict[str, Any]:
@@ -131,6 +149,7 @@ class TapSingerlake(Tap):
     def sync_all(self) -> None:  # type: ignore[misc]
         """Replay all selected streams. Raises ``UnknownNameError`` before anything is written where one lacks a version
         that is asked of it, and what ``ReplayedStream.sync`` raises."""
+        _ = self.batches
         for choice in (self.from_version, self.versions):
             if choice.value is not None:
                 asked = [stream for stream in self._replayed() if stream.asks(choice)]

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.clock import SystemClock, random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
+from singerlake.maintenance.gc.batch_files import BatchNames
+from singerlake.storage.local.storage import LocalStorage
 from tests.cli.commands.test_vacuum import everything, path_of, small_files
 from tests.cli.conftest import Run
 from tests.maintenance.gc.test_stores import uncommitted
@@ -248,3 +251,35 @@ def test_what_is_no_lake_is_said_to_be_none(run: Run, root: Path) -> None:
 def test_an_unknown_stream_is_named(run: Run, root: Path) -> None:
     small_files(root)
     assert run("gc", root, "--tap", "t", "--stream", "x").exit_code == 2
+
+
+def test_batch_files_go_only_when_they_are_old_and_only_with_delete(run: Run, root: Path, tmp_path: Path) -> None:
+    joined(run, root)
+    place = tmp_path / "batches"
+    storage = LocalStorage(place, clock=SystemClock(), ids=random_id)
+    key = BatchNames(storage, "p/", random_id()).next_key("s", ".jsonl.gz")
+    for each in (key, "other.jsonl.gz"):
+        storage.put(each, b"12345")
+    before = everything(root)
+    result = run("gc", root, "--batches", place)
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"{place}: 0 files (0 B) would be deleted\n  waiting: 1 file (5 B)\n",
+    )
+    result = run("gc", root, "--batches", place, *NOW)
+    assert result.stdout == f"{place}: 1 file (5 B) would be deleted\n  {key}\n"
+    told = json.loads(run("gc", root, "--batches", place, *NOW, "--json").stdout)
+    assert (told["root"], told["dry_run"], told["keys"]) == (str(place), True, [key])
+    assert storage.head(key) is not None
+    assert run("gc", root, "--batches", place, *NOW, "--delete").stdout == f"{place}: 1 file (5 B) deleted\n"
+    assert [entry.key for entry in storage.list("")] == ["other.jsonl.gz"]
+    assert everything(root) == before
+
+
+def test_batch_files_are_of_no_stream(run: Run, root: Path, tmp_path: Path) -> None:
+    joined(run, root)
+    for more in (("--tap", "t"), ("--stream", "s"), ("--orphans",)):
+        result = run("gc", root, "--batches", tmp_path, *more)
+        assert result.exit_code == 2
+        assert "does not go with" in result.output
+    assert run("gc", root, "--batches", "ftp://x").exit_code != 0

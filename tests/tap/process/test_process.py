@@ -318,8 +318,7 @@ def test_about_describes_every_setting(tmp_path):
     for name, setting in about["settings"]["properties"].items():
         assert setting.get("description"), name
     assert about["settings"]["properties"]["aws_secret_access_key"]["secret"] is True
-    assert {"catalog", "discover", "state", "stream-maps", "schema-flattening"} <= set(about["capabilities"])
-    assert "batch" not in about["capabilities"]
+    assert {"catalog", "discover", "state", "stream-maps", "schema-flattening", "batch"} <= set(about["capabilities"])
 
 
 def test_reading_a_local_lake_loads_no_driver(lake, root, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from singerlake.adapters import open_storage
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
@@ -38,10 +39,12 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
+from singerlake.maintenance.gc.batch_files import old_batches, remove_batches
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
+from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 
 _SHOWN = 20
@@ -80,6 +83,12 @@ class _StreamCollection:
     metavar="N",
     help="Transactions kept of a stream.",
 )
+@click.option(
+    "--batches",
+    metavar="ROOT",
+    help="Instead of a lake's own files: batch files of tap-singerlake below this storage root that are older than "
+    "the grace time.",
+)
 @json_option
 @quiet_option
 @click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once.")
@@ -93,6 +102,7 @@ def gc(
     orphans: bool,
     grace: timedelta,
     keep: int,
+    batches: str | None,
     as_json: bool,
     threads: int,
 ) -> None:
@@ -103,7 +113,15 @@ def gc(
     With --orphans, it first retires files that no manifest lists and that are older than the grace time. Writers and
     readers may run meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a person
     should look at, and with 2 if access was denied.
+
+    With --batches, it looks only at batch files below ROOT: those older than the grace time go at once,
+    also if no target has loaded them yet.
     """
+    if batches is not None:
+        if tap is not None or stream is not None or orphans:
+            raise click.UsageError("--batches does not go with --tap, --stream and --orphans")
+        _collect_batches(open_storage(batches, lake.s3), lake, grace, delete=delete, as_json=as_json)
+        return
     done: list[_StreamCollection] = []
     findings: list[Finding] = []
     failed: dict[tuple[str, str], SingerlakeError] = {}
@@ -149,6 +167,34 @@ def gc(
             say(f"{shown(name)}/{shown(each)}: not collected: {shown(str(why))}", problem=True)
         say_findings(findings)
     ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
+
+
+def _collect_batches(storage: Storage, lake: Lake, grace: timedelta, *, delete: bool, as_json: bool) -> None:
+    now = storage_time(storage, ids=lake.ids) if delete else lake.clock.now()
+    found = old_batches(storage, older_than=grace, now=now)
+    if delete:
+        remove_batches(storage, found.old)
+    old, waiting = (tally(entry.size for entry in entries) for entries in found)
+    if as_json:
+        keys = [entry.key for entry in found.old]
+        say_json(
+            {
+                "root": storage.url,
+                "dry_run": not delete,
+                "keys": keys,
+                "deleted": asdict(old),
+                "waiting": asdict(waiting),
+            }
+        )
+        return
+    say(f"{shown(storage.url)}: {_files(old)} {'' if delete else 'would be '}deleted")
+    if waiting.files:
+        say(f"  waiting: {_files(waiting)}")
+    if not delete:
+        for entry in found.old[:_SHOWN]:
+            say(f"  {shown(entry.key)}")
+        if old.files > _SHOWN:
+            say(f"  and {old.files - _SHOWN:,} more, which --json names")
 
 
 def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:

@@ -1,0 +1,3 @@
+def cut(
+    lines: bytes | memoryview, start: int, /
+) -> tuple[bytearray, int, int, bytes | None, bytes | None, bytes | None]: ...
