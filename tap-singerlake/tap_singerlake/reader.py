@@ -15,9 +15,9 @@ from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
-from tap_singerlake.first_offset import start_offset
 from tap_singerlake.members import read_members
 from tap_singerlake.ranges import Ranges
+from tap_singerlake.start_offset import start_offset
 
 logger = logging.getLogger(__name__)
 

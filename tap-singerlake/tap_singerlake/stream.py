@@ -23,11 +23,11 @@ from tap_singerlake.ahead import ahead
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
-from tap_singerlake.first_offset import bookmark_in
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
+from tap_singerlake.start_offset import bookmark_in
 
 
 class ReplayedStream(Stream):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.spark.tables.row_by_row import table_read_row_by_row
+from singerlake.spark.tables.incremental_statement import table_read_row_by_row
 from singerlake.spark.tables.sql import SETTINGS
 
 SCHEMA = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from isal import igzip_lib
 
 from singerlake.clock import random_id
-from singerlake.projections.formats.encode.plain import long
+from singerlake.projections.formats.encode.python_rows import long
 from singerlake.projections.formats.encode.rows import AVRO, blocks
 from singerlake.projections.formats.port import not_read
 

@@ -19,7 +19,7 @@ from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.projections.declaration.statement import quoted
 from singerlake.projections.sql.port import Find, RowsTask
-from singerlake.spark.tables.row_by_row import table_read_row_by_row
+from singerlake.spark.tables.incremental_statement import table_read_row_by_row
 from singerlake.spark.tables.snapshot import snapshot_frame
 from singerlake.spark.tables.types import table_columns
 from singerlake.spark.tasks import worker_storage

@@ -28,8 +28,8 @@ from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.lost_replies import Write, send_until_known
+from singerlake.storage.s3.read_stream import open_stream
 from singerlake.storage.s3.settings import S3Settings, endpoint_of
-from singerlake.storage.s3.stream import open_stream
 from singerlake.storage.s3.upload import cause_of_upload, upload
 from singerlake.storage.stream_part import window
 

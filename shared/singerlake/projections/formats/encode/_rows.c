@@ -1,5 +1,5 @@
-/* Rows of Arrow columns as csv, JSON lines or avro. See compiled.py, which describes a column, and plain.py, which does
- * the same in Python.
+/* Rows of Arrow columns as csv, JSON lines or avro. See compiled.py, which describes a column, and python_rows.py, which
+ * does the same in Python.
  *
  * Sizes and offsets of all buffers are checked before a row is written. Words are read byte by byte (memcpy), since a
  * buffer may begin anywhere. */

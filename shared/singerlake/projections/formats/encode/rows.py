@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from singerlake.projections.formats.encode import plain
+from singerlake.projections.formats.encode import python_rows
 from singerlake.projections.formats.encode.compiled import columns
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def blocks(rows: pa.Table, form: str, end: bytes) -> Iterator[tuple[int, bytes]]
 def encoded(batch: pa.RecordBatch, form: str, end: bytes, *, texts: bool) -> bytes | None:
     """The bytes of these rows; None where a number needs its text, and ``texts`` is False."""
     if compiled is None or sys.byteorder != "little":
-        return plain.encoded(batch, form, end)
+        return python_rows.encoded(batch, form, end)
     return compiled.encoded(form, columns(batch, form, texts=texts), batch.num_rows, end)
 
 
 def text_of(text: str, form: str) -> bytes:
     """One text as csv."""
-    return plain.csv_text(form)(text)
+    return python_rows.csv_text(form)(text)
