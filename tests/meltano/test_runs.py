@@ -11,9 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from singerlake.lake import Lake
-from tests.meltano.project import BIN, Project, Row, utility_commands
+from tests.meltano.project import BIN, Project, Row, named, utility_commands
 
 
 @pytest.fixture
@@ -56,6 +57,27 @@ def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project
     assert sorted(project.replayed(), key=str) == sorted(
         [*of("users", [*rows(2, 2), *wider]), *of("orders", rows(1, 3))], key=str
     )
+
+
+@pytest.mark.parametrize("way", ["file", "environment", "command"])
+def test_records_are_replayed_in_batches(project: Project, tmp_path: Path, way: str) -> None:
+    project.source_has(users=rows(1, 3))
+    project.captured()
+    value = {"encoding": {"format": "jsonl", "compression": "none"}, "storage": {"root": str(tmp_path / "batches")}}
+    told = {"TAP_SINGERLAKE_BATCH_CONFIG": json.dumps(value)} if way == "environment" else {}
+    if way == "file":
+        written = yaml.safe_load((tmp_path / "meltano.yml").read_text())
+        named("tap-singerlake", written["plugins"]["extractors"])["config"]["batch_config"] = value
+        (tmp_path / "meltano.yml").write_text(yaml.safe_dump(written))
+    if way == "command":
+        done = project.meltano("config", "set", "tap-singerlake", "batch_config", json.dumps(value))
+        assert done.returncode == 0, done.stdout
+    assert project.replayed(**told) == []
+    kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    (batch,) = [message for message in kept if message["type"] == "BATCH"]
+    file = Path(batch["manifest"][0].removeprefix("file://"))
+    assert [json.loads(line) for line in file.read_text().splitlines()] == rows(1, 3)
+    assert project.replayed(**told) == []
 
 
 @pytest.mark.thorough

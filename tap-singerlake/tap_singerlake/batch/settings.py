@@ -20,14 +20,14 @@ _PREFIX = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*(?:[A-Za-z0-9_-][A-Za-z
 _SHAPE = 'write {"encoding": {"format": "jsonl", "compression": "gzip"}, "storage": {"root": "file:///tmp/batches"}}'
 
 SETTING: dict[str, Any] = {
-    "type": ["object", "string", "null"],
+    "type": ["object", "null"],
     "title": "Batch configuration",
     "description": "Write records to files and send BATCH messages, for targets that know them, in the shape of "
     'singer-sdk: `{"encoding": {"format": "jsonl", "compression": "gzip"}, "storage": {"root": '
     '"s3://bucket/batches", "prefix": ""}, "batch_size": 100000}`. `format` is `jsonl` or `parquet`, `compression` '
     "`gzip` or `none`. Default: RECORD messages.",
 }
-"""JSON Schema of the setting. Meltano and the environment give it as JSON text."""
+"""JSON Schema of the setting."""
 
 
 @dataclass(frozen=True, slots=True)

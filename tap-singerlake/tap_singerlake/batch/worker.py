@@ -39,9 +39,11 @@ class Worker:
         return done
 
     def close(self) -> None:
-        """Begin nothing more, and return when nothing is under way."""
+        """Begin nothing more, and return when nothing is under way. What waited is cancelled."""
         with self._changed:
             self._closed = True
+            for _, _, done in self._waiting:
+                done.cancel()
             self._waiting.clear()
             self._changed.notify_all()
         if self._thread is not None:
