@@ -59,6 +59,7 @@ def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project
     )
 
 
+@pytest.mark.sampled(way=1)
 @pytest.mark.parametrize("way", ["file", "environment", "command"])
 def test_records_are_replayed_in_batches(project: Project, tmp_path: Path, way: str) -> None:
     project.source_has(users=rows(1, 3))
