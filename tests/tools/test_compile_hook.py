@@ -20,6 +20,7 @@ LIBRARIES = (
     "singerlake/format/_fingerprint",
     "singerlake/format/_newlines",
     "singerlake/format/lines/_lines",
+    "singerlake/format/lines/_records",
     "singerlake/format/lines/_scanner",
     "singerlake/projections/formats/encode/_rows",
 )
