@@ -128,9 +128,9 @@ class StreamWriter:
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
     def submit(self, uploads: Iterable[Upload], run: Run | None = None) -> Receipt:
-        """Upload finished files of one version, and commit them in one transaction, in their order. The next one is
-        asked for when the one before it is on storage, so that what becomes whole meanwhile can go with it. Where the
-        store settles commits later, the receipt is filled by ``advance``.
+        """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
+        next one is asked for when the one before it is on storage, so that what becomes whole meanwhile can go with it.
+        Where the store settles commits later, the receipt is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
         commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and

@@ -186,8 +186,10 @@ class _Round:
             judged = _judge_race(told, stored)
         else:
             judged = _Verdict.NOTHING if told or stored is None else _Verdict.HONOURED
-        again = judged is _Verdict.HONOURED and self.storage.put(key, self.nonce + b" again", if_absent=True)
-        return _Verdict.IGNORED if isinstance(again, Written) else judged
+        if judged is not _Verdict.HONOURED:
+            return judged
+        again = self.storage.put(key, self.nonce + b" again", if_absent=True)
+        return _Verdict.IGNORED if isinstance(again, Written) else _Verdict.HONOURED
 
     def _replace(self, key: str, absent: str) -> _Verdict:
         put, nonce = self.storage.put, self.nonce

@@ -70,6 +70,17 @@ def test_records_are_cut_out_as_the_bytes_that_they_are(lake: Lake, root: Path, 
     ]
 
 
+def test_a_line_of_fifty_megabytes_and_many_odd_ones_are_cut_whole(lake: Lake, root: Path, out: Path) -> None:
+    long = record_line("s", {"text": "x" * 50_000_000})
+    odd = b'{"type":"RECORD","stream":"s","record":{"n":NaN,"a":1,"a":2}}'
+    build_stream(lake, "tap-a", "s", V1, [long, *[odd] * 5000, record_line("s", {"id": 2})], file_size=10_000)
+    (message,) = replay(root, batch_config=batch_config(out)).of("BATCH")
+    first, *middle, last = raw_records(message)
+    assert first == b'{"text": "%b"}' % (b"x" * 50_000_000)
+    assert middle == [b'{"n":NaN,"a":1,"a":2}'] * 5000
+    assert last == b'{"id": 2}'
+
+
 def test_a_new_schema_an_activation_and_another_version_end_a_batch(lake: Lake, root: Path, out: Path) -> None:
     lines = [
         record_line("s", {"id": 1}, version=1, time_extracted="2026-01-01T00:00:00Z"),

@@ -39,7 +39,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
-from singerlake.maintenance.gc.batch_files import old_batches, remove_batches
+from singerlake.maintenance.gc.batch_files import old_batches
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
@@ -173,7 +173,7 @@ def _collect_batches(storage: Storage, lake: Lake, grace: timedelta, *, delete: 
     now = storage_time(storage, ids=lake.ids) if delete else lake.clock.now()
     found = old_batches(storage, older_than=grace, now=now)
     if delete:
-        remove_batches(storage, found.old)
+        storage.delete_all([entry.key for entry in found.old])
     old, waiting = (tally(entry.size for entry in entries) for entries in found)
     if as_json:
         keys = [entry.key for entry in found.old]

@@ -20,7 +20,6 @@ _MARK = "singerlake-batch-"
 _NAME = re.compile(rf"{_MARK}[0-9a-v]{{16}}-\d{{6,}}-[A-Za-z0-9_-]{{1,64}}\.(?:jsonl|jsonl\.gz|parquet)\Z")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 64
-_DELETED_AT_ONCE = 1000
 
 
 @dataclass
@@ -56,15 +55,11 @@ def old_batches(storage: Storage, *, older_than: timedelta, now: datetime) -> Ol
     """The batch files below a place that was a root of ``batch_config``, and of all that lies there nothing else.
     ``now`` is on the storage's clock. Raises what storage raises."""
     found = [entry for entry in storage.list("") if is_batch_file(entry.key)]
-    old = [entry for entry in found if now - entry.last_modified >= older_than]
-    keys = {entry.key for entry in old}
-    return OldBatches(old, [entry for entry in found if entry.key not in keys])
-
-
-def remove_batches(storage: Storage, old: Sequence[Entry]) -> None:
-    """Delete files that ``old_batches`` named. Raises what storage raises; run it again then."""
-    for start in range(0, len(old), _DELETED_AT_ONCE):
-        storage.delete_all([entry.key for entry in old[start : start + _DELETED_AT_ONCE]])
+    newest = now - older_than
+    return OldBatches(
+        old=[entry for entry in found if entry.last_modified <= newest],
+        waiting=[entry for entry in found if entry.last_modified > newest],
+    )
 
 
 def is_batch_file(key: str) -> bool:
