@@ -206,7 +206,7 @@ class LostBookmarkError(LakeError):
 
 
 class LineageChangedError(LakeError):
-    """The lake was rebuilt after a snapshot of it was taken: its offsets may mean other records now."""
+    """The stream was rebuilt or dropped after a snapshot of it was taken: its offsets mean other records now."""
 
     kind: ClassVar[str] = "lineage_changed"
 

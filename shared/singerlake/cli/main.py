@@ -31,6 +31,7 @@ _NAMES = [
     "rebuild",
     "vacuum",
     "gc",
+    "drop",
     "lock",
     "store",
     "project",

@@ -44,6 +44,20 @@ class CatalogueFile:
         with suppress(TooManyConflictsError):
             replace_if_unchanged(self.storage, self.key, updated)
 
+    def remove(self, stream: str) -> None:
+        """Leave out the entry of a stream that was dropped. A lost race leaves it behind, and is not an error."""
+
+        def without(stored: Stored | None) -> bytes | None:
+            known = self._readable(stored)
+            if known is None or all(item["tap_stream_id"] != stream for item in known["streams"]):
+                return None
+            return catalogue.to_json(
+                {**known, "streams": [i for i in known["streams"] if i["tap_stream_id"] != stream]}
+            )
+
+        with suppress(TooManyConflictsError):
+            replace_if_unchanged(self.storage, self.key, without)
+
     def _readable(self, stored: Stored | None) -> dict[str, Any] | None:
         try:
             return catalogue.from_json(stored.body, key=self.key) if stored else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json
@@ -20,7 +21,7 @@ from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from tests.format.state.test_fold import add, new_file
-from tests.maintenance.shelf import SCHEMA
+from tests.maintenance.shelf import SCHEMA, schema_line
 from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place
 from tests.storage.memory import Step
 
@@ -137,14 +138,16 @@ def writer_of(place: Place) -> StreamWriter:
 
 def a_file(place: Place, folder: Path) -> Upload:
     """A finished file of one record, spooled."""
-    header = FileHeader(id=place.ids(), created="2026", run="r", seq=0)
+    moment = place.clock.now()
+    now = timestamp(moment)
+    header = FileHeader(id=place.ids(), created=now, run="r", seq=0)
     path = Path(tempfile.mkdtemp(dir=folder)) / header.id
-    spool = Spool(path, b'{"type":"SCHEMA","stream":"s","schema":{}}', header, level=1)
+    spool = Spool(path, schema_line(SCHEMA), header, level=1)
     line = b'{"type":"RECORD","stream":"s","record":{"n":1}}\n'
     spool.append(compress_member(line, 1), raw_bytes=len(line), messages=1, records=1)
-    moment, version = place.clock.now(), schema_hash(SCHEMA)
+    version = schema_hash(SCHEMA)
     key = layout.file_path("s", version, moment, moment, header.id)
-    described = spool.describe(path=key, version=version, first="2026", last="2026")
+    described = spool.describe(path=key, version=version, first=now, last=now)
     return Upload(path, described, StreamSchema(schema=SCHEMA))
 
 

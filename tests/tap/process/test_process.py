@@ -196,7 +196,7 @@ def test_a_lost_bookmark_is_an_error_that_says_so(flights, root, tmp_path):
     bookmark = {"lineage": "another", "offset": 5, "file": "0000000000000000", "line": 5}
     state.write_text(json.dumps({"bookmarks": {"flights": bookmark}}))
     result = run_process(tmp_path, config(root), "--state", str(state))
-    assert "no longer holds the file this bookmark names; run with --full-refresh" in complaint(result)
+    assert "no longer holds the file that this bookmark names; run with --full-refresh" in complaint(result)
 
 
 @pytest.mark.parametrize("argument", ["--state", "--catalog"])

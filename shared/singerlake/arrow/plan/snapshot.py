@@ -69,7 +69,10 @@ def check_lineage(manifest: Manifest, request: Request) -> None:
         )
         hint = "run 'singerlake rebuild', and look up the offsets again"
     else:
-        what = f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt"
+        what = (
+            f"option 'lineage' is {request.lineage!r}, and the stream's is {manifest.lineage!r}: it was rebuilt or "
+            "dropped"
+        )
         hint = "look up the offsets again; then set the new lineage, or leave it out"
     raise LineageChangedError(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
 
@@ -81,7 +84,7 @@ def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
         manifest.lineage is None and _files_mark(manifest, pinned.stop) != pinned.files
     ):
         raise LineageChangedError(
-            "the stream was rebuilt after this DataFrame or table was made",
+            "the stream was rebuilt or dropped after this DataFrame or table was made",
             hint="load it again",
             tap=manifest.tap,
             stream=manifest.stream,

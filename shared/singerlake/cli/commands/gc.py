@@ -144,7 +144,8 @@ def gc(
                 changed = collected.retired + collected.deleted
                 if delete and changed.files:
                     record_run(context, "gc", changed, started=started)
-                trimmed = store.trim(keep=keep, dry_run=not delete)
+                # Of a stream that was dropped nothing is kept.
+                trimmed = store.trim(keep=0 if collected.without_versions else keep, dry_run=not delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
                     locks = remove_locks(lake.storage, locks)

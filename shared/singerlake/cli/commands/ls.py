@@ -31,12 +31,15 @@ _COLUMNS = (
 def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
     """List taps and streams with their versions, files, records, bytes and last write.
 
-    Reads the manifests and no data file. Exits with 1 where a stream's manifest is missing or cannot be read.
+    Reads the manifests and no data file. Streams without a version are left out. Exits with 1 where a stream's manifest
+    is missing or cannot be read.
     """
     pairs = chosen_streams(lake, tap, None)
     streams = list(
         in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
     )
+    # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
+    streams = [each for each in streams if each.trouble or each.versions]
     if as_json:
         say_json(_json(lake, chosen_taps(lake, tap), streams))
     else:

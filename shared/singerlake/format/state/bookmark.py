@@ -1,4 +1,4 @@
-"""Bookmarks of readers, and where a reader continues after a vacuum or a rebuild."""
+"""Bookmarks of readers, and where a reader continues after a vacuum, a rebuild or a drop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
         if original == bookmark.file:
             return offset + bookmark.line
     raise LostBookmarkError(
-        "the lake was rebuilt and no longer holds the file this bookmark names",
+        "the stream was rebuilt or dropped since, and no longer holds the file that this bookmark names",
         hint="run with --full-refresh, or set the state by hand",
         stream=manifest.stream,
         file=bookmark.file,

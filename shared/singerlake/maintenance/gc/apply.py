@@ -56,13 +56,14 @@ class _Named(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
-    ``keys`` these are."""
+    ``keys`` these are. ``without_versions``: the stream was dropped, or has nothing yet."""
 
     plan: CollectionPlan
     retired: Tally = NONE
     deleted: Tally = NONE
     keys: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    without_versions: bool = False
 
 
 def collect_stream(
@@ -102,12 +103,13 @@ def collect_stream(
     chosen = collection.own(plan.orphans) if orphans else []
     if not delete:
         keys = tuple(each.entry.key for each in (*plan.due, *plan.again) if each.entry)
-        return Collected(plan, tally(entry.size for entry in chosen), plan.deleted, keys, tuple(collection.findings))
+        orphaned = tally(entry.size for entry in chosen)
+        return Collected(plan, orphaned, plan.deleted, keys, tuple(collection.findings), collection.without_versions)
     retired = collection.retire(chosen)
     deleted = collection.delete(plan)
     keys = tuple(entry.key for entry in deleted)
     gone = tally(entry.size for entry in deleted)
-    return Collected(plan, retired, gone, keys, tuple(collection.findings))
+    return Collected(plan, retired, gone, keys, tuple(collection.findings), collection.without_versions)
 
 
 @dataclass
@@ -122,6 +124,10 @@ class _Collection:
     @property
     def prefix(self) -> str:
         return self.context.prefix
+
+    @property
+    def without_versions(self) -> bool:
+        return not self.loaded.manifest.versions
 
     def planned(self, grace: timedelta, *, delete: bool) -> CollectionPlan:
         if delete:

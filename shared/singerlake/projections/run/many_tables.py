@@ -93,7 +93,9 @@ def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResu
     schemas = list(manifest.schemas.values())
     declaration = table.with_key(schemas[-1].key_properties if schemas else ())
     base = runner.base(declaration.name, full_refresh=full_refresh)
-    if not manifest.next_offset and not (base is not None and base.state.is_published):
+    dropped = manifest.lineage is not None and not manifest.versions
+    if dropped or (not manifest.next_offset and not (base is not None and base.state.is_published)):
+        # Of a stream that was dropped the table may be all that is left.
         return TableResult(declaration, None)
     plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
     return TableResult(declaration, plan, Outcome(plan, plan.state, None) if plan.is_nothing else None)

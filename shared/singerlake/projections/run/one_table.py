@@ -160,7 +160,9 @@ class TableRunner:
         declaration = declaration_of(state)
         if source.lineage != manifest.lineage:
             raise LineageChangedError(
-                "the stream was rebuilt since the table was made", hint="run the table first", table=state.table
+                "the stream was rebuilt or dropped since the table was made",
+                hint="run the table first",
+                table=state.table,
             )
         plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True)
         work = self._work(replace(plan, stop=source.offset))

@@ -14,7 +14,7 @@ from singerlake.arrow.plan.snapshot import declared
 from singerlake.arrow.schema.columns import Array, Column, Date, JsonText, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LakeError, LineageChangedError, SettingError
+from singerlake.errors import LakeError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
@@ -151,12 +151,20 @@ def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple
 def make_plan(
     declaration: TableDeclaration, manifest: Manifest, base: Found | None, *, full_refresh: bool = False
 ) -> TablePlan:
-    """The plan of a run. Raises ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream,
-    ``LineageChangedError`` where the stream's manifest is lost, ``LakeError`` where the table holds more than it."""
+    """The plan of a run. Raises ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream
+    or the stream has no version, ``LineageChangedError`` where the stream's manifest is lost, ``LakeError`` where the
+    table holds more than it."""
     if manifest.lineage is None:
         raise LineageChangedError(
             "the stream's manifest is lost, so that its offsets mean nothing",
             hint="run 'singerlake rebuild', then run again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )
+    if not manifest.versions:
+        raise UnknownNameError(
+            "the stream has no version: it was dropped, or has no messages yet",
+            hint="run again when it is captured; the table stays as it is",
             tap=manifest.tap,
             stream=manifest.stream,
         )
@@ -273,7 +281,7 @@ def _why_anew(
         return f"its declaration changed: {', '.join(changed)}"
     source = state.sources[0]
     if source.lineage != manifest.lineage:
-        return "the stream was rebuilt, so that its offsets mean other records"
+        return "the stream was rebuilt or dropped since, so that its offsets mean other records"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
     at = state_key(declaration.name)

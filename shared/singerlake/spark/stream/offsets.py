@@ -79,8 +79,8 @@ class Positions:
             offset = self._stream.resume(manifest, bookmark)
         except LostBookmarkError as error:
             raise LostBookmarkError(
-                "the lake was rebuilt and no longer holds this query's current file, or the checkpoint is of another "
-                "stream",
+                "the stream was rebuilt or dropped and no longer holds this query's current file, or the checkpoint is "
+                "of another stream",
                 hint="start it with a new checkpointLocation, and option 'from_offset' or 'from_version' to choose "
                 "where it begins",
                 **error.context,
@@ -117,8 +117,8 @@ class Positions:
         if same and first <= stop <= manifest.next_offset:
             return first, stop
         raise LineageChangedError(
-            f"a batch from offset {start.offset} to {end.offset} was planned, but the stream was then rebuilt or "
-            "restored to an older state, and no longer holds the same messages there",
+            f"a batch from offset {start.offset} to {end.offset} was planned, but the stream was then rebuilt, dropped "
+            "or restored to an older state, and no longer holds the same messages there",
             hint=f"start with a new checkpointLocation and option 'from_offset' {first}, where this batch began; rows "
             "of it that were already written are then written again",
             tap=manifest.tap,

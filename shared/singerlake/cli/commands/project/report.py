@@ -19,7 +19,7 @@ from singerlake.projections.run.results import TableResult
 from singerlake.projections.sql.grown import is_continued
 from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
 
-NO_MESSAGES = "skipped: its stream has no messages yet"
+NO_MESSAGES = "skipped: its stream has no messages"
 
 
 @dataclass

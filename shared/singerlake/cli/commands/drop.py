@@ -1,0 +1,168 @@
+"""``singerlake drop``: takes whole streams, or a tap with all of its streams, out of the lake."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import click
+
+from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.options import chosen_streams, context_of, json_option, quiet_option, stream_option, with_lake
+from singerlake.cli.output import (
+    counted,
+    error_json,
+    finding_json,
+    progress,
+    say,
+    say_findings,
+    say_json,
+    shown,
+    size,
+)
+from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.lake import Lake
+from singerlake.maintenance.catalogue_file import CatalogueFile
+from singerlake.maintenance.drop_stream import Drop, delete_now, drop_stream
+from singerlake.maintenance.file_count import NONE, Tally
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.projections.state.commit import sources, tables
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _DroppedStream:
+    """What was done to one stream, or would be. ``deleted`` are objects that ``--now`` deleted; ``tables`` were made
+    from the stream, and stay."""
+
+    tap: str
+    stream: str
+    drop: Drop
+    deleted: Tally
+    tables: tuple[str, ...]
+
+
+@click.command(short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.")
+@partial(with_lake, stores=True)
+@click.option("--tap", metavar="TAP", required=True, help="The tap to drop, or whose stream to drop.")
+@stream_option
+@click.option("--delete", is_flag=True, help="Drop; otherwise only show what would be dropped.")
+@click.option("--now", is_flag=True, help="With --delete: delete the files at once. Readers that still read them fail.")
+@json_option
+@quiet_option
+@click.pass_context
+def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: bool, now: bool, as_json: bool) -> None:
+    """Drop a tap with all of its streams, or one stream of it.
+
+    Shows what would be dropped; drops only with --delete. From then on no reader finds the streams. Their files stay
+    until 'singerlake gc --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at
+    once. A tap that runs again starts the stream anew. Tables made from a stream stay. Exits with 1 if a stream could
+    not be dropped, or a file could not be deleted, and with 2 if access was denied.
+    """
+    if now and not delete:
+        raise click.UsageError("--now needs --delete")
+    done: list[_DroppedStream] = []
+    findings: list[Finding] = []
+    failed: dict[str, SingerlakeError] = {}
+    tables_of = _tables(lake, tap)
+    with progress() as start:
+        for _, name in chosen_streams(lake, tap, stream):
+            start(f"{tap}/{name}", unit="files")
+            try:
+                with expected_errors(tap=tap, stream=name):
+                    there = lake.stream(tap, name)
+                    context = context_of(there, there.store())
+                    dropped, deleted = drop_stream(context, dry_run=not delete), NONE
+                    if delete:
+                        CatalogueFile(lake.storage, tap).remove(name)
+                    if now:
+                        collected = delete_now(context)
+                        findings += collected.findings
+                        deleted = collected.deleted
+                    done.append(_DroppedStream(tap, name, dropped, deleted, tables_of.get(name, ())))
+            except SingerlakeError as error:
+                # The others are dropped even if one cannot be.
+                failed[name] = error
+    if as_json:
+        say_json(_json(lake, done, findings, failed, tap, delete))
+    else:
+        for one in done:
+            for line in _told(one, delete, now):
+                say(line)
+        for name, why in failed.items():
+            say(f"{shown(tap)}/{shown(name)}: not dropped: {shown(str(why))}", problem=True)
+        say_findings(findings)
+    ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
+
+
+def _tables(lake: Lake, tap: str) -> dict[str, tuple[str, ...]]:
+    """The tables that were made from each stream of a tap."""
+    source, made = sources(lake.storage), dict[str, tuple[str, ...]]()
+    for table in tables(lake.storage):
+        found = source(table)
+        if found is not None and found[0] == tap:
+            made[found[1]] = (*made.get(found[1], ()), table)
+    return made
+
+
+def _told(one: _DroppedStream, delete: bool, now: bool) -> list[str]:
+    """One line for what goes, one for each kind of what stays."""
+    name, drop = f"{shown(one.tap)}/{shown(one.stream)}", one.drop
+    if drop.after is None:
+        what = "nothing to drop"
+    else:
+        parts = [_files(drop.files), counted(drop.records, "record")]
+        if drop.unlisted.files:
+            parts.append(f"{_files(drop.unlisted)} listed nowhere")
+        what = f"{'dropped' if delete else 'would be dropped'}: {', '.join(parts)}"
+    lines = [f"{name}: {what}"]
+    if now:
+        lines.append(f"  deleted: {_files(one.deleted)}")
+    elif delete and (drop.files + drop.unlisted).files:
+        lines.append("  the files stay until 'singerlake gc --delete' has run twice, a grace time apart")
+    if one.tables:
+        lines.append(f"  tables made from it stay: {', '.join(map(shown, one.tables))}; see 'singerlake project drop'")
+    if drop.left:
+        more = f" and {len(drop.left) - 1:,} more" if len(drop.left) > 1 else ""
+        lines.append(f"  left, since the format does not put such a file there: {shown(drop.left[0])}{more}")
+    if not delete:
+        lines += [f"  {shown(key)}" for key in drop.keys[:_SHOWN]]
+        if len(drop.keys) > _SHOWN:
+            lines.append(f"  and {len(drop.keys) - _SHOWN:,} more, which --json names")
+    return lines
+
+
+def _files(count: Tally) -> str:
+    return f"{counted(count.files, 'file')} ({size(count.bytes)})"
+
+
+def _json(
+    lake: Lake,
+    done: list[_DroppedStream],
+    findings: list[Finding],
+    failed: dict[str, SingerlakeError],
+    tap: str,
+    delete: bool,
+) -> dict[str, Any]:
+    return {
+        "lake": lake.storage.url,
+        "dry_run": not delete,
+        "streams": [
+            {
+                "tap": one.tap,
+                "stream": one.stream,
+                "files": asdict(one.drop.files),
+                "records": one.drop.records,
+                "unlisted": asdict(one.drop.unlisted),
+                "keys": one.drop.keys,
+                "left": one.drop.left,
+                "deleted": asdict(one.deleted),
+                "tables": one.tables,
+            }
+            for one in done
+        ],
+        "findings": [finding_json(finding) for finding in findings],
+        "failed": [{"tap": tap, "stream": name, "error": error_json(error)} for name, error in failed.items()],
+    }

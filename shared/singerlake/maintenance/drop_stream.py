@@ -1,0 +1,207 @@
+"""Dropping one stream: its state becomes one without files under a new lineage, which calls retired all that was there.
+
+Nothing is deleted here but kept schemas: ``singerlake.maintenance.gc`` deletes retired files. The rules are in section
+12.1 of ``shared/docs/format.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import msgspec
+
+from singerlake.clock import timestamp
+from singerlake.errors import LostStateError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.format import layout
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import Manifest, Retired, Run
+from singerlake.format.state.transactions import Rebase, Transaction
+from singerlake.lock_file import Lock, LockSettings
+from singerlake.maintenance.commit_change import stream_closed
+from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.maintenance.gc.apply import Collected, collect_stream
+from singerlake.maintenance.rebuild.survey import has_data_files
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.manifests.commit import await_settled
+from singerlake.manifests.port import Loaded, Pending
+from singerlake.storage.port import Entry
+
+_ATTEMPTS = 20
+_STEPS = ("shown", "deleted", "forgotten")
+"""Of collection: each takes one more run of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What a drop takes from a stream. ``files`` were listed, with ``records`` in them; ``unlisted`` are data files
+    that nothing knows; ``schemas`` are kept without a message. ``keys`` are the objects of all these, and of what
+    waits for collection already. ``left`` are the keys of objects that stay, since they are no data files or their
+    names end in no id of their own. ``after`` is the new state, None where there is nothing to drop."""
+
+    files: Tally = NONE
+    records: int = 0
+    unlisted: Tally = NONE
+    schemas: tuple[Entry, ...] = ()
+    keys: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    after: Manifest | None = None
+
+
+def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
+    """Drop a stream, or with ``dry_run`` say what that would take. A writer that commits meanwhile keeps what it
+    commits after the drop.
+
+    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
+    way to another manifest store, ``TooManyConflictsError`` where writers kept coming first, ``UnknownOutcomeError``,
+    and what storage and store raise.
+    """
+    unknown: UnknownOutcomeError | None = None
+    tried: dict[str | None, Drop] = {}
+    for _ in range(_ATTEMPTS):
+        base = context.store.load()
+        if base is None:
+            return _without_state(context)
+        manifest = base.manifest
+        if manifest.lineage in tried:
+            return _dropped(context, base, tried[manifest.lineage])
+        if manifest.closed is not None:
+            raise stream_closed(context.tap, context.stream, manifest.closed)
+        drop = plan_drop(manifest, list(context.storage.list(context.prefix)), run=_run(context), lineage=context.ids())
+        if dry_run or drop.after is None:
+            return drop
+        tried[drop.after.lineage] = drop
+        try:
+            loaded = _committed(context, base, drop.after)
+        except UnknownOutcomeError as error:
+            unknown = error
+            continue
+        if loaded is not None:
+            return _dropped(context, loaded, drop)
+    raise unknown or TooManyConflictsError(
+        "writers kept changing the stream; nothing was dropped",
+        hint="run again when they are done",
+        tap=context.tap,
+        stream=context.stream,
+    )
+
+
+def delete_now(context: StreamContext) -> Collected:
+    """Delete the files of a stream that was dropped, and its old transactions, without a grace time: readers that still
+    read it fail, and so do writers that stood still since before the drop. Raises as ``collect_stream``."""
+    deleted, keys, findings = NONE, list[str](), list[Finding]()
+    for _ in _STEPS:
+        collected = collect_stream(context, grace=timedelta(0), delete=True)
+        deleted += collected.deleted
+        keys += collected.keys
+        findings += collected.findings
+    context.store.trim(keep=0, dry_run=False)
+    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
+
+
+def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: str) -> Drop:
+    """The drop of a stream in the state ``before`` whose folder holds ``entries``, by ``run``. Pure."""
+    prefix = layout.stream_prefix(before.tap, before.stream)
+    retired = {file.id: msgspec.structs.replace(file, by=None) for file in before.retired}
+    retired |= {file.id: _retired(file.id, file.path, run.updated) for file in before.files}
+    known = {file.path for file in retired.values()}
+    data = [entry for entry in entries if layout.is_data_file(entry.key[len(prefix) :])]
+    unknown = [entry for entry in data if entry.key[len(prefix) :] not in known]
+    names = Counter(layout.file_id_in(entry.key) for entry in unknown)
+    unlisted: dict[str, Entry] = {}
+    left = [entry.key for entry in entries if _is_foreign(entry.key[len(prefix) :])]
+    for entry in unknown:
+        id = layout.file_id_in(entry.key)
+        if id is None or id in retired or names[id] > 1:
+            left.append(entry.key)
+        else:
+            unlisted[id] = entry
+    schemas = tuple(entry for entry in entries if layout.is_kept_schema(entry.key[len(prefix) :]))
+    stays = frozenset(left)
+    drop = Drop(
+        files=Tally(len(before.files), sum(file.bytes for file in before.files)),
+        records=sum(file.records for file in before.files),
+        unlisted=tally(entry.size for entry in unlisted.values()),
+        schemas=schemas,
+        keys=tuple(entry.key for entry in (*data, *schemas) if entry.key not in stays),
+        left=tuple(left),
+    )
+    if not (before.files or before.versions or unlisted or schemas):
+        return drop
+    retired |= {id: _retired(id, entry.key[len(prefix) :], run.updated) for id, entry in unlisted.items()}
+    gone = drop.files + drop.unlisted
+    after = msgspec.structs.replace(
+        before,
+        lineage=lineage,
+        next_offset=0,
+        versions={},
+        schemas={},
+        files=AppendOnlyList(),
+        retired=AppendOnlyList(retired.values()),
+        runs=(msgspec.structs.replace(run, files=gone.files, bytes=gone.bytes),),
+    )
+    return replace(drop, after=after)
+
+
+def _retired(id: str, path: str, since: str) -> Retired:
+    return Retired(id=id, path=path, by=None, since=since)
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether an object of a stream's folder is nothing that the format puts there."""
+    name = path.rpartition("/")[2]
+    own = path == layout.MANIFEST or name == layout.LOCK or path.startswith(f"{layout.LOG}/")
+    return not (own or layout.is_data_file(path) or layout.is_kept_schema(path))
+
+
+def _run(context: StreamContext) -> Run:
+    id, now = context.ids(), timestamp(context.clock.now())
+    return Run(id=id, writer=f"singerlake drop {id}", started=now, updated=now, status="finished", kind="drop")
+
+
+def _without_state(context: StreamContext) -> Drop:
+    if has_data_files(context.storage, context.tap, context.stream):
+        raise LostStateError(
+            "the stream has data files and no state",
+            hint="run 'singerlake rebuild' first, then drop it",
+            tap=context.tap,
+            stream=context.stream,
+        )
+    return Drop()
+
+
+def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:
+    """The state that the drop made; None where a writer came first. Unlike a file, a whole new state must never be
+    committed to another state than it was made from."""
+    store, clock, ids = context.store, context.clock, context.ids
+    transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
+    with ExitStack() as held:
+        if store.exclusive:
+            key = layout.stream_lock_key(context.tap, context.stream)
+            held.enter_context(
+                Lock(context.storage, key, f"singerlake drop {ids()}", LockSettings(), clock, ids).held()
+            )
+        outcome = store.commit(base, transaction)
+        if isinstance(outcome, Pending):
+            outcome = await_settled(store, base, outcome, clock=clock)
+    if isinstance(outcome, Conflict) and outcome.successor is not None:
+        raise stream_closed(context.tap, context.stream, outcome.successor)
+    return outcome if isinstance(outcome, Loaded) else None
+
+
+def _dropped(context: StreamContext, loaded: Loaded, drop: Drop) -> Drop:
+    """Show readers the new state, and delete the schemas that were kept before it."""
+    context.store.publish(loaded, run_ended=True)
+    _delete(context, drop.schemas)
+    return drop
+
+
+def _delete(context: StreamContext, schemas: Iterable[Entry]) -> None:
+    conditional = context.storage.capabilities().conditional_delete
+    for entry in schemas:
+        context.storage.delete(entry.key, if_match=entry.etag if conditional else None)
