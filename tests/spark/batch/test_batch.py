@@ -16,6 +16,7 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.spark import register
 from tests.lakes import activate_version_line, build_stream, record_line
+from tests.spark.stream.streaming import drop
 
 TAP, STREAM = "tap-a", "orders!"
 V1 = {
@@ -228,9 +229,16 @@ def test_without_a_manifest_the_files_themselves_are_read(load: Load, lake: Lake
     assert found.selectExpr("count(*)", "max(_singerlake_offset)").collect() == [(7, 7)]
     later = load()
     data_files(lake)[0].unlink()
-    assert "the stream was rebuilt or dropped after this DataFrame or table was made; load it again" in failure(
-        later.count
-    )
+    assert "was rebuilt or dropped after this DataFrame or table was made; load it again" in failure(later.count)
+
+
+def test_what_was_loaded_before_a_drop_is_read_and_nothing_is_found_after_it(load: Load, lake: Lake) -> None:
+    before = load()
+    assert before.count() == 7
+    drop(lake)
+    assert before.count() == 7
+    assert f"stream {STREAM!r} has no data to take a schema from" in failure(load)
+    assert load("id BIGINT").collect() == []
 
 
 def test_an_empty_stream_needs_a_schema_and_then_has_no_rows(load: Load, lake: Lake) -> None:
@@ -378,9 +386,7 @@ def test_after_a_rebuild_a_dataframe_says_so(load: Load, lake: Lake) -> None:
     path = Path(lake.storage.url) / layout.manifest_key(TAP, STREAM)
     manifest = json.loads(path.read_bytes())
     path.write_text(json.dumps({**manifest, "lineage": "another"}))
-    assert "the stream was rebuilt or dropped after this DataFrame or table was made; load it again" in failure(
-        found.collect
-    )
+    assert "was rebuilt or dropped after this DataFrame or table was made; load it again" in failure(found.collect)
     assert load().count() == 7
 
 

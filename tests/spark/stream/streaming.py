@@ -17,6 +17,7 @@ from singerlake.format.state.model import DataFile, Manifest, NewFile
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.join import checked, join, read_head
@@ -90,6 +91,12 @@ def commit(lake: Lake, change: Change) -> None:
     if isinstance(outcome, Pending):
         outcome = await_settled(store, base, outcome, clock=lake.clock)
     assert isinstance(outcome, Loaded)
+
+
+def drop(lake: Lake) -> None:
+    """Drop the stream."""
+    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    assert drop_stream(context, dry_run=False).after is not None
 
 
 def rebuild(lake: Lake) -> Manifest:

@@ -18,6 +18,7 @@ from tests.spark.stream.streaming import (
     V1,
     add,
     batches,
+    drop,
     ids,
     reader,
     rebuild,
@@ -100,6 +101,28 @@ def test_a_query_whose_file_is_gone_for_good_says_what_to_do(lake: Lake) -> None
             made.latestOffset(end, ALL)
         with pytest.raises(LostBookmarkError, match="no longer holds this query's current file"):
             made.partitions(end, end)
+
+
+@pytest.mark.parametrize("captured_again", [False, True])
+def test_a_query_whose_stream_was_dropped_says_so_and_reads_nothing(lake: Lake, captured_again: bool) -> None:
+    start, end = planned(lake, 0, 4)
+    made = reader(lake)
+    drop(lake)
+    if captured_again:
+        add(lake, 100)
+    for each in (made, reader(lake)) if captured_again else (made,):
+        with pytest.raises(LostBookmarkError, match="rebuilt or dropped and no longer holds this query's current file"):
+            each.latestOffset(end, ALL)
+        with pytest.raises(LostBookmarkError):
+            each.partitions(start, end)
+
+
+def test_a_query_that_had_read_nothing_when_its_stream_was_dropped_begins_with_the_new_life(lake: Lake) -> None:
+    made = reader(lake)
+    start = through_json(made.initialOffset())
+    drop(lake)
+    add(lake, 100)
+    assert batches(reader(lake), start) == [[100]]
 
 
 def test_a_batch_that_does_not_hold_the_same_messages_any_more_is_refused(lake: Lake) -> None:
