@@ -15,9 +15,12 @@ from singerlake.errors import (
     CorruptObjectError,
     MissingFileError,
     SettingError,
+    UnknownNameError,
     SingerlakeError,
 )
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.projections.declaration.conditions import named_condition_of
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.maintain.verify import verify_rows
@@ -143,6 +146,19 @@ def test_a_stream_without_messages_makes_a_table_without_rows_or_an_error_that_n
     with pytest.raises(SettingError, match="has no key"):
         runner_of(lake).run(declaration_of(LATEST))
     assert load(lake.storage, TABLE) is None
+
+
+@pytest.mark.parametrize("full_refresh", [False, True])
+def test_a_table_of_a_stream_that_was_dropped_stays_as_it_is(full_refresh: bool) -> None:
+    lake = memory_lake()
+    build_stream(lake, TAP, STREAM, {}, [{"id": 1, "x": "y"}])
+    runner_of(lake).run(declaration_of(Declared("append")))
+    before = load(lake.storage, TABLE)
+    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    drop_stream(context, dry_run=False)
+    with pytest.raises(UnknownNameError, match="was dropped and has no version, so that the table stays as it is"):
+        runner_of(lake).run(declaration_of(Declared("append")), full_refresh=full_refresh)
+    assert load(lake.storage, TABLE) == before
 
 
 @keeps

@@ -64,9 +64,9 @@ def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
     unknown: UnknownOutcomeError | None = None
     tried: dict[str | None, Drop] = {}
     for _ in range(_ATTEMPTS):
-        base = context.store.load()
+        base = _state(context)
         if base is None:
-            return _without_state(context)
+            return Drop()
         manifest = base.manifest
         if manifest.lineage in tried:
             return _dropped(context, base, tried[manifest.lineage])
@@ -164,15 +164,21 @@ def _run(context: StreamContext) -> Run:
     return Run(id=id, writer=f"singerlake drop {id}", started=now, updated=now, status="finished", kind="drop")
 
 
-def _without_state(context: StreamContext) -> Drop:
-    if has_data_files(context.storage, context.tap, context.stream):
+def _state(context: StreamContext) -> Loaded | None:
+    """None where there is neither a state nor a data file."""
+    loaded = context.store.load()
+    if loaded is not None or not has_data_files(context.storage, context.tap, context.stream):
+        return loaded
+    # The stream may have been born between the two looks.
+    loaded = context.store.load()
+    if loaded is None:
         raise LostStateError(
             "the stream has data files and no state",
             hint="run 'singerlake rebuild' first, then drop it",
             tap=context.tap,
             stream=context.stream,
         )
-    return Drop()
+    return loaded
 
 
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:

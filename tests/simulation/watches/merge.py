@@ -90,7 +90,9 @@ class MergeWatch(LogWatch):
             if to_transaction(decode(body, MergeEntry)) != held.transaction:
                 self._fail(f"settle record {number} holds another {held.key} than was written")
             after = placed(state, held)
-            state = after if isinstance(after, Manifest) else state
+            if isinstance(after, Manifest):
+                self._truth.stepped(state, after)
+                state = after
         # A transaction has several entries where its writer could not see what became of the first.
         ids = dict.fromkeys(held.transaction.id for held in record.entries)
         self._order[number] = [id for id in ids if self._truth.placed.setdefault(id, number) == number]

@@ -65,15 +65,21 @@ class Truth:
         else:
             if number != before.transaction.number + 1:
                 self._fail(f"transaction {number} came after {before.transaction.number}")
-            if state.lineage != before.lineage:
-                self._fail(f"the lineage changed from {before.lineage} to {state.lineage}")
-            if state.next_offset < before.next_offset:
-                self._fail(f"next_offset fell from {before.next_offset} to {state.next_offset}")
+            self._check_follows(before, state)
         self._check_files(state, before)
         self.states[number] = self.newest = state
         lost = self.unlisted()
         if lost:
             self._fail(f"acknowledged files are in the state no more: {', '.join(lost)}")
+
+    def _check_follows(self, before: Manifest, state: Manifest) -> None:
+        if state.lineage != before.lineage:
+            self._fail(f"the lineage changed from {before.lineage} to {state.lineage}")
+        if state.next_offset < before.next_offset:
+            self._fail(f"next_offset fell from {before.next_offset} to {state.next_offset}")
+
+    def stepped(self, before: Manifest, after: Manifest) -> None:
+        """One of several transactions that take effect at once."""
 
     def moved(self, state: Manifest) -> None:
         """The stream goes on in another manifest store: this is its first state there."""

@@ -152,8 +152,8 @@ def make_plan(
     declaration: TableDeclaration, manifest: Manifest, base: Found | None, *, full_refresh: bool = False
 ) -> TablePlan:
     """The plan of a run. Raises ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream
-    or the stream has no version, ``LineageChangedError`` where the stream's manifest is lost, ``LakeError`` where the
-    table holds more than it."""
+    or the stream of a table that is there has no version, ``LineageChangedError`` where the stream's manifest is lost,
+    ``LakeError`` where the table holds more than it."""
     if manifest.lineage is None:
         raise LineageChangedError(
             "the stream's manifest is lost, so that its offsets mean nothing",
@@ -161,10 +161,10 @@ def make_plan(
             tap=manifest.tap,
             stream=manifest.stream,
         )
-    if not manifest.versions:
+    if not manifest.versions and base is not None and (base.broken is not None or base.state.is_published):
         raise UnknownNameError(
-            "the stream has no version: it was dropped, or has no messages yet",
-            hint="run again when it is captured; the table stays as it is",
+            "the stream was dropped and has no version, so that the table stays as it is",
+            hint="run again when the stream is captured, or delete the table with 'singerlake project drop'",
             tap=manifest.tap,
             stream=manifest.stream,
         )
