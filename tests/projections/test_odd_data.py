@@ -15,8 +15,8 @@ from singerlake.errors import (
     CorruptObjectError,
     MissingFileError,
     SettingError,
-    UnknownNameError,
     SingerlakeError,
+    UnknownNameError,
 )
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
