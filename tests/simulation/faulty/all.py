@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from tests.simulation.faulty.collect import COLLECTIONS
 from tests.simulation.faulty.commits import COMMITS
+from tests.simulation.faulty.drop import DROPS
 from tests.simulation.faulty.dynamodb import DYNAMODBS
 from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
 from tests.simulation.tables.kinds import FAULTY_TABLES
 
-FAULTY = {kind.name: kind for kind in (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS)}
+FAULTY = {kind.name: kind for kind in (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS)}
