@@ -32,6 +32,7 @@ LOOKING = [
     ("vacuum", "--dry-run"),
     ("gc",),
     ("gc", "--orphans", "--grace", "0s"),
+    ("drop", "--tap", "t"),
     ("lock", "ls"),
     ("store", "ls"),
     ("store", "trim"),
@@ -40,7 +41,13 @@ LOOKING = [
     ("store", "migrate", "--dry-run", "--to", "lockfile"),
 ]
 
-LOOKING_AT_LOGS = [("gc",), ("vacuum", "--dry-run"), ("store", "ls"), ("store", "trim", "--keep", "0")]
+LOOKING_AT_LOGS = [
+    ("gc",),
+    ("vacuum", "--dry-run"),
+    ("drop", "--tap", "t"),
+    ("store", "ls"),
+    ("store", "trim", "--keep", "0"),
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -125,6 +132,27 @@ def test_what_may_not_be_deleted_is_a_matter_of_access(run: Run, s3: S3Server, l
     s3.calm()
     assert run("gc", url, "--delete", "--grace", "0s", env=env).exit_code == 0
     assert run("verify", url, env=env).exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["lockfile", "log"], indirect=True)
+def test_a_drop_that_is_denied_is_a_matter_of_access(
+    run: Run, s3: S3Server, lake: Lake, kind: str, env: dict[str, str]
+) -> None:
+    words = "drop", lake.storage.url, "--tap", "t", "--delete", "--now"
+    s3.fail("PUT,POST,DELETE", status=403, code="AccessDenied", times=ALWAYS)
+    denied = run(*words, env=env)
+    assert denied.exit_code == 2
+    assert "t/s: not dropped: storage denied access; grant" in denied.stdout
+    s3.calm()
+    assert run("verify", lake.storage.url, env=env).exit_code == 0
+    s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS, key_contains=".singer.gz")
+    s3.fail("POST", status=403, code="AccessDenied", times=ALWAYS)
+    halfway = run(*words, env=env)
+    assert halfway.exit_code == 2
+    assert "t/s: dropped, and then failed: storage denied access; grant" in halfway.stdout
+    s3.calm()
+    done = run(*words, env=env)
+    assert (done.exit_code, "t/s: nothing to drop\n  deleted: 3 files (" in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize("kind", ["log"], indirect=True)

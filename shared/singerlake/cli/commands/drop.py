@@ -66,6 +66,7 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
     done: list[_DroppedStream] = []
     findings: list[Finding] = []
     failed: dict[str, SingerlakeError] = {}
+    emptied: set[str] = set()
     tables_of = _tables(lake, tap)
     with progress() as start:
         for _, name in chosen_streams(lake, tap, stream):
@@ -76,6 +77,7 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
                     context = context_of(there, there.store())
                     dropped, deleted = drop_stream(context, dry_run=not delete), NONE
                     if delete:
+                        emptied.add(name)
                         CatalogueFile(lake.storage, tap).remove(name)
                     if now:
                         collected = delete_now(context)
@@ -86,13 +88,14 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
                 # The others are dropped even if one cannot be.
                 failed[name] = error
     if as_json:
-        say_json(_json(lake, done, findings, failed, tap, delete))
+        say_json(_json(lake, done, findings, failed, emptied, tap, delete))
     else:
         for one in done:
             for line in _told(one, delete, now):
                 say(line)
         for name, why in failed.items():
-            say(f"{shown(tap)}/{shown(name)}: not dropped: {shown(str(why))}", problem=True)
+            what = "dropped, and then failed" if name in emptied else "not dropped"
+            say(f"{shown(tap)}/{shown(name)}: {what}: {shown(str(why))}", problem=True)
         say_findings(findings)
     ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
 
@@ -143,6 +146,7 @@ def _json(
     done: list[_DroppedStream],
     findings: list[Finding],
     failed: dict[str, SingerlakeError],
+    emptied: set[str],
     tap: str,
     delete: bool,
 ) -> dict[str, Any]:
@@ -164,5 +168,8 @@ def _json(
             for one in done
         ],
         "findings": [finding_json(finding) for finding in findings],
-        "failed": [{"tap": tap, "stream": name, "error": error_json(error)} for name, error in failed.items()],
+        "failed": [
+            {"tap": tap, "stream": name, "dropped": name in emptied, "error": error_json(error)}
+            for name, error in failed.items()
+        ],
     }
