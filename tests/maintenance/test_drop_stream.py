@@ -96,7 +96,7 @@ def test_a_stream_without_state_and_files_is_nothing_to_drop(place: Place) -> No
 
 def test_a_stream_that_lost_its_state_is_refused(place: Place) -> None:
     orphan(place)
-    with pytest.raises(LostStateError, match="run 'singerlake rebuild' first, then drop it"):
+    with pytest.raises(LostStateError, match="data files and no state; run 'singerlake rebuild' first"):
         drop(place)
 
 

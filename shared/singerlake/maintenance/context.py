@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.clock import Clock, IdSource
+from singerlake.errors import LostStateError
 from singerlake.format import layout
-from singerlake.manifests.port import ManifestStore
+from singerlake.maintenance.rebuild.survey import has_data_files
+from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.storage.port import Storage
 
 
@@ -25,3 +27,20 @@ class StreamContext:
     def prefix(self) -> str:
         """What the keys of all its objects begin with."""
         return layout.stream_prefix(self.tap, self.stream)
+
+    def load(self) -> Loaded | None:
+        """The stream's state; None where it has neither a state nor a data file. Raises ``LostStateError`` where it has
+        data files alone, and what the store raises."""
+        loaded = self.store.load()
+        if loaded is not None or not has_data_files(self.storage, self.tap, self.stream):
+            return loaded
+        # The stream may have been born between the two looks.
+        loaded = self.store.load()
+        if loaded is None:
+            raise LostStateError(
+                "the stream has data files and no state",
+                hint="run 'singerlake rebuild' first",
+                tap=self.tap,
+                stream=self.stream,
+            )
+        return loaded

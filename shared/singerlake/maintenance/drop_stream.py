@@ -15,7 +15,7 @@ from datetime import timedelta
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.errors import LostStateError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.fold import Conflict
@@ -26,7 +26,6 @@ from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.apply import Collected, collect_stream
-from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
@@ -64,7 +63,7 @@ def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
     unknown: UnknownOutcomeError | None = None
     tried: dict[str | None, Drop] = {}
     for _ in range(_ATTEMPTS):
-        base = _state(context)
+        base = context.load()
         if base is None:
             return Drop()
         manifest = base.manifest
@@ -162,23 +161,6 @@ def _is_foreign(path: str) -> bool:
 def _run(context: StreamContext) -> Run:
     id, now = context.ids(), timestamp(context.clock.now())
     return Run(id=id, writer=f"singerlake drop {id}", started=now, updated=now, status="finished", kind="drop")
-
-
-def _state(context: StreamContext) -> Loaded | None:
-    """None where there is neither a state nor a data file."""
-    loaded = context.store.load()
-    if loaded is not None or not has_data_files(context.storage, context.tap, context.stream):
-        return loaded
-    # The stream may have been born between the two looks.
-    loaded = context.store.load()
-    if loaded is None:
-        raise LostStateError(
-            "the stream has data files and no state",
-            hint="run 'singerlake rebuild' first, then drop it",
-            tap=context.tap,
-            stream=context.stream,
-        )
-    return loaded
 
 
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:

@@ -26,7 +26,6 @@ from singerlake.errors import (
     ConditionNotSupportedError,
     CorruptObjectError,
     ForeignManifestError,
-    LostStateError,
     StreamClosedError,
     UnknownOutcomeError,
 )
@@ -35,7 +34,6 @@ from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published
@@ -84,9 +82,8 @@ def migrate_stream(context: StreamContext, new: ManifestStore, *, dry_run: bool 
 def _migrated(context: StreamContext, new: ManifestStore, dry_run: bool) -> Migration:
     old, storage, tap, stream = context.store, context.storage, context.tap, context.stream
     clock, ids = context.clock, context.ids
-    base = old.load()
+    base = context.load()
     if base is None:
-        _refuse_lost(storage, tap, stream)
         return Migration(tap=tap, stream=stream, source=old.kind, target=new.kind)
     _refuse_third(base.manifest, new.kind)
     if old.kind == new.kind:
@@ -122,16 +119,6 @@ def _described(state: Manifest, source: str, target: str, *, needed: bool = Fals
         files=len(state.files),
         messages=state.next_offset,
     )
-
-
-def _refuse_lost(storage: Storage, tap: str, stream: str) -> None:
-    if has_data_files(storage, tap, stream):
-        raise LostStateError(
-            "the stream has data files and no state, so there is nothing to move",
-            hint="run 'singerlake rebuild' first",
-            tap=tap,
-            stream=stream,
-        )
 
 
 def _refuse_third(state: Manifest, kind: str) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import BrokenFileError, LostStateError, MissingFileError, StorageUnavailableError
+from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.fold import Conflict
@@ -25,7 +25,6 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
 from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published
@@ -83,17 +82,9 @@ def collect_stream(
     state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
     storage and store raise; what was agreed on by then stays.
     """
-    loaded = context.store.load()
+    loaded = context.load()
     if loaded is None:
-        if has_data_files(context.storage, context.tap, context.stream) and (loaded := context.store.load()) is None:
-            raise LostStateError(
-                "the stream has data files and no state",
-                hint="run 'singerlake rebuild' first",
-                tap=context.tap,
-                stream=context.stream,
-            )
-        if loaded is None:
-            return Collected(CollectionPlan())
+        return Collected(CollectionPlan())
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)

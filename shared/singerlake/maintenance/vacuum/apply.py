@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from singerlake.errors import (
     BrokenFileError,
-    LostStateError,
     MissingFileError,
     SingerlakeError,
     StorageUnavailableError,
@@ -30,7 +29,6 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
 from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding
@@ -73,7 +71,7 @@ def vacuum_stream(
     another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
     was committed by then stays.
     """
-    loaded = context.store.load() or _born(context)
+    loaded = context.load()
     if loaded is None:
         return Vacuumed(VacuumPlan())
     if loaded.manifest.closed is not None:
@@ -289,16 +287,3 @@ class _Vacuum:
 
     def _missing(self, key: str) -> Finding:
         return Finding("missing", key, "is listed but missing; the files to join with it stay as they are")
-
-
-def _born(context: StreamContext) -> Loaded | None:
-    """The state of a stream that had none a moment ago; None where it has no data either."""
-    tap, stream = context.tap, context.stream
-    if not has_data_files(context.storage, tap, stream):
-        return None
-    loaded = context.store.load()
-    if loaded is None:
-        raise LostStateError(
-            "the stream has data files and no state", hint="run 'singerlake rebuild' first", tap=tap, stream=stream
-        )
-    return loaded
