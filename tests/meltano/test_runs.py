@@ -170,6 +170,7 @@ INVOKED = {
     "annotate": ["--tap", "tap-rows", "--owner", "Data team"],
     "diff": ["v1", "v2"],
     "docs-build": ["-o", "site"],
+    "drop": ["--tap", "tap-rows", "--stream", "users"],
     "project-drop": ["people", "--delete"],
     "lock-break": ["--tap", "tap-rows", "--stream", "users"],
     "store-create": ["--help"],
@@ -196,6 +197,28 @@ def test_every_command_is_there_for_meltano(project: Project) -> None:
         assert ran.returncode == 0, (name, ran.stdout)
     assert (project.folder / "site" / "index.html").exists()
     assert "log" in project.meltano("invoke", "singerlake:store-ls").stdout
+
+
+@pytest.mark.thorough
+def test_a_dropped_stream_is_captured_again_once_the_state_of_the_tap_is_cleared(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
+    dropped = project.meltano("invoke", "singerlake:drop", "--tap", "tap-rows", "--delete")
+    assert dropped.returncode == 0, dropped.stdout
+    assert project.replayed() == []
+
+    project.captured()
+    assert project.replayed() == of("users", rows(5, 5)), "the tap goes on from its bookmark"
+
+    dropped = project.meltano("invoke", "singerlake:drop", "--tap", "tap-rows", "--delete")
+    assert dropped.returncode == 0, dropped.stdout
+    cleared = project.meltano("state", "clear", "--force", "test:tap-rows-to-target-singerlake")
+    assert cleared.returncode == 0, cleared.stdout
+    project.captured()
+    behind = project.meltano("run", "tap-singerlake", "target-keep")
+    assert behind.returncode != 0
+    assert "run with --full-refresh" in behind.stdout
+    assert project.replayed("--full-refresh") == of("users", rows(1, 5))
 
 
 @pytest.mark.thorough
