@@ -159,8 +159,9 @@ class Wait:
         self._began: float | None = None
         self.given_up: GivenUp | None = None
 
-    def again(self, trouble: RetryReason) -> bool:
-        """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``."""
+    def again(self, trouble: RetryReason, *, at_least: float = 0.0) -> bool:
+        """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``.
+        ``at_least``: the seconds that the server asked to wait, of which no more are waited than are left."""
         patience, clock = self._patience, self._patience.clock
         outage = patience.began(trouble)
         now = clock.monotonic()
@@ -173,5 +174,5 @@ class Wait:
             return False
         patience.tell(trouble, max(0.0, left))
         wanted = self._backoff.next()
-        clock.sleep(wanted if left < _INSTANT else min(wanted, left))
+        clock.sleep(wanted if left < _INSTANT else min(max(wanted, at_least), left))
         return True

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake import errors
+from singerlake.storage.arranged import arranged
 from singerlake.storage.port import Part
-from singerlake.storage.s3.compose import LEAST, arranged
+from singerlake.storage.s3.compose import LEAST
 from singerlake.storage.s3.storage import S3Storage
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import body

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.manifests.dynamodb.errors import NotDynamoDBError, UnprocessedError, meaning, reading, translate
+from singerlake.manifests.dynamodb.errors import DYNAMO_ERRORS, NotDynamoDBError, UnprocessedError, translate
+from singerlake.storage.checks import check_endpoint
+from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.client import in_session, region_for
-from singerlake.storage.s3.errors import Meaning
-from singerlake.storage.s3.lost_replies import Write, send_until_known
-from singerlake.storage.s3.settings import S3Settings, check_endpoint
+from singerlake.storage.s3.settings import KEYS, S3Settings
 
 Result = TypeVar("Result")
 Item = Mapping[str, Mapping[str, str]]
@@ -91,7 +91,7 @@ class DynamoTable:
         if not name or name != name.strip():
             raise SettingError("dynamodb_table is empty or has white space around it", hint="name a table")
         if endpoint_url:
-            check_endpoint("dynamodb_endpoint_url", endpoint_url)
+            check_endpoint("dynamodb_endpoint_url", endpoint_url, credentials=KEYS)
         self.name = name
         self.clock = clock
         self._settings = settings or S3Settings()
@@ -159,7 +159,7 @@ class DynamoTable:
             self._client.transact_write_items(TransactItems=items, ClientRequestToken=token)
             return True
 
-        return self._settle(Write[bool](send, look, refused=False, conditional=True), meaning)
+        return self._settle(Write[bool](send, look, refused=False, conditional=True))
 
     def delete(self, keys: Sequence[Item]) -> None:
         """Delete items, which may be gone, in their order. Raises ``UnknownOutcomeError``."""
@@ -168,9 +168,13 @@ class DynamoTable:
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
         """What ``request`` gets from the client; it may be repeated, also if it took effect."""
-        write = Write[Any](lambda: request(self._client), _no_look, refused=None, conditional=False)
-        answer: Result = self._settle(write, reading)
-        return answer
+        return send_until_answered(
+            lambda: request(self._client),
+            patience=self._patience,
+            errors=DYNAMO_ERRORS,
+            translate=self._translate,
+            key=self.name,
+        )
 
     def _delete(self, requests: list[dict[str, Any]]) -> None:
         left = requests
@@ -183,10 +187,12 @@ class DynamoTable:
                 raise UnprocessedError
             return True
 
-        self._settle(Write[bool](send, _no_look, refused=False, conditional=False), meaning)
+        self._settle(Write[bool](send, _no_look, refused=False, conditional=False))
 
-    def _settle(self, write: Write[Result], judge: Callable[[Exception], Meaning]) -> Result:
-        return send_until_known(write, patience=self._patience, translate=self._translate, key=self.name, judge=judge)
+    def _settle(self, write: Write[Result]) -> Result:
+        return send_until_known(
+            write, patience=self._patience, errors=DYNAMO_ERRORS, translate=self._translate, key=self.name
+        )
 
     def _translate(self, error: Exception) -> SingerlakeError:
         where = {"endpoint": self._endpoint_url} if self._endpoint_url else {}

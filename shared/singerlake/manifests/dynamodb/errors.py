@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.s3 import errors as s3_errors
-from singerlake.storage.s3.errors import Meaning
 from singerlake.storage.s3.settings import S3Settings
 
 _REFUSED = "ConditionalCheckFailed"
@@ -89,10 +89,7 @@ def meaning(error: Exception) -> Meaning:
     return Meaning.UNKNOWN if status >= 500 else Meaning.BUSY if status == 429 else Meaning.FATAL
 
 
-def reading(error: Exception) -> Meaning:
-    """The same for a request that may be repeated, also if it took effect."""
-    means = meaning(error)
-    return Meaning.BUSY if means is Meaning.UNKNOWN else means
+DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning), s3_errors.give_up)
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:

@@ -6,59 +6,21 @@ A part of a multipart upload, except the last, has at least 5 MiB; one that is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import SingerlakeError
+from singerlake.storage.arranged import Together, arranged
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Part
 from singerlake.storage.s3.errors import is_lost_upload, may_pass
 
 LEAST = 5 << 20
-SENT = 16 << 20
-"""Bytes from which what was fetched is sent as a part: few requests, little memory."""
 LONGEST = 5 << 30
 _FETCHES = 8
-
-Together = list[bytes | Part]
-"""What is fetched and sent as one part."""
-
-
-def arranged(
-    pieces: Sequence[bytes | Part], *, least: int = LEAST, sent: int = SENT, longest: int = LONGEST, copy: bool = True
-) -> Iterator[Part | Together]:
-    """The parts of a multipart upload that gives ``pieces``: a ``Part`` is copied by the server, what is ``Together``
-    is sent. All but the last are of a legal size; no more is sent than that takes, where ``copy`` is allowed."""
-    together: Together = []
-    size = 0
-    for piece in pieces:
-        start, end = (0, len(piece)) if isinstance(piece, bytes) else (piece.start, piece.end)
-        while start < end:
-            short = least - size if 0 < size < least else 0
-            if copy and isinstance(piece, Part) and end - start - short >= least:
-                if short:
-                    together.append(Part(piece.key, start, start + short))
-                if together:
-                    yield together
-                start += short
-                # What would be left over has to be a legal part, too.
-                taken = end - start if end - start <= longest else min(longest, end - start - least)
-                yield Part(piece.key, start, start + taken)
-                together, size = [], 0
-            else:
-                taken = min(end - start, max(sent - size, 1))
-                stop = start + taken
-                together.append(piece[start:stop] if isinstance(piece, bytes) else Part(piece.key, start, stop))
-                size += taken
-                if size >= sent:
-                    yield together
-                    together, size = [], 0
-            start += taken
-    if together:
-        yield together
 
 
 @dataclass(frozen=True)
@@ -76,9 +38,9 @@ class Composer:
     def compose(self, full: str, pieces: Sequence[bytes | Part]) -> None:
         """Make the object ``full``. Raises botocore's errors about it, and this package's about the sources."""
         try:
-            self._compose(full, list(arranged(pieces)))
+            self._compose(full, list(arranged(pieces, least=LEAST, longest=LONGEST)))
         except _NotCopiedError:
-            self._compose(full, list(arranged(pieces, copy=False)))
+            self._compose(full, list(arranged(pieces, least=LEAST, longest=LONGEST, copy=False)))
 
     def _compose(self, full: str, parts: Sequence[Part | Together]) -> None:
         with ThreadPoolExecutor(_FETCHES, thread_name_prefix="singerlake-fetch") as pool:

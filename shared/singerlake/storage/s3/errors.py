@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import (
@@ -22,20 +21,11 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
+from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
 if TYPE_CHECKING:
     from singerlake.storage.s3.settings import S3Settings
-
-
-class Meaning(Enum):
-    """What a failed request tells about its effect."""
-
-    REFUSED = "the condition did not hold"
-    CONFLICT = "another request was under way; nothing happened, try again"
-    BUSY = "nothing happened, try again later"
-    UNKNOWN = "it may or may not have happened"
-    FATAL = "nothing happened, and trying again does not help"
 
 
 _MEANINGS = {
@@ -181,6 +171,9 @@ def give_up(error: Exception, how: GivenUp | None) -> None:
         response[_GIVEN_UP] = how
     else:
         setattr(error, _GIVEN_UP, how)
+
+
+S3_ERRORS = DriverErrors(meaning, trouble, give_up)
 
 
 def given_up(error: Exception) -> GivenUp | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from singerlake.errors import SettingError
+from singerlake.storage.checks import check_endpoint, check_texts
 from singerlake.storage.patience import PATIENCE_SECONDS
 
+KEYS = "aws_access_key_id and its secret"
+"""The settings that take credentials."""
 _SETTING_NAMES = {
     "access_key_id": "aws_access_key_id",
     "secret_access_key": "aws_secret_access_key",
@@ -49,14 +52,7 @@ class S3Settings:
     patience_seconds: int = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            # a line break in a credential would reach an HTTP header, and from there an error message
-            if isinstance(value, str) and (not value or value != value.strip() or not value.isprintable()):
-                raise SettingError(
-                    f"{_SETTING_NAMES[each.name]} is empty or has white space around it or control characters in it",
-                    hint="correct it, or leave it out",
-                )
+        check_texts(self, _SETTING_NAMES)
         self._check_pair("access_key_id", "secret_access_key")
         self._check_pair("secret_access_key", "access_key_id")
         self._check_pair("session_token", "access_key_id")
@@ -66,7 +62,7 @@ class S3Settings:
         if self.patience_seconds < 0:
             raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
-            check_endpoint("s3_endpoint_url", self.endpoint_url)
+            check_endpoint("s3_endpoint_url", self.endpoint_url, credentials=KEYS)
 
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may show."""
@@ -76,16 +72,6 @@ class S3Settings:
     def _check_pair(self, name: str, needed: str) -> None:
         if getattr(self, name) and not getattr(self, needed):
             raise SettingError(f"{_SETTING_NAMES[name]} is set without {_SETTING_NAMES[needed]}", hint="set both")
-
-
-def check_endpoint(name: str, url: str) -> None:
-    """Refuse what is no endpoint, or holds what messages must not show. ``name`` is the setting's. Raises
-    ``SettingError``, which does not show the URL."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingError(f"{name} is not a URL", hint="write http://host:port or https://host")
-    if parts.username or parts.password:
-        raise SettingError(f"{name} holds credentials", hint="put them into aws_access_key_id and its secret")
 
 
 def endpoint_of(settings: S3Settings) -> str | None:

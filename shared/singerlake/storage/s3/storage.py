@@ -21,13 +21,13 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
+from singerlake.storage.lost_replies import Meaning, Write, send_until_known
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.probe_results import Proved
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
-from singerlake.storage.s3.errors import Meaning, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
-from singerlake.storage.s3.lost_replies import Write, send_until_known
+from singerlake.storage.s3.errors import S3_ERRORS, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.read_stream import open_stream
 from singerlake.storage.s3.settings import S3Settings, endpoint_of
 from singerlake.storage.s3.upload import cause_of_upload, upload
@@ -134,7 +134,7 @@ class S3Storage:
 
         conditional = if_absent or if_match is not None
         write = Write[Written | Refused](send, look, refused=Refused(), conditional=conditional)
-        outcome = send_until_known(write, patience=self._patience, translate=self._translate(key), key=key)
+        outcome = self._until_known(write, key)
         if isinstance(outcome, Refused):
             self._known.proved.refused()
         return outcome
@@ -238,7 +238,7 @@ class S3Storage:
             return False if if_match is not None and entry.etag != if_match else None
 
         write = Write[bool](send, look, refused=False, conditional=if_match is not None)
-        gone = send_until_known(write, patience=self._patience, translate=self._translate(key), key=key)
+        gone = self._until_known(write, key)
         # Of a request that was sent twice, the second may be refused since the first removed the object.
         return gone or self.head(key) is None
 
@@ -288,6 +288,11 @@ class S3Storage:
             return result
         self._known.etag_form = '"{}"'
         return result
+
+    def _until_known(self, write: Write[Result], key: str) -> Result:
+        return send_until_known(
+            write, patience=self._patience, errors=S3_ERRORS, translate=self._translate(key), key=key
+        )
 
     def _send(self, key: str, size: int, send: Callable[[], None]) -> None:
         """Send an object of ``size`` bytes that nobody else writes; where the reply was lost, it is looked for."""

@@ -1,4 +1,4 @@
-"""Sending a write until its outcome is known, or saying that it is not.
+"""Sending a request until its outcome is known, or saying that it is not.
 
 A reply that was lost leaves two possibilities, and a second try of a conditional write is then refused by the first.
 So every request is sent singly, what became of an unclear one is looked up before the next, and a refusal counts only
@@ -8,14 +8,40 @@ where no earlier try can have caused it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
 from singerlake.errors import SingerlakeError, UnknownOutcomeError
-from singerlake.storage.patience import Patience
-from singerlake.storage.s3.errors import Meaning, give_up, meaning, trouble
+from singerlake.storage.patience import GivenUp, Patience, RetryReason
 
 Result = TypeVar("Result")
+
+
+class Meaning(Enum):
+    """What a failed request tells about its effect."""
+
+    REFUSED = "the condition did not hold"
+    CONFLICT = "another request was under way; nothing happened, try again"
+    BUSY = "nothing happened, try again later"
+    UNKNOWN = "it may or may not have happened"
+    FATAL = "nothing happened, and trying again does not help"
+
+
+def _at_once(_: Exception) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True)
+class DriverErrors:
+    """What the errors of one driver say. ``meaning`` raises an error again that is not the driver's. ``reason`` is what
+    a request that is sent again waits for, ``retry_after`` the seconds that the server asks to wait, and ``give_up``
+    has the driver's translation tell how a wait ended."""
+
+    meaning: Callable[[Exception], Meaning]
+    reason: Callable[[Exception], RetryReason]
+    give_up: Callable[[Exception, GivenUp | None], None]
+    retry_after: Callable[[Exception], float] = _at_once
 
 
 @dataclass(frozen=True)
@@ -34,13 +60,12 @@ def send_until_known(
     write: Write[Result],
     *,
     patience: Patience,
+    errors: DriverErrors,
     translate: Callable[[Exception], SingerlakeError],
     key: str,
-    judge: Callable[[Exception], Meaning] = meaning,
 ) -> Result:
     """The result of a write. Raises what ``translate`` gives while nothing can have changed, and
-    ``UnknownOutcomeError`` once something may have. ``judge`` says what an error means, of S3 where nothing else is
-    given."""
+    ``UnknownOutcomeError`` once something may have."""
     wait = patience.begin()
     unclear = False
     while True:
@@ -48,7 +73,7 @@ def send_until_known(
             result = write.send()
         except Exception as error:
             last = error
-            means = judge(error)
+            means = errors.meaning(error)
             if means is Meaning.FATAL or (means is Meaning.REFUSED and not write.conditional):
                 break
             if means is Meaning.REFUSED and not unclear:
@@ -62,10 +87,10 @@ def send_until_known(
             seen = _look(write)
             if seen is not None:
                 return seen
-        if not wait.again(trouble(last, judge)):
-            give_up(last, wait.given_up)
+        if not wait.again(errors.reason(last), at_least=errors.retry_after(last)):
+            errors.give_up(last, wait.given_up)
             break
-    if judge(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
+    if errors.meaning(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
         return seen
     if not unclear:
         raise translate(last) from last
@@ -75,6 +100,26 @@ def send_until_known(
         key=key,
         reason=str(translate(last)),
     ) from last
+
+
+def send_until_answered(
+    request: Callable[[], Result],
+    *,
+    patience: Patience,
+    errors: DriverErrors,
+    translate: Callable[[Exception], SingerlakeError],
+    key: str,
+) -> Result:
+    """What a request gets that may be repeated, also if it took effect. Raises what ``translate`` gives."""
+
+    def meaning(error: Exception) -> Meaning:
+        means = errors.meaning(error)
+        return Meaning.BUSY if means is Meaning.UNKNOWN else means
+
+    write = Write[Any](request, lambda: None, refused=None, conditional=False)
+    repeatable = replace(errors, meaning=meaning)
+    answer: Result = send_until_known(write, patience=patience, errors=repeatable, translate=translate, key=key)
+    return answer
 
 
 def _look(write: Write[Result]) -> Result | None:

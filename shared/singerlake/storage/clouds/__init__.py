@@ -1,0 +1,1 @@
+"""What the object stores of clouds have in common, and each by itself does not."""
