@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from singerlake.clock import SystemClock, random_id
+from singerlake.storage.clouds.driver import Driver
+from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.processes.forked import FORKED
 from tests.servers.s3 import s3_server
+from tests.storage.clouds.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
 
 Reopen = Callable[[], Storage]
@@ -96,6 +99,24 @@ def memory(folder: Path) -> Iterator[Opener]:
     )
 
 
+@contextmanager
+def clouds(folder: Path) -> Iterator[Opener]:
+    yield _driven(DriverInMemory)
+
+
+@contextmanager
+def clouds_unordered(folder: Path) -> Iterator[Opener]:
+    yield _driven(partial(DriverInMemory, lists_in_order=False))
+
+
+def _driven(driver: Callable[[], Driver]) -> Opener:
+    return Opener(
+        fresh=lambda: CloudStorage(driver(), probe_max_wait=0, patience_seconds=0, clock=SystemClock(), ids=random_id),
+        reopener=lambda storage: lambda: storage,
+        processes=False,
+    )
+
+
 def open_s3(bucket: str, prefix: str, settings: S3Settings) -> Storage:
     return S3Storage(bucket, prefix, settings, clock=SystemClock(), ids=random_id)
 
@@ -128,6 +149,8 @@ def real_s3(folder: Path) -> Iterator[Opener]:
 
 REAL_S3_VARIABLES = ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
+    "clouds": clouds,
+    "clouds_unordered": clouds_unordered,
     "local": local,
     "memory": memory,
     "s3": s3,

@@ -1,1 +1,0 @@
-"""Containers of Azure Blob Storage."""

@@ -1,1 +1,0 @@
-"""Buckets of Google Cloud Storage."""
