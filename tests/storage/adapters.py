@@ -2,7 +2,9 @@
 
 A real object store joins when ``SINGERLAKE_TEST_S3_BUCKET`` is set, with ``SINGERLAKE_TEST_S3_ENDPOINT``,
 ``SINGERLAKE_TEST_S3_REGION``, ``SINGERLAKE_TEST_S3_ACCESS_KEY_ID`` and ``SINGERLAKE_TEST_S3_SECRET_ACCESS_KEY`` where
-it needs them; everything is written below a new prefix of that bucket.
+it needs them; everything is written below a new prefix of that bucket. Likewise Azure with
+``SINGERLAKE_TEST_AZURE_CONTAINER`` and ``..._ACCOUNT_NAME``, ``..._ACCOUNT_KEY``, ``..._SAS_TOKEN`` or
+``..._CONNECTION_STRING``.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from singerlake.clock import SystemClock, random_id
+from singerlake.storage.azure.driver import AzureDriver
+from singerlake.storage.azure.settings import AzureSettings
 from singerlake.storage.clouds.driver import Driver
 from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.processes.forked import FORKED
+from tests.servers.azurite import azurite
 from tests.servers.s3 import s3_server
 from tests.storage.clouds.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
@@ -99,6 +104,38 @@ def memory(folder: Path) -> Iterator[Opener]:
     )
 
 
+def open_azure(container: str, prefix: str, settings: AzureSettings) -> Storage:
+    driver = AzureDriver(container, prefix, settings)
+    return CloudStorage(driver, probe_max_wait=60, patience_seconds=60, clock=SystemClock(), ids=random_id)
+
+
+def _azure_opener(container: str, folder: str, settings: AzureSettings) -> Opener:
+    return Opener(
+        fresh=lambda: open_azure(container, f"{folder}/{random_id()}", settings),
+        reopener=lambda storage: partial(
+            open_azure, container, storage.url.removeprefix(f"az://{container}/"), settings
+        ),
+        processes=True,
+    )
+
+
+@contextmanager
+def azure(folder: Path) -> Iterator[Opener]:
+    with azurite() as server:
+        yield _azure_opener(server.create_container("conformance"), "a lake/%41", server.settings())
+
+
+@contextmanager
+def real_azure(folder: Path) -> Iterator[Opener]:
+    settings = AzureSettings(
+        account_name=os.environ.get("SINGERLAKE_TEST_AZURE_ACCOUNT_NAME"),
+        account_key=os.environ.get("SINGERLAKE_TEST_AZURE_ACCOUNT_KEY"),
+        sas_token=os.environ.get("SINGERLAKE_TEST_AZURE_SAS_TOKEN"),
+        connection_string=os.environ.get("SINGERLAKE_TEST_AZURE_CONNECTION_STRING"),
+    )
+    yield _azure_opener(os.environ["SINGERLAKE_TEST_AZURE_CONTAINER"], f"singerlake-test/{random_id()}", settings)
+
+
 @contextmanager
 def clouds(folder: Path) -> Iterator[Opener]:
     yield _driven(DriverInMemory)
@@ -149,6 +186,7 @@ def real_s3(folder: Path) -> Iterator[Opener]:
 
 REAL_S3_VARIABLES = ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
+    "azure": azure,
     "clouds": clouds,
     "clouds_unordered": clouds_unordered,
     "local": local,
@@ -157,3 +195,5 @@ FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
 }
 if "SINGERLAKE_TEST_S3_BUCKET" in os.environ:
     FACTORIES["real_s3"] = real_s3
+if "SINGERLAKE_TEST_AZURE_CONTAINER" in os.environ:
+    FACTORIES["real_azure"] = real_azure
