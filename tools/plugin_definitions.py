@@ -23,7 +23,7 @@ from typing import Any
 import click
 import yaml
 
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS
+from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 DISTRIBUTION = "singerlake"
@@ -160,7 +160,8 @@ def utility_facts(group: click.Group) -> dict[str, Any]:
     return {
         "settings_group_validation": [["lake_root"]],
         "settings": [
-            setting(name, schema) for name, schema in {"lake_root": LAKE_ROOT, **STORE_SETTINGS, **S3_SETTINGS}.items()
+            setting(name, schema)
+            for name, schema in {"lake_root": LAKE_ROOT, **STORE_SETTINGS, **STORAGE_SETTINGS}.items()
         ],
         "commands": commands | {name: whole[args] for name, args in SHORT.items() if args in whole},
     }

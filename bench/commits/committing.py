@@ -24,6 +24,7 @@ from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
 from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.settings import together
 
 SCHEMA = StreamSchema(schema={"type": "object", "properties": {"id": {"type": "integer"}}}, key_properties=("id",))
 VERSION = schema_hash(SCHEMA.schema)
@@ -49,7 +50,7 @@ class Stream:
         storage: Any = open_storage(self.lake_root)
         if self.delay:
             storage = SlowStorage(storage, self.delay)
-        return Lake(storage, stores=self.stores, s3=self.s3).stream("bench", "orders").store(self.kind)
+        return Lake(storage, stores=self.stores, settings=together(self.s3)).stream("bench", "orders").store(self.kind)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.settings import together
 from tests.storage.memory import MemoryStorage
 
 WRITERS = 8
@@ -150,7 +151,7 @@ def _row(kind: str, value: float, what: str, *, bound: float = _ANY, **more: Any
 def _in_process(kind: str, servers: Servers) -> Row:
     """One writer on a storage in its own memory: what is left is the store's own work."""
     storage = MemoryStorage(clock=CLOCK, ids=random_id)
-    store = Lake(storage, stores=servers.near, s3=servers.s3).stream("bench", "orders").store(kind)
+    store = Lake(storage, stores=servers.near, settings=together(servers.s3)).stream("bench", "orders").store(kind)
     base = birth(store)
     job = Job(Stream(kind, ""), SECONDS)
     done = commit(job, store, base, time.monotonic())

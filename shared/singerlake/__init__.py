@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from singerlake.projections.read import LakeTable
     from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
+    from singerlake.storage.azure.settings import AzureSettings
     from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.settings import StorageSettings
     from singerlake.stream import LakeStream
 
     __version__ = version("singerlake")
@@ -78,12 +80,15 @@ _FROM = {
     "LockSettings": "singerlake.lock_file",
     "ProjectedTable": "singerlake.projections.run.python_api",
     "S3Settings": "singerlake.storage.s3.settings",
+    "AzureSettings": "singerlake.storage.azure.settings",
+    "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
 }
 """Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""
 
 __all__ = [
     "AccessDeniedError",
+    "AzureSettings",
     "BrokenFileError",
     "CheckFailedError",
     "CommitRefusedError",
@@ -114,6 +119,7 @@ __all__ = [
     "SettingError",
     "SingerlakeError",
     "StorageFullError",
+    "StorageSettings",
     "StorageUnavailableError",
     "StoreSettings",
     "StreamClosedError",

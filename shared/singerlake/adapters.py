@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from singerlake import open_file_lock
@@ -19,11 +20,12 @@ from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
-from singerlake.storage.roots import FolderRoot, parse_root
+from singerlake.storage.roots import BucketRoot, FolderRoot, parse_root
+from singerlake.storage.settings import AnySettings, StorageSettings, together
 
 if TYPE_CHECKING:
     from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.storage.s3.storage import S3Settings
+    from singerlake.storage.s3.settings import S3Settings
 
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
@@ -33,22 +35,43 @@ ON_THE_LAKE = ("lockfile", "log", "merge")
 
 
 def open_storage(
-    lake_root: str, settings: S3Settings | None = None, *, clock: Clock | None = None, ids: IdSource = random_id
+    lake_root: str,
+    settings: StorageSettings | AnySettings | None = None,
+    *,
+    clock: Clock | None = None,
+    ids: IdSource = random_id,
 ) -> Storage:
     """The storage a lake root names, as ``parse_root`` reads it. Raises ``SettingError``."""
     clock = clock or SystemClock()
-    root = parse_root(lake_root)
+    root, every = parse_root(lake_root), together(settings)
     if isinstance(root, FolderRoot):
         if not open_file_lock.AVAILABLE:
             raise SettingError(
                 "a lake on a local disk needs file locks (flock), which this system does not have",
-                hint="set lake_root to an s3:// URL, or run under WSL",
+                hint="set lake_root to a bucket or a container, or run under WSL",
                 lake_root=lake_root,
             )
         return LocalStorage(root.path, clock=clock, ids=ids)
-    from singerlake.storage.s3.storage import S3Settings, S3Storage
+    if isinstance(root, BucketRoot):
+        from singerlake.storage.s3.storage import S3Storage
 
-    return S3Storage(root.bucket, root.prefix, settings or S3Settings(), clock=clock, ids=ids)
+        return S3Storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
+    try:
+        azure_is_there = find_spec("azure.storage.blob") is not None
+    except ModuleNotFoundError:
+        azure_is_there = False
+    if not azure_is_there:
+        raise SettingError(
+            "lake_root is on Azure Blob Storage, and its library is not installed",
+            hint="run pip install 'singerlake[azure]'",
+            lake_root=lake_root,
+        )
+    from singerlake.storage.azure.driver import AzureDriver
+    from singerlake.storage.clouds.storage import CloudStorage
+
+    patience = every.azure.patience_seconds
+    driver = AzureDriver(root.container, root.prefix, every.azure, account_host=root.account_host)
+    return CloudStorage(driver, probe_max_wait=patience, patience_seconds=patience, clock=clock, ids=ids)
 
 
 def open_store(

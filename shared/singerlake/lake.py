@@ -24,6 +24,7 @@ from singerlake.maintenance.root_file import RootFile
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
+from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stream import LakeStream
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from singerlake.projections.run.one_table import TableRunner
     from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.projections.sql.port import SqlEngine
-    from singerlake.storage.s3.storage import S3Settings
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +44,24 @@ class Lake:
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = random_id
     stores: StoreSettings = field(default_factory=StoreSettings)
-    s3: S3Settings | None = None
+    settings: StorageSettings = field(default_factory=StorageSettings)
     _root: RootFile = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_root", RootFile(self.storage, self.ids))
 
     @classmethod
-    def open(cls, lake_root: str, settings: S3Settings | None = None, stores: StoreSettings | None = None) -> Lake:
-        """The lake at a path, ``file://`` or ``s3://`` root. ``stores`` is for writers, and for readers of databases;
-        what is on the lake needs none. Raises ``SettingError``."""
-        return cls(open_storage(lake_root, settings), stores=stores or StoreSettings(), s3=settings)
+    def open(
+        cls,
+        lake_root: str,
+        settings: StorageSettings | AnySettings | None = None,
+        stores: StoreSettings | None = None,
+    ) -> Lake:
+        """The lake at a path, or at a ``file://``, ``s3://``, ``az://`` or ``abfss://`` root. ``settings``
+        are those of its storage, or of several. ``stores`` is for writers, and for readers of databases; what is on the
+        lake needs none. Raises ``SettingError``."""
+        every = together(settings)
+        return cls(open_storage(lake_root, every), stores=stores or StoreSettings(), settings=every)
 
     def exists(self) -> bool:
         """Whether anything of a lake is there: root metadata, or any folder below ``raw/``."""

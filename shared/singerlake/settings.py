@@ -16,7 +16,7 @@ from singerlake.humanize import shown
 from singerlake.storage.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from singerlake.storage.s3.storage import S3Settings
+    from singerlake.storage.settings import StorageSettings
 
 
 def setting(kind: str, title: str, description: str, *, secret: bool = False, **keywords: Any) -> dict[str, Any]:
@@ -31,7 +31,8 @@ LAKE_ROOT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
     "title": "Lake root",
-    "description": "Where the lake is: a path, `file:///folder`, or `s3://bucket/prefix`.",
+    "description": "Where the lake is: a path, `file:///folder`, `s3://bucket/prefix`, `az://container/prefix` or "
+    "`abfss://container@account.dfs.core.windows.net/prefix`.",
 }
 """Required wherever it is used."""
 
@@ -67,6 +68,45 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
         default=60,
         minimum=0,
     ),
+}
+"""The settings of S3, name -> JSON Schema."""
+
+AZURE_SETTINGS: dict[str, dict[str, Any]] = {
+    "azure_account_name": setting(
+        "string",
+        "Azure storage account",
+        "Not needed with a connection string, an endpoint URL, or an `abfss://` root, which name it.",
+    ),
+    "azure_account_key": setting(
+        "string",
+        "Azure account key",
+        "Leave all credentials unset to use `AZURE_STORAGE_*` of the environment, or else azure-identity's own chain: "
+        "environment, workload identity, managed identity, Azure CLI.",
+        secret=True,
+    ),
+    "azure_sas_token": setting("string", "Azure SAS token", "A shared access signature of the container.", secret=True),
+    "azure_connection_string": setting(
+        "string", "Azure connection string", "As the portal shows it under access keys.", secret=True
+    ),
+    "azure_tenant_id": setting("string", "Azure tenant id", "The tenant of a service principal."),
+    "azure_client_id": setting(
+        "string", "Azure client id", "A service principal; without a secret, a user-assigned managed identity."
+    ),
+    "azure_client_secret": setting(
+        "string", "Azure client secret", "The secret of the service principal.", secret=True
+    ),
+    "azure_endpoint_url": setting(
+        "string",
+        "Azure endpoint URL",
+        "The account's Blob endpoint if it is not `https://ACCOUNT.blob.core.windows.net`, for example "
+        "`http://127.0.0.1:10000/devstoreaccount1`.",
+    ),
+}
+"""The settings of Azure Blob Storage, name -> JSON Schema."""
+
+STORAGE_SETTINGS: dict[str, dict[str, Any]] = {
+    **S3_SETTINGS,
+    **AZURE_SETTINGS,
     "patience_seconds": setting(
         "integer",
         "Patience",
@@ -76,7 +116,7 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
         minimum=0,
     ),
 }
-"""The settings of lakes on S3, name -> JSON Schema. The last is for databases, too."""
+"""Those of all storages. The last is for databases, too."""
 
 
 STORE_SETTINGS: dict[str, dict[str, Any]] = {
@@ -147,7 +187,7 @@ def _whole(text: str, name: str, least: int) -> int:
 
 def without_secrets(text: str) -> str:
     """What singer-sdk says of a wrong configuration, without the value of a setting that is a secret."""
-    for name, described in {**S3_SETTINGS, **STORE_SETTINGS}.items():
+    for name, described in {**STORAGE_SETTINGS, **STORE_SETTINGS}.items():
         if described.get("secret") and f"config['{name}']" in text:
             return f"{name} is not valid (its value is not shown)"
     return text
@@ -186,7 +226,7 @@ def unread(plugin: str, names: Collection[str]) -> str:
     return f"{variables} is set and not read; name the setting in meltano.yml, or run the plugin with --config=ENV"
 
 
-_FIELDS = {
+_S3_FIELDS = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",
     "aws_session_token": "session_token",
@@ -200,11 +240,19 @@ _FIELDS = {
     "s3_probe_max_wait_seconds": "probe_max_wait",
     "patience_seconds": "patience_seconds",
 }
+_AZURE_FIELDS = {name: name.removeprefix("azure_") for name in (*AZURE_SETTINGS, "patience_seconds")}
 
 
-def s3_settings(config: Mapping[str, Any]) -> S3Settings:
-    """What ``config`` says of S3; settings that are unset, null or empty keep their defaults."""
-    from singerlake.storage.s3.storage import S3Settings
+def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
+    """What ``config`` says of storages; settings that are unset, null or empty keep their defaults. Raises
+    ``SettingError``."""
+    from singerlake.storage.azure.settings import AzureSettings
+    from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.settings import StorageSettings
 
-    given = _with_numbers(config, S3_SETTINGS)
-    return S3Settings(**{field: given[name] for name, field in _FIELDS.items() if given.get(name) not in (None, "")})
+    given = {name: value for name, value in _with_numbers(config, STORAGE_SETTINGS).items() if value not in (None, "")}
+
+    def chosen(fields: Mapping[str, str]) -> dict[str, Any]:
+        return {field: given[name] for name, field in fields.items() if name in given}
+
+    return StorageSettings(S3Settings(**chosen(_S3_FIELDS)), AzureSettings(**chosen(_AZURE_FIELDS)))

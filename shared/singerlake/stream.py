@@ -257,7 +257,7 @@ class LakeStream:
             kind or self._chosen(None),
             StreamPlace(lake.storage, self.tap, self.name, lake.clock, lake.ids),
             settings=lake.stores,
-            s3=lake.s3,
+            s3=lake.settings.s3,
             lake_id=lambda: lake.known_lake_id() or lake._root.fresh_id(),
             known_lake_id=lake._root.seen_id(),
         )

@@ -27,8 +27,8 @@ from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.recursion_limit import make_room
 from singerlake.settings import (
     LAKE_ROOT,
-    S3_SETTINGS,
-    s3_settings,
+    STORAGE_SETTINGS,
+    storage_settings,
     unknown_settings,
     unread,
     unread_variables,
@@ -69,7 +69,7 @@ class TapSingerlake(Tap):
 
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "type": "object",
-        "properties": {"lake_root": LAKE_ROOT, **settings.PROPERTIES, **S3_SETTINGS},
+        "properties": {"lake_root": LAKE_ROOT, **settings.PROPERTIES, **STORAGE_SETTINGS},
         "required": ["lake_root", "tap_id"],
     }
 
@@ -114,13 +114,13 @@ class TapSingerlake(Tap):
         config = batch_config(self.config.get("batch_config"))
         if config is None:
             return None
-        storage = open_storage(config.root, s3_settings(self.config))
+        storage = open_storage(config.root, storage_settings(self.config))
         return Batches(config, storage, BatchNames(storage, config.prefix, random_id()))
 
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
-        lake = Lake.open(self.config["lake_root"], s3_settings(self.config))
+        lake = Lake.open(self.config["lake_root"], storage_settings(self.config))
         tap_id = self.config["tap_id"]
         found, state = lake.catalogue_or_state(tap_id)
         entries = {entry["tap_stream_id"]: entry for entry in found}

@@ -29,7 +29,7 @@ from singerlake.errors import (
 from singerlake.format.decoders import prepare_decoders
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
-from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.settings import StorageSettings
 from target_singerlake.errors import RecordBeforeSchemaError, unreadable
 from target_singerlake.files.growing import Compressor
 from target_singerlake.files.open_files import NewFiles, OpenFiles
@@ -73,7 +73,7 @@ class Ingest:
         self,
         lake: Lake,
         settings: Settings,
-        s3: S3Settings,
+        storages: StorageSettings,
         *,
         rewriter: MappedDecoder | None,
         logger: logging.Logger,
@@ -81,7 +81,7 @@ class Ingest:
         ids: IdSource,
     ) -> None:
         self._settings = settings
-        self._s3 = s3
+        self._storages = storages
         self._clock = clock
         self._logger = logger
         run_id = ids()
@@ -276,7 +276,7 @@ class Ingest:
         batch = Batch(message.line, message.number)
         for url in batch.urls:
             try:
-                for block, number in batch.blocks(url, self._s3):
+                for block, number in batch.blocks(url, self._storages):
                     self._take(self._decoder.messages(block, number))
                     self._streams.keep_within_memory(len(block))
                     self._tick()

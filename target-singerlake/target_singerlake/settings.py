@@ -10,7 +10,7 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
-from singerlake.settings import LAKE_ROOT, S3_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
+from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
 
 PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
@@ -113,7 +113,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         minimum=1,
     ),
     **STORE_SETTINGS,
-    **S3_SETTINGS,
+    **STORAGE_SETTINGS,
 }
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": PROPERTIES, "required": ["lake_root"]}

@@ -19,7 +19,14 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.recursion_limit import make_room
-from singerlake.settings import s3_settings, store_settings, unknown_settings, unread, unread_variables, without_secrets
+from singerlake.settings import (
+    storage_settings,
+    store_settings,
+    unknown_settings,
+    unread,
+    unread_variables,
+    without_secrets,
+)
 from target_singerlake.ingest import Ingest
 from target_singerlake.input.reader import MessageReader
 from target_singerlake.mapped import MappedDecoder
@@ -82,15 +89,15 @@ class TargetSingerlake(Target):
             raise SystemExit(1)
 
     def _consume(self, source: IO[Any] | None) -> dict[str, int]:
-        settings, s3 = settings_of(self.config), s3_settings(self.config)
+        settings, storages = settings_of(self.config), storage_settings(self.config)
         clock = SystemClock()
         rewriter = None
         if self.config.get("stream_maps") or self.config.get("flattening_enabled") or settings.add_record_metadata:
             rewriter = MappedDecoder(self.mapper, settings.add_record_metadata, clock, clock.now())
         self._ingest = Ingest(
-            Lake.open(settings.lake_root, s3, store_settings(self.config)),
+            Lake.open(settings.lake_root, storages, store_settings(self.config)),
             settings,
-            s3,
+            storages,
             rewriter=rewriter,
             logger=self.logger,
             clock=clock,

@@ -18,7 +18,7 @@ from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.findings import KINDS
 from singerlake.manifests.port import Loaded
-from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
+from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
 from tests.cli.conftest import Run
 from tests.docs.readme import assert_same, commands
 from tests.format.state.test_fold import add, new_file
@@ -58,7 +58,7 @@ def test_every_kind_of_finding_is_documented_and_no_other() -> None:
 
 
 def test_every_secret_has_its_variable() -> None:
-    for name, kind in {**S3_SETTINGS, **STORE_SETTINGS}.items():
+    for name, kind in {**STORAGE_SETTINGS, **STORE_SETTINGS}.items():
         if kind.get("secret"):
             assert f"`{variable(name)}`" in TEXT
 

@@ -17,6 +17,7 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
+from singerlake.storage.settings import AnySettings, together
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
 from tests.storage.memory import MemoryStorage
@@ -38,7 +39,7 @@ class Place:
     kind: str
     ignore_conditions: bool = False
     settings: StoreSettings = field(default_factory=StoreSettings)
-    s3: object = None
+    s3: AnySettings | None = None
     clock: FakeClock = field(default_factory=FakeClock)
     ids: Callable[[], str] = field(default_factory=counting_ids)
 
@@ -48,7 +49,7 @@ class Place:
 
     def opened(self) -> Lake:
         """The lake as a process sees it that starts now."""
-        return Lake(self.storage, self.clock, self.ids, self.settings, self.s3)  # type: ignore[arg-type]
+        return Lake(self.storage, self.clock, self.ids, self.settings, together(self.s3))
 
     def known_by_another_id(self) -> None:
         """From here on the lake has another identity in all metadata that names it: a database knows nothing of it."""

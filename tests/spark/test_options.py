@@ -10,7 +10,7 @@ import pytest
 from singerlake.arrow.plan.request import Request
 from singerlake.errors import NotALakeError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.settings import S3_SETTINGS
+from singerlake.settings import STORAGE_SETTINGS
 from singerlake.spark.lake import open_stream
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.options import LIMITS, OPTIONAL, read_options
@@ -135,8 +135,8 @@ def test_versions_are_a_list_between_commas() -> None:
 
 def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:
     plain = {"s3_path_style": "true", "patience_seconds": "300", "s3_probe_max_wait_seconds": "5"}
-    given = {name: plain.get(name, f"hush-{name}") for name in S3_SETTINGS}
+    given = {name: plain.get(name, f"hush-{name}") for name in STORAGE_SETTINGS}
     found = read_options({**NEEDED, **{name.upper(): value for name, value in given.items()}})
     assert found.storage == {**given, "s3_path_style": True, "patience_seconds": 300, "s3_probe_max_wait_seconds": 5}
     assert "hush" not in repr(found)
-    assert not {*OPTIONAL, *LIMITS} & set(S3_SETTINGS)
+    assert not {*OPTIONAL, *LIMITS} & set(STORAGE_SETTINGS)

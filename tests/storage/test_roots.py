@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
-from singerlake.storage.roots import BucketRoot, FolderRoot, parse_root
+from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,8 @@ def test_s3_urls_name_a_bucket_and_a_prefix_as_it_stands(text: str, bucket: str,
         ("s3n://bucket/x", "scheme", "write s3://bucket/prefix"),
         ("s3a:bucket", "scheme", "write s3://bucket/prefix"),
         ("gs://bucket", "scheme", "s3://bucket/prefix"),
-        ("abfss://c@a.example/x", "scheme", "s3://bucket/prefix"),
+        ("abfss://c@a.example/x", "complete abfss URL", "abfss://container@account"),
+        ("hdfs://c@a.example/x", "scheme", "s3://bucket/prefix"),
         ("dbfs:/lake", "scheme", "./name"),
         ("http://example.org/x", "scheme", "s3_endpoint_url"),
         ("HTTPS://example.org/x", "scheme", "s3_endpoint_url"),
@@ -134,6 +135,43 @@ def test_what_could_only_be_meant_as_something_else_is_refused(text: str, proble
 )
 def test_credentials_in_a_root_are_refused_and_not_shown(text: str) -> None:
     with pytest.raises(SettingError, match=r"^lake_root") as raised:
+        parse_root(text)
+    assert "PASS" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        ("az://lake", AzureRoot("lake", "")),
+        ("AZ://lake/a/b/", AzureRoot("lake", "a/b")),
+        (
+            "abfss://lake@acct.dfs.core.windows.net/a",
+            AzureRoot("lake", "a", "acct.dfs.core.windows.net"),
+        ),
+        ("abfs://lake@acct.blob.core.chinacloudapi.cn", AzureRoot("lake", "", "acct.blob.core.chinacloudapi.cn")),
+    ],
+)
+def test_a_container_of_azure_is_a_root(text: str, root: AzureRoot) -> None:
+    assert parse_root(text) == root
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("az://", "names no container"),
+        ("az:/lake", "not a complete az URL"),
+        ("az://Lake/x", "container name that Azure does not allow"),
+        ("az://a--b", "container name that Azure does not allow"),
+        ("az://user:PASSWORD@lake", "credentials or a port"),
+        ("az://lake/x?sig=PASSWORD", "URL with a query"),
+        ("abfss://lake/x", "not a complete abfss URL"),
+        ("abfss://lake@example.org/x", "not a complete abfss URL"),
+        ("abfss://@acct.dfs.core.windows.net/x", "names no container"),
+        ("wasbs://lake@acct.blob.core.windows.net", "unknown scheme|not a complete"),
+    ],
+)
+def test_what_names_no_container_is_refused_and_not_shown(text: str, problem: str) -> None:
+    with pytest.raises(SettingError, match=problem) as raised:
         parse_root(text)
     assert "PASS" not in str(raised.value)
 

@@ -50,7 +50,7 @@ def reader(
         from singerlake.spark.tasks import ALL_AT_ONCE, spark_tasks
 
         groups = ALL_AT_ONCE if at_once else None
-        return spark_tasks(url, lake.s3, master=master, remote=remote, groups_per_core=groups)
+        return spark_tasks(url, lake.settings, master=master, remote=remote, groups_per_core=groups)
     if engine == "processes":
-        return closing(Processes(partial(open_storage, url, lake.s3), threads))
+        return closing(Processes(partial(open_storage, url, lake.settings), threads))
     return nullcontext(Threads(lake.storage, threads))

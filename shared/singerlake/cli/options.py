@@ -14,13 +14,13 @@ from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.port import ManifestStore
-from singerlake.settings import S3_SETTINGS, STORE_SETTINGS, s3_settings, store_settings
+from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
 from singerlake.stream import LakeStream
 
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""
 
-_SETTINGS = {**S3_SETTINGS, **STORE_SETTINGS}
+_SETTINGS = {**STORAGE_SETTINGS, **STORE_SETTINGS}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +44,7 @@ def with_lake(
         if lake_root is None:
             raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
         config = settings_in(arguments)
-        lake = Lake.open(lake_root, s3_settings(config), store_settings(config))
+        lake = Lake.open(lake_root, storage_settings(config), store_settings(config))
         try:
             lake.require()
         except LakeError:
@@ -69,7 +69,7 @@ def _split(given: Sequence[str], words: Sequence[str]) -> tuple[str | None, dict
 def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[..., Any]:
     """Give a command the settings that are no secrets as options; ``settings_in`` takes them out of its arguments.
     ``stores``: those of manifest stores, too."""
-    for name, kind in reversed((_SETTINGS if stores else S3_SETTINGS).items()):
+    for name, kind in reversed((_SETTINGS if stores else STORAGE_SETTINGS).items()):
         if not kind.get("secret"):
             command = _setting(name, kind)(command)
     return command

@@ -46,4 +46,4 @@ def spark_engine(spark: SparkSession, lake: Lake) -> Engine:
     write the lake themselves, so its root has to mean the same place to all workers."""
     from singerlake.spark.tasks import ALL_AT_ONCE, SparkTasks
 
-    return SparkTasks(spark, lake.storage.url, lake.s3, ALL_AT_ONCE)
+    return SparkTasks(spark, lake.storage.url, lake.settings, ALL_AT_ONCE)

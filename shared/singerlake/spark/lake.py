@@ -16,7 +16,7 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.manifests.port import Loaded
-from singerlake.settings import s3_settings
+from singerlake.settings import storage_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
 from singerlake.stream import LakeStream
@@ -48,7 +48,7 @@ _lock = threading.Lock()
 @named_as_options()
 def open_stream(options: ReadOptions) -> LakeStream:
     """The stream the options name. Raises ``NotALakeError``, ``UnknownNameError`` listing what there is."""
-    lake = Lake.open(options.path, s3_settings(options.storage))
+    lake = Lake.open(options.path, storage_settings(options.storage))
     return lake.require().existing_stream(options.tap, options.stream)
 
 
@@ -60,7 +60,7 @@ def snapshot(stream: LakeStream) -> Manifest:
     entry = storage.head(layout.manifest_key(stream.tap, stream.name))
     if entry is None:
         return stream.snapshot()
-    key = (storage.url, stream.lake.s3, stream.tap, stream.name)
+    key = (storage.url, stream.lake.settings, stream.tap, stream.name)
     with _lock:
         known = _kept.get(key)
     cached = _followed(stream, known) if known is not None and known.etag == entry.etag else None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.settings import S3_SETTINGS
+from singerlake.settings import STORAGE_SETTINGS
 from singerlake.storage.roots import FolderRoot, parse_root
 
 REQUIRED = {
@@ -34,7 +34,7 @@ def checked(given: Mapping[str, str], optional: Sequence[str], of_streams: Seque
     options = {name.lower(): value for name, value in given.items()}
     if options.keys() >= _OF_A_TABLE:
         raise SettingError("Spark would make a table from this, and read it without its options", hint=_USE_A_VIEW)
-    known = (*REQUIRED, *optional, *S3_SETTINGS)
+    known = (*REQUIRED, *optional, *STORAGE_SETTINGS)
     for name in options:
         if name not in {each.lower() for each in (*known, *of_streams)}:
             streams = f"; for streams also: {', '.join(of_streams)}" if of_streams else ""
@@ -60,7 +60,7 @@ def named_as_options() -> Iterator[None]:
 
 def storage(options: Mapping[str, str]) -> dict[str, Any]:
     """The options of S3 under the names of the plugins' settings. Raises ``SettingError``."""
-    return {name: _of_kind(name, described, options) for name, described in S3_SETTINGS.items() if name in options}
+    return {name: _of_kind(name, described, options) for name, described in STORAGE_SETTINGS.items() if name in options}
 
 
 def _of_kind(name: str, described: Mapping[str, Any], options: Mapping[str, str]) -> Any:

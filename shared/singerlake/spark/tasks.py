@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from singerlake.spark.tables.sql import SparkSql
     from singerlake.storage.port import Storage
-    from singerlake.storage.s3.storage import S3Settings
+    from singerlake.storage.settings import StorageSettings
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SparkTasks:
 
     session: SparkSession
     url: str
-    settings: S3Settings | None
+    settings: StorageSettings | None
     groups_per_core: int | None = None
 
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
@@ -98,7 +98,7 @@ def _by_arrow(session: SparkSession, work: Work, groups: list[list[Any]]) -> lis
 @contextmanager
 def spark_tasks(
     url: str,
-    settings: S3Settings | None,
+    settings: StorageSettings | None,
     *,
     master: str | None = None,
     remote: str | None = None,
@@ -137,7 +137,7 @@ def spark_tasks(
 
 
 def _answers(
-    url: str, settings: S3Settings | None, task: Task[Any, Any], group: list[Any]
+    url: str, settings: StorageSettings | None, task: Task[Any, Any], group: list[Any]
 ) -> list[Any] | SingerlakeError:
     """In a worker. Errors are returned, not raised: Spark would try again, and show all of its own stack."""
     try:
@@ -146,7 +146,7 @@ def _answers(
         return error
 
 
-def worker_storage(url: str, settings: S3Settings | None) -> Storage:
+def worker_storage(url: str, settings: StorageSettings | None) -> Storage:
     """The lake, in a worker. Raises ``NotALakeError`` where it is not there."""
     storage = _storage(url, settings)
     if not storage.list_folder(f"{layout.RAW}/").folders:
@@ -159,6 +159,6 @@ def worker_storage(url: str, settings: S3Settings | None) -> Storage:
 
 
 @lru_cache(maxsize=8)
-def _storage(url: str, settings: S3Settings | None) -> Storage:
+def _storage(url: str, settings: StorageSettings | None) -> Storage:
     """One storage for all tasks of a Python worker, which Spark uses again."""
     return open_storage(url, settings)

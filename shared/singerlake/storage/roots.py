@@ -1,5 +1,5 @@
-"""What a lake root says: a folder or an S3 bucket with a prefix. Whatever could only be meant as something else is
-refused, because a folder made by mistake would take data that nobody finds."""
+"""What a lake root says: a folder, or a bucket or container with a prefix. Whatever could only be meant as something
+else is refused, because a folder made by mistake would take data that nobody finds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,42 @@ from urllib.parse import unquote_to_bytes
 
 from singerlake.errors import SettingError
 
-FORMS = "write a path, file:///folder or s3://bucket/prefix"
+FORMS = "write a path, file:///folder, s3://bucket/prefix or az://container/prefix"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-_NAMES_A_STORAGE = frozenset({"s3", "s3a", "s3n", "file"})
+_ABFS = ("abfss", "abfs")
+_NAMES_A_STORAGE = frozenset({"s3", "s3a", "s3n", "file", "az", "azure", "wasb", "wasbs", *_ABFS})
 _VARIABLE = re.compile(r"\A\$\w*|\$\{\w*\}?")
 # C0, DEL, C1 and what Unicode ends a line by: a newline too many in a file of settings.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _WINDOWS = re.compile(r"\A(?:[A-Za-z]:[\\/]|\\|[^/\\]*\\)")
 _BUCKET = re.compile(r"[A-Za-z0-9._-]+")
+_CONTAINER = re.compile(r"\$root|[a-z0-9](?:-?[a-z0-9]){2,62}")
+"""https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata"""
+_ACCOUNT_HOST = re.compile(r"[a-z0-9]{3,24}\.(?:dfs|blob)\.[a-z0-9.-]+")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+OF_BUCKETS = frozenset({"s3", "az", *_ABFS})
+"""Schemes of roots in a bucket or a container."""
+_FORMS = {
+    "file": "write file:///folder, or the path itself",
+    "s3": "write s3://bucket/prefix",
+    "az": "write az://container/prefix",
+    **dict.fromkeys(_ABFS, "write abfss://container@account.dfs.core.windows.net/prefix"),
+}
+"""Of URLs that are lake roots."""
+_MEANT = {
+    "s3a": _FORMS["s3"],
+    "s3n": _FORMS["s3"],
+    **dict.fromkeys(("azure", "wasb", "wasbs"), _FORMS["az"]),
+    **dict.fromkeys(("http", "https"), "write s3://bucket/prefix, and set s3_endpoint_url to the server"),
+}
+"""What to write in the place of others."""
+_CALLED = {
+    "s3": ("bucket", "aws_access_key_id and its secret, or s3_endpoint_url"),
+    **dict.fromkeys(("az", *_ABFS), ("container", "azure_account_key or azure_sas_token, or azure_endpoint_url")),
+}
+"""Scheme -> what holds the lake, and which settings say how to reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +64,23 @@ class BucketRoot:
     prefix: str
 
 
-def parse_root(text: str) -> FolderRoot | BucketRoot:
+@dataclass(frozen=True, slots=True)
+class AzureRoot:
+    """A lake in Azure Blob Storage; ``prefix`` as in a ``BucketRoot``. ``account_host`` is that of an ``abfss`` URL, as
+    ``account.dfs.core.windows.net``; None: the settings name the account."""
+
+    container: str
+    prefix: str
+    account_host: str | None = None
+
+
+Root = FolderRoot | BucketRoot | AzureRoot
+
+
+def parse_root(text: str) -> Root:
     """What ``text`` names: a path, which ``~`` may begin; ``file:///folder``, with or without ``localhost``, and
-    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, taken as it stands. Schemes are read in any case.
+    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, ``az://container/prefix`` or
+    ``abfss://container@account.dfs.core.windows.net/prefix``, taken as they stand. Schemes are read in any case.
 
     Raises ``SettingError``, which shows nothing that could be a password.
     """
@@ -58,13 +99,14 @@ def parse_root(text: str) -> FolderRoot | BucketRoot:
     return _folder(_expanded(text))
 
 
-def _url(scheme: str, behind: str, rest: str) -> FolderRoot | BucketRoot:
+def _url(scheme: str, behind: str, rest: str) -> Root:
     """``rest`` begins with the slash that follows ``scheme:``."""
     if scheme == "file" and not behind and rest.startswith("/"):
         return _file(rest)
-    if scheme == "s3" and not behind and rest.startswith("//"):
-        return _bucket(*rest[2:].partition("/")[::2])
-    if scheme in ("s3", "file"):
+    if scheme in _FORMS and not behind and rest.startswith("//"):
+        place, _, prefix = rest[2:].partition("/")
+        return _abfs(place, prefix) if scheme in _ABFS else _bucket(scheme, place, prefix)
+    if scheme in _FORMS:
         raise SettingError(f"lake_root is not a complete {scheme} URL", hint=_form(scheme))
     if not _SCHEME.fullmatch(scheme):
         raise SettingError("lake_root has a colon like a URL, but no scheme", hint=_or_a_folder(FORMS))
@@ -103,22 +145,36 @@ def _folder(path: Path) -> FolderRoot:
     return FolderRoot(path)
 
 
-def _bucket(bucket: str, prefix: str) -> BucketRoot:
+def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | AzureRoot:
+    _, credentials = _CALLED[scheme]
     if "@" in bucket or ":" in bucket:
-        raise SettingError(
-            "lake_root holds credentials or a port",
-            hint="write s3://bucket/prefix; set aws_access_key_id and its secret, or s3_endpoint_url",
-        )
+        raise SettingError("lake_root holds credentials or a port", hint=f"{_form(scheme)}; set {credentials}")
+    _check_bucket(scheme, bucket, prefix)
+    prefix = prefix.strip("/")
+    if scheme == "s3":
+        return BucketRoot(bucket, prefix)
+    return AzureRoot(bucket, prefix)
+
+
+def _abfs(place: str, prefix: str) -> AzureRoot:
+    container, at, host = place.partition("@")
+    if not at or not _ACCOUNT_HOST.fullmatch(host.lower()):
+        raise SettingError("lake_root is not a complete abfss URL", hint=_form("abfss"))
+    _check_bucket("abfss", container, prefix)
+    return AzureRoot(container, prefix.strip("/"), host.lower())
+
+
+def _check_bucket(scheme: str, bucket: str, prefix: str) -> None:
+    what, credentials = _CALLED[scheme]
     if not bucket:
-        raise SettingError("lake_root names no bucket", hint=_form("s3"))
-    if not _BUCKET.fullmatch(bucket):
-        raise SettingError("lake_root has a bucket name that S3 does not allow", hint=_form("s3"))
+        raise SettingError(f"lake_root names no {what}", hint=_form(scheme))
+    if not (_CONTAINER if what == "container" else _BUCKET).fullmatch(bucket):
+        cloud = "S3" if scheme == "s3" else "Azure"
+        raise SettingError(f"lake_root has a {what} name that {cloud} does not allow", hint=_form(scheme))
     _, _, query = prefix.partition("?")
     if "=" in query:
-        raise SettingError(
-            "lake_root is an S3 URL with a query", hint=f"{_form('s3')}; set aws_region, s3_endpoint_url and the others"
-        )
-    return BucketRoot(bucket, prefix.strip("/"))
+        cloud = "an S3" if scheme == "s3" else "an Azure"
+        raise SettingError(f"lake_root is {cloud} URL with a query", hint=f"{_form(scheme)}; set {credentials}")
 
 
 def _check(text: str) -> None:
@@ -147,13 +203,7 @@ def _expanded(text: str) -> Path:
 
 
 def _form(scheme: str) -> str:
-    if scheme in ("s3", "s3a", "s3n"):
-        return "write s3://bucket/prefix"
-    if scheme == "file":
-        return "write file:///folder, or the path itself"
-    if scheme in ("http", "https"):
-        return "write s3://bucket/prefix, and set s3_endpoint_url to the server"
-    return FORMS
+    return _FORMS.get(scheme) or _MEANT.get(scheme, FORMS)
 
 
 def _or_a_folder(hint: str) -> str:

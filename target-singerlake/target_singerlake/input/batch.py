@@ -19,7 +19,8 @@ import msgspec
 from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessageError
 from singerlake.format.decoders import prepare_decoders
-from singerlake.storage.s3.settings import S3Settings
+from singerlake.storage.roots import OF_BUCKETS
+from singerlake.storage.settings import StorageSettings
 from target_singerlake.errors import UnreadableLineError, unreadable
 from target_singerlake.input.exact import encode
 from target_singerlake.input.passthrough import envelope, parse
@@ -59,14 +60,14 @@ class Batch:
         self._gzip = compression == "gzip"
         self._before, self._after = _envelope(content, self.stream)
 
-    def blocks(self, url: str, s3: S3Settings) -> Iterator[tuple[bytes, int]]:
+    def blocks(self, url: str, storages: StorageSettings) -> Iterator[tuple[bytes, int]]:
         """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
 
         Raises ``UnreadableLineError`` for a line that is no JSON object, ``InvalidMessageError`` for a file that cannot
         be read, and what storage raises.
         """
         number = 1
-        with closing(_opened(url, s3)) as raw:
+        with closing(_opened(url, storages)) as raw:
             try:
                 for lines in _lines(_inflated(raw) if self._gzip else raw):
                     yield b"".join(self._wrapped(line, number + index) for index, line in enumerate(lines)), number
@@ -105,18 +106,18 @@ def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
     return before, after
 
 
-def _opened(url: str, s3: S3Settings) -> BinaryIO:
+def _opened(url: str, storages: StorageSettings) -> BinaryIO:
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
         raise _unreadable_file(error) from error
-    if scheme == "s3":
-        bucket, _, key = url[len("s3://") :].partition("/")
-        return open_storage(f"s3://{bucket}", s3).open(key)
+    if scheme in OF_BUCKETS:
+        bucket, _, key = url[len(f"{scheme}://") :].partition("/")
+        return open_storage(f"{scheme}://{bucket}", storages).open(key)
     if scheme not in ("", "file"):
         raise InvalidMessageError(
             "a BATCH file is in a place that this target cannot read",
-            hint="use a path, file:// or s3://",
+            hint="use a path, file://, s3://, az:// or abfss://",
             scheme=scheme,
         )
     failures: list[Exception] = []

@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
-from singerlake.settings import S3_SETTINGS, STORE_SETTINGS
+from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.write.options import OPTIONAL, write_options
@@ -32,7 +32,7 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:
 
 def test_options_are_read_in_any_case_and_secrets_are_not_shown() -> None:
     plain = {"s3_path_style": "TRUE", "patience_seconds": "300", "s3_probe_max_wait_seconds": "5"}
-    secrets = {name: f"hush-{name}" for name in (*S3_SETTINGS, *STORE_SETTINGS) if name not in plain}
+    secrets = {name: f"hush-{name}" for name in (*STORAGE_SETTINGS, *STORE_SETTINGS) if name not in plain}
     found = write_options(
         {
             **NEEDED,

@@ -120,7 +120,7 @@ def gc(
     if batches is not None:
         if tap is not None or stream is not None or orphans:
             raise click.UsageError("--batches does not go with --tap, --stream and --orphans")
-        _collect_batches(open_storage(batches, lake.s3), lake, grace, delete=delete, as_json=as_json)
+        _collect_batches(open_storage(batches, lake.settings), lake, grace, delete=delete, as_json=as_json)
         return
     done: list[_StreamCollection] = []
     findings: list[Finding] = []

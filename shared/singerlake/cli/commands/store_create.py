@@ -10,7 +10,7 @@ from singerlake.cli.options import settings_in, variable, with_settings
 from singerlake.cli.output import say, say_json, shown
 from singerlake.clock import SystemClock
 from singerlake.errors import SettingError
-from singerlake.settings import StoreSettings, s3_settings, store_settings
+from singerlake.settings import StoreSettings, storage_settings, store_settings
 
 
 def _with_settings(command: Any) -> Any:
@@ -44,7 +44,10 @@ def _create_dynamodb(stores: StoreSettings, config: dict[str, Any]) -> None:
     from singerlake.manifests.dynamodb.tables import create_table, least_policy
 
     table = DynamoTable(
-        stores.dynamodb_table, s3_settings(config), endpoint_url=stores.dynamodb_endpoint_url, clock=SystemClock()
+        stores.dynamodb_table,
+        storage_settings(config).s3,
+        endpoint_url=stores.dynamodb_endpoint_url,
+        clock=SystemClock(),
     )
     arn = create_table(table)
     click.echo(f"table {shown(arn)} is ready; the least policy:", err=True)

@@ -20,7 +20,7 @@ from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.errors import MissingFileError, NotALakeError
 from singerlake.format import layout
-from singerlake.settings import s3_settings
+from singerlake.settings import storage_settings
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import arrow_schema
 from singerlake.storage.port import Storage
@@ -111,4 +111,4 @@ def _spare_the_collector() -> None:
 @lru_cache(maxsize=8)
 def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
     """One storage for all tasks of a Python worker, which Spark uses again: a client of S3 takes a while to make."""
-    return open_storage(path, s3_settings(dict(settings)))
+    return open_storage(path, storage_settings(dict(settings)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.errors import SettingError
-from singerlake.settings import S3_SETTINGS, s3_settings
+from singerlake.settings import STORAGE_SETTINGS, storage_settings
 from singerlake.spark.option_values import absolute, named_as_options, names, storage
 
 _KNOWN = ("path", "table", "columns")
@@ -25,13 +25,13 @@ class TableOptions:
     @named_as_options()
     def settings(self) -> Any:
         """How to reach S3."""
-        return s3_settings(self.storage)
+        return storage_settings(self.storage)
 
 
 def table_options(given: Mapping[str, str]) -> TableOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
     options = {name.lower(): value for name, value in given.items()}
-    known = (*_KNOWN, *S3_SETTINGS)
+    known = (*_KNOWN, *STORAGE_SETTINGS)
     for name in options:
         if name in ("tap", "stream"):
             raise SettingError(f"options 'table' and {name!r} exclude each other", hint="read a table or a stream")

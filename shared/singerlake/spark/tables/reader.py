@@ -16,7 +16,7 @@ from singerlake.projections.rows.conform import conformed
 from singerlake.projections.state.keys import table_prefix
 from singerlake.projections.state.model import TableFile
 from singerlake.projections.tasks.read_file import read_rows
-from singerlake.settings import s3_settings
+from singerlake.settings import storage_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.tables.options import TableOptions
@@ -84,4 +84,4 @@ class TableReader(DataSourceReader):
 
 @lru_cache(maxsize=8)
 def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
-    return open_storage(path, s3_settings(dict(settings)))
+    return open_storage(path, storage_settings(dict(settings)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from singerlake.spark.tasks import SparkTasks
-    from singerlake.storage.s3.storage import S3Settings
+    from singerlake.storage.settings import StorageSettings
 
 _PARQUET = (Format.PARQUET, Format.DELTA)
 
@@ -56,7 +56,7 @@ def snapshot_frame(tasks: SparkTasks, session: SparkSession, table: LakeTable) -
 
 
 def _rows(
-    url: str, settings: S3Settings | None, prefix: str, schema: pa.Schema, files: Sequence[TableFile]
+    url: str, settings: StorageSettings | None, prefix: str, schema: pa.Schema, files: Sequence[TableFile]
 ) -> Iterator[pa.RecordBatch]:
     storage = worker_storage(url, settings)
     for file in files:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from singerlake.spark.tasks import SparkTasks
-    from singerlake.storage.s3.storage import S3Settings
+    from singerlake.storage.settings import StorageSettings
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -164,7 +164,7 @@ class SparkQuery:
 
 
 def _written(
-    url: str, settings: S3Settings | None, task: RowsTask, batches: Iterator[pa.RecordBatch]
+    url: str, settings: StorageSettings | None, task: RowsTask, batches: Iterator[pa.RecordBatch]
 ) -> Any | SingerlakeError:
     """In a worker. Errors are returned, not raised: Spark would try again, and show all of its own stack."""
     try:

@@ -10,7 +10,7 @@ from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
-from singerlake.settings import STORE_SETTINGS, s3_settings, store_settings
+from singerlake.settings import STORE_SETTINGS, storage_settings, store_settings
 from singerlake.spark.option_values import absolute, checked, named_as_options, names, storage, whole
 
 OPTIONAL = (
@@ -49,7 +49,7 @@ class WriteOptions:
     @named_as_options()
     def lake(self) -> Lake:
         """The lake these options name, whether it is there or not."""
-        return Lake.open(self.path, s3_settings(self.storage), store_settings(self.stores))
+        return Lake.open(self.path, storage_settings(self.storage), store_settings(self.stores))
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:

@@ -21,7 +21,7 @@ from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError,
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload
-from singerlake.settings import s3_settings
+from singerlake.settings import storage_settings
 from singerlake.singer_file import spool_error
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.write.files import Job, TaskFiles
@@ -95,7 +95,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         """Upload the rows of one partition. Every attempt has files of its own; those of one that fails are never
         listed. Raises ``ValueDoesNotFitError`` naming the column, and what the storage raises."""
         options, job = self._options, self._job
-        storage = open_storage(options.path, s3_settings(options.storage))
+        storage = open_storage(options.path, storage_settings(options.storage))
         encoder = LineEncoder(job.stream, timestamp(job.moment), variant=_variant_text)
         with _spool_folder(options.spool_dir) as folder:
             files = TaskFiles(storage, job, folder, _task(), ids=random_id)

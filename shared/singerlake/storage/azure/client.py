@@ -12,6 +12,7 @@ from singerlake.storage.azure.settings import AzureSettings
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
+_CONNECTIONS = 64
 
 
 def account_url(
@@ -40,10 +41,18 @@ def account_url(
 
 def connect(container: str, settings: AzureSettings, account_host: str | None) -> Any:
     """The client of a container, which repeats nothing by itself; nothing is sent yet. Raises ``SettingError``."""
+    from azure.core.pipeline.transport import RequestsTransport
     from azure.storage.blob import ContainerClient
+    from requests import Session
+    from requests.adapters import HTTPAdapter
 
     _keep_signatures_out_of_logs()
+    session = Session()
+    # As many connections as a probe and the threads of uploads have requests under way.
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_CONNECTIONS))
     options: dict[str, Any] = {
+        "transport": RequestsTransport(session=session, session_owner=False),
         "retry_total": 0,
         "connection_timeout": _CONNECT_SECONDS,
         "read_timeout": _READ_SECONDS,

@@ -98,7 +98,9 @@ class AzureDriver:
 
         below = self._prefix + to_prefix(prefix)
         client = self._client
-        listing = client.walk_blobs(below, delimiter="/") if folders else client.list_blobs(below)
+        # With metadata: only there a hierarchical namespace says which blobs are folders.
+        also = ["metadata"]
+        listing = client.walk_blobs(below, also, "/") if folders else client.list_blobs(below, also)
         pages = listing.by_page(continuation_token=token)
         items = list(next(pages, []))
         return Page(

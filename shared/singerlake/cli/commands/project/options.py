@@ -26,7 +26,7 @@ from singerlake.projections.declaration.streams import (
 )
 from singerlake.projections.declaration.yaml_file import NAME, read_file
 from singerlake.projections.state.commit import sources
-from singerlake.settings import s3_settings, store_settings
+from singerlake.settings import storage_settings, store_settings
 
 _MELTANO, _MELTANO_ROOT = "meltano.yml", "MELTANO_PROJECT_ROOT"
 
@@ -70,7 +70,7 @@ def with_project(command: Callable[..., Any]) -> Callable[..., Any]:
         if every and file is not None:
             raise click.UsageError("--all makes tables without a file; leave --file out")
         root, declared, names = _of_lake(words) if every else _of_file(file, words)
-        lake = Lake.open(root, s3_settings(config), store_settings(config)).require()
+        lake = Lake.open(root, storage_settings(config), store_settings(config)).require()
         return command(*given, Project(lake, declared, names), **arguments)
 
     wrapped = with_settings(opened, stores=False)

@@ -1,0 +1,31 @@
+"""What has to be known to reach any storage: a lake is on one, its batches may be on another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from singerlake.storage.azure.settings import AzureSettings
+from singerlake.storage.s3.settings import S3Settings
+
+AnySettings = S3Settings | AzureSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """The settings of every storage that is not a local disk. ``s3`` has the credentials for DynamoDB, too."""
+
+    s3: S3Settings = field(default_factory=S3Settings)
+    azure: AzureSettings = field(default_factory=AzureSettings)
+
+
+def together(settings: StorageSettings | AnySettings | None) -> StorageSettings:
+    """All settings, of which those of one storage or none are given."""
+    match settings:
+        case StorageSettings():
+            return settings
+        case S3Settings():
+            return StorageSettings(s3=settings)
+        case AzureSettings():
+            return StorageSettings(azure=settings)
+        case None:
+            return StorageSettings()
