@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from singerlake.storage.azure.settings import AzureSettings
 from tools.azurite import find
 
@@ -77,3 +79,10 @@ def _wait(process: subprocess.Popen[bytes], port: int, said: Any) -> None:
             time.sleep(0.1)
     said.seek(0)
     raise AssertionError(f"Azurite did not start: {said.read().decode(errors='replace')}")
+
+
+@pytest.fixture(scope="session")
+def azurite_session() -> Iterator[Azurite]:
+    """The server that all tests of a session share; give each test a container or a prefix of its own."""
+    with azurite() as server:
+        yield server

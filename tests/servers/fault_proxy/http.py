@@ -101,7 +101,7 @@ class Proxy:
             await self._send_half(request)
             raise _reset(writer)
         if rule is not None and effect in ("drop", "error") and not rule.after:
-            reply = request.refusal(rule.status, rule.code)
+            reply = request.refusal(rule.status, rule.code, rule.headers)
         else:
             shorter = request.body[: len(request.body) // 2] if effect == "truncate" else None
             reply = await self._send(request, shorter)
@@ -114,7 +114,7 @@ class Proxy:
             if effect == "drop":
                 raise _reset(writer)
             if effect == "error" and rule.after:
-                reply = request.refusal(rule.status, rule.code)
+                reply = request.refusal(rule.status, rule.code, rule.headers)
             if effect == "cut_reply":
                 writer.write(reply[: len(reply) - 1])
                 await writer.drain()

@@ -86,7 +86,7 @@ class FaultProxy:
         return self._add("drop", matches, after=after, **options)
 
     def error(self, matches: str, *, status: int = 0, code: str, after: bool = False, **options: Any) -> Fault:
-        """Answer with an error: ``code`` is S3's, DynamoDB's or an SQLSTATE."""
+        """Answer with an error: ``code`` is S3's, DynamoDB's, Azure's or an SQLSTATE. ``headers`` go with it (HTTP)."""
         return self._add("error", matches, status=status, code=code, after=after, **options)
 
     def late(self, matches: str, **options: Any) -> Fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -37,15 +38,19 @@ class Request:
         head = "\r\n".join([self.line, *(f"{name}: {value}" for name, value in kept)])
         return head.encode("latin-1") + b"\r\n\r\n" + (self.body if body is None else body)
 
-    def refusal(self, status: int, code: str) -> bytes:
-        """An error as S3 or DynamoDB words it."""
+    def refusal(self, status: int, code: str, more: Mapping[str, str] | None = None) -> bytes:
+        """An error as S3, DynamoDB or Azure words it, with ``more`` headers. Without a code it is none of theirs."""
+        headers = dict(more or {})
         if self.header("x-amz-target"):
             kind = "application/x-amz-json-1.0"
             body = f'{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"injected"}}'
         else:
             kind = "application/xml"
+            if code and self.header("x-ms-version"):
+                headers |= {"x-ms-error-code": code, "x-ms-request-id": "injected"}
             body = f"<Error><Code>{code}</Code><Message>injected</Message></Error>"
         if self.line.startswith("HEAD "):
             body = ""
-        head = f"HTTP/1.1 {status} Injected\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-        return (head + body).encode()
+        headers |= {"Content-Type": kind, "Content-Length": str(len(body))}
+        lines = [f"HTTP/1.1 {status} Injected", *(f"{name}: {value}" for name, value in headers.items())]
+        return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()

@@ -30,6 +30,7 @@ class Rule:
     after: bool = False
     status: int = 0
     code: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
     gather: int = 0
     hits: int = 0
     waiting: int = 0

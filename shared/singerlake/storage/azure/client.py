@@ -1,119 +1,88 @@
-"""How a container is reached: credentials and the client. The SDK is imported when the first client is made."""
+"""How Azure is reached: credentials and clients. The SDK is imported when the first client is made, not before."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import SettingError
-from singerlake.storage.azure.settings import AzureSettings
+from singerlake.storage.azure.access import Access
+from singerlake.storage.azure.transport import transport
 
-_CONNECT_SECONDS = 10
-_READ_SECONDS = 60
-_CONNECTIONS = 64
-
-
-def account_url(
-    settings: AzureSettings, account_host: str | None = None, environment: Mapping[str, str] = os.environ
-) -> str | None:
-    """The account's Blob endpoint, as far as settings, root and environment name it; None: a connection string does.
-    Raises ``SettingError`` where nothing names an account."""
-    if settings.connection_string:
-        return None
-    if settings.endpoint_url:
-        return settings.endpoint_url.rstrip("/")
-    if account_host:
-        return f"https://{account_host.replace('.dfs.', '.blob.', 1)}"
-    name = settings.account_name
-    if not name and _connection_string(settings, environment):
-        return None
-    name = name or environment.get("AZURE_STORAGE_ACCOUNT_NAME") or environment.get("AZURE_STORAGE_ACCOUNT")
-    if not name:
-        raise SettingError(
-            "no Azure storage account is named",
-            hint="set azure_account_name or azure_connection_string, or write lake_root as "
-            "abfss://container@account.dfs.core.windows.net/prefix",
-        )
-    return f"https://{name}.blob.core.windows.net"
+SCOPE = "https://storage.azure.com/.default"
+"""What tokens are for, in every cloud: https://learn.microsoft.com/azure/storage/blobs/authorize-access-azure-active-directory"""
+_WHOLE = 5000 << 20
+"""The most that one Put Blob takes: https://learn.microsoft.com/azure/storage/blobs/scalability-targets"""
 
 
-def connect(container: str, settings: AzureSettings, account_host: str | None) -> Any:
-    """The client of a container, which repeats nothing by itself; nothing is sent yet. Raises ``SettingError``."""
-    from azure.core.pipeline.transport import RequestsTransport
+@dataclass(frozen=True, slots=True)
+class Client:
+    """``container`` is the SDK's, whose own retries are off. ``token`` gives what a server may read a source with where
+    there is neither a key nor a SAS token; None: there is one."""
+
+    container: Any
+    token: Callable[[], str] | None
+
+
+def connect(access: Access, container: str) -> Client:
+    """A client for one container; nothing is sent yet. Raises ``SettingError``."""
+    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
     from azure.storage.blob import ContainerClient
-    from requests import Session
-    from requests.adapters import HTTPAdapter
 
-    _keep_signatures_out_of_logs()
-    session = Session()
-    # As many connections as a probe and the threads of uploads have requests under way.
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_CONNECTIONS))
-    options: dict[str, Any] = {
-        "transport": RequestsTransport(session=session, session_owner=False),
-        "retry_total": 0,
-        "connection_timeout": _CONNECT_SECONDS,
-        "read_timeout": _READ_SECONDS,
-        "max_single_put_size": 64 << 20,
-        "max_block_size": 16 << 20,
-        "max_single_get_size": 64 << 20,
-        "max_chunk_get_size": 64 << 20,
-    }
-    url = account_url(settings, account_host)
+    _keep_tokens_out_of_logs()
+    credential: Any
+    token = None
+    if access.key:
+        credential = AzureNamedKeyCredential(access.account, access.key)
+    elif access.sas:
+        credential = AzureSasCredential(access.sas)
+    else:
+        identity = credential = _identity(access)
+        token = lambda: str(identity.get_token(SCOPE).token)  # noqa: E731
     try:
-        if url is None:
-            text = _connection_string(settings, os.environ) or ""
-            return ContainerClient.from_connection_string(text, container, **options)
-        return ContainerClient(url, container, credential=_credential(settings, os.environ, url), **options)
-    except ValueError:
-        # Not chained: its text may show a part of what was given.
+        client = ContainerClient(
+            access.endpoint,
+            container,
+            credential=credential,
+            transport=transport(access.secrets()),
+            retry_total=0,
+            retry_connect=0,
+            retry_read=0,
+            retry_status=0,
+            permit_redirects=False,
+            max_single_put_size=_WHOLE,
+            max_single_get_size=_WHOLE,
+            max_chunk_get_size=_WHOLE,
+        )
+    except ValueError as error:
         raise SettingError(
             "no Azure client can be made with these settings",
-            hint="check azure_connection_string, azure_account_key and azure_endpoint_url",
+            hint="check lake_root and the azure_ ones",
+            reason=str(error),
         ) from None
+    return Client(client, token)
 
 
-def _connection_string(settings: AzureSettings, environment: Mapping[str, str]) -> str | None:
-    if settings.connection_string:
-        return settings.connection_string
-    if settings.account_key or settings.sas_token or settings.client_secret:
-        return None
-    return environment.get("AZURE_STORAGE_CONNECTION_STRING")
+def _identity(access: Access) -> Any:
+    """What gets tokens of Microsoft Entra. A client id alone is that of a managed identity, or of a workload identity
+    where Kubernetes says so."""
+    from azure.identity import ClientSecretCredential, DefaultAzureCredential, ManagedIdentityCredential
+
+    settings = access.settings
+    if settings.client_secret and settings.tenant_id and settings.client_id:
+        return ClientSecretCredential(settings.tenant_id, settings.client_id, settings.client_secret, retry_total=0)
+    if settings.client_id:
+        return ManagedIdentityCredential(client_id=settings.client_id)
+    return DefaultAzureCredential()
 
 
-def _credential(settings: AzureSettings, environment: Mapping[str, str], url: str) -> Any:
-    key = settings.account_key
-    sas = settings.sas_token
-    if not (key or sas or settings.client_id):
-        key = environment.get("AZURE_STORAGE_KEY") or environment.get("AZURE_STORAGE_ACCOUNT_KEY")
-        sas = None if key else environment.get("AZURE_STORAGE_SAS_TOKEN")
-    if key:
-        return {"account_name": settings.account_name or _account_of(url), "account_key": key}
-    if sas:
-        from azure.core.credentials import AzureSasCredential
-
-        return AzureSasCredential(sas.removeprefix("?"))
-    from azure import identity
-
-    if settings.client_secret:
-        return identity.ClientSecretCredential(
-            settings.tenant_id or "", settings.client_id or "", settings.client_secret
-        )
-    return identity.DefaultAzureCredential(managed_identity_client_id=settings.client_id)
-
-
-def _account_of(url: str) -> str:
-    """The account that an endpoint names: in its path, as Azurite has it, or as the first part of its host."""
-    host, _, path = url.partition("://")[2].partition("/")
-    return path.partition("/")[0] or host.partition(".")[0]
-
-
-def _keep_signatures_out_of_logs() -> None:
-    """Hold the logs of the SDK and of what it sends by above the level at which they show URLs, and in them signatures,
-    unless their own level is set."""
-    for name, level in (("azure", logging.WARNING), ("urllib3", logging.INFO)):
+def _keep_tokens_out_of_logs() -> None:
+    """Hold the loggers of what sends requests unless their own levels are set. At INFO the SDK tells every request, and
+    at DEBUG urllib3 shows whole URLs, with the SAS token. A plugin's DEBUG is set by people who then pass its log on.
+    """
+    for name, level in (("azure", logging.WARNING), ("msal", logging.INFO), ("urllib3", logging.INFO)):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
             logger.setLevel(level)

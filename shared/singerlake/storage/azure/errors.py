@@ -1,225 +1,217 @@
-"""What an answer of Azure means: for a write that may be tried again, and for the person who reads the error.
+"""What an answer of Azure means for a request that may be tried again, and which error it becomes.
 
-Codes decide, statuses only where a reply carries no code. The codes are those of
-https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes.
+Codes decide, statuses only where a reply carries none: one status stands for too many things.
 """
 
 from __future__ import annotations
 
-import re
-import socket
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
-from singerlake.errors import (
-    AccessDeniedError,
-    MissingFileError,
-    NoSuchBucketError,
-    SettingError,
-    SingerlakeError,
-    StorageFullError,
-    StorageUnavailableError,
-)
-from singerlake.storage.azure.settings import AzureSettings
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.azure.explained import CREDENTIALS, EXPIRED, by_status, explained
+from singerlake.storage.azure.transport import Broken, broken, is_of_storage, without_secrets
 from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
+# ServerBusy says that requests cannot be received, and metrics count it as throttling alone, so nothing happened.
+# OperationTimedOut and InternalError come of a request that was under way. See
+# https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and
+# https://learn.microsoft.com/rest/api/storageservices/storage-analytics-logged-operations-and-status-messages
 _MEANINGS = {
-    "BlobAlreadyExists": Meaning.REFUSED,
     "ConditionNotMet": Meaning.REFUSED,
     "TargetConditionNotMet": Meaning.REFUSED,
+    "BlobAlreadyExists": Meaning.REFUSED,
     "BlobNotFound": Meaning.REFUSED,
+    "PathNotFound": Meaning.REFUSED,
+    "BlobOverwritten": Meaning.CONFLICT,
+    "BlobModifiedWhileReading": Meaning.CONFLICT,
+    "PendingCopyOperation": Meaning.CONFLICT,
+    "ServerBusy": Meaning.BUSY,
+    "TooManyRequests": Meaning.BUSY,
+    "AccountBeingCreated": Meaning.BUSY,
     "OperationTimedOut": Meaning.UNKNOWN,
-    "ServerBusy": Meaning.UNKNOWN,
     "InternalError": Meaning.UNKNOWN,
 }
-_ROLES = "grant the role Storage Blob Data Contributor, or Storage Blob Data Reader to read"
-_IMMUTABLE = "end the legal hold or wait for the end of the retention period"
-_LEASE = "break the lease of the blob"
-_EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
-    "AuthenticationFailed": (
-        AccessDeniedError,
-        "Azure does not accept the credentials",
-        "check azure_account_key, renew azure_sas_token, and set the clock of this machine",
-    ),
-    "InvalidAuthenticationInfo": (
-        AccessDeniedError,
-        "Azure does not accept the credentials",
-        "check azure_account_key and azure_sas_token",
-    ),
-    "NoAuthenticationInformation": (
-        AccessDeniedError,
-        "Azure asks for credentials",
-        "set azure_account_key or azure_sas_token",
-    ),
-    "AuthorizationFailure": (
-        AccessDeniedError,
-        "Azure denied access",
-        f"check azure_account_key, azure_sas_token and the account's firewall; {_ROLES}",
-    ),
-    "AuthorizationPermissionMismatch": (AccessDeniedError, "Azure denied access", _ROLES),
-    "InsufficientAccountPermissions": (AccessDeniedError, "Azure denied access", _ROLES),
-    "AuthorizationProtocolMismatch": (
-        AccessDeniedError,
-        "the SAS token allows another protocol",
-        "check azure_sas_token",
-    ),
-    "AuthorizationServiceMismatch": (
-        AccessDeniedError,
-        "the SAS token is not for blobs",
-        "make one for the Blob service",
-    ),
-    "AuthorizationResourceTypeMismatch": (
-        AccessDeniedError,
-        "the SAS token is not for this kind of resource",
-        "make one for containers and objects",
-    ),
-    "AccountIsDisabled": (AccessDeniedError, "the storage account is disabled", "enable it"),
-    "ContainerNotFound": (
-        NoSuchBucketError,
-        "the container does not exist",
-        "check lake_root and azure_account_name",
-    ),
-    "ContainerBeingDeleted": (NoSuchBucketError, "the container is being deleted", "make it again, or use another"),
-    "BlobNotFound": (MissingFileError, "no such object", ""),
-    "BlobImmutableDueToPolicy": (AccessDeniedError, "a policy keeps the object from being changed", _IMMUTABLE),
-    "BlobImmutableDueToLegalHold": (AccessDeniedError, "a legal hold keeps the object from being changed", _IMMUTABLE),
-    "LeaseIdMissing": (AccessDeniedError, "somebody holds a lease of the object", _LEASE),
-    "LeaseIdMismatchWithBlobOperation": (AccessDeniedError, "somebody holds a lease of the object", _LEASE),
-    "InvalidResourceName": (SettingError, "a name is not allowed on Azure", "check lake_root"),
-    "AccountQuotaExceeded": (StorageFullError, "the storage account is full", "free space"),
-}
+_ABSENT = ("BlobNotFound", "PathNotFound")
 _GIVEN_UP = "singerlake_given_up"
-_SIGNATURE = re.compile(r"(sig=)[^&\s]+")
-
-
-def code_of(error: Any) -> str:
-    """Azure's code, which a HEAD's answer has in a header alone; empty where there is none."""
-    code = getattr(error, "error_code", None)
-    if not code:
-        headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        code = headers.get("x-ms-error-code", "")
-    return str(getattr(code, "value", code))
+_WRONG_HOST = "check lake_root, azure_account_name and azure_endpoint_url"
+_WRONG_PORT = "check host and port of azure_endpoint_url, that the server runs, and the network"
+_CODE = "x-ms-error-code"
+_LONGEST_REASON = 300
 
 
 def meaning(error: Exception) -> Meaning:
-    """What a failed write tells about its effect. Only errors of the SDK have a meaning; others are raised again."""
-    from azure.core import exceptions as azure
+    """What a failed request tells about its effect. Only errors of the SDK have a meaning; others are raised again."""
+    from azure.core.exceptions import AzureError, HttpResponseError
 
-    if isinstance(error, azure.ClientAuthenticationError) or not isinstance(error, azure.AzureError):
-        if isinstance(error, azure.AzureError):
+    if (known := broken(error)) is not None:
+        if known.untrusted or known.stranger:
             return Meaning.FATAL
-        raise error
-    if isinstance(error, azure.HttpResponseError) and error.status_code:
-        code = code_of(error)
+        return Meaning.UNKNOWN if known.sent else Meaning.BUSY
+    if _is_of_identity(error):
+        return Meaning.BUSY if _status(error) == 429 or _status(error) >= 500 or not _answered(error) else Meaning.FATAL
+    if isinstance(error, HttpResponseError):
+        code, status = code_of(error), _status(error)
         if code in _MEANINGS:
             return _MEANINGS[code]
-        if code in _EXPLAINED:
+        if code and explained(code) is not None:
             return Meaning.FATAL
-        status = int(error.status_code)
-        return {408: Meaning.UNKNOWN, 409: Meaning.CONFLICT, 412: Meaning.REFUSED, 429: Meaning.BUSY}.get(
-            status, Meaning.UNKNOWN if status >= 500 else Meaning.FATAL
+        return {409: Meaning.CONFLICT, 412: Meaning.REFUSED, 429: Meaning.BUSY, 501: Meaning.FATAL}.get(
+            status, Meaning.UNKNOWN if status >= 500 or status == 408 else Meaning.FATAL
         )
-    if isinstance(error, azure.ServiceRequestError):
-        return Meaning.FATAL if _never_connected(error) else Meaning.BUSY
-    return Meaning.UNKNOWN
+    if isinstance(error, AzureError):
+        return Meaning.FATAL
+    raise error
+
+
+def code_of(error: Any) -> str:
+    """The code of an answer, which a HEAD has among its headers alone."""
+    code = _headers(error).get(_CODE) or getattr(error, "error_code", None) or ""
+    return str(getattr(code, "value", code))
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether a request failed because there is no such blob, in a container that is there."""
-    return code_of(error) == "BlobNotFound"
+    """Whether a request failed because there is no such object; a container that is missing is another matter."""
+    return code_of(error) in _ABSENT
 
 
 def is_past_end(error: Exception) -> bool:
-    """Whether a ranged read failed because the range begins at the blob's end or later."""
-    return code_of(error) == "InvalidRange"
+    """Whether a ranged read failed because the range begins at the object's end or later."""
+    return code_of(error) == "InvalidRange" or _status(error) == 416
 
 
-def _reason(error: Exception) -> RetryReason:
-    if meaning(error) is Meaning.CONFLICT:
-        return RetryReason.CONFLICT
-    if getattr(error, "status_code", None):
-        return RetryReason.BUSY
-    names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
-    return RetryReason.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else RetryReason.SILENT
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
+    return meaning(error) in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
 
 
-def _give_up(error: Exception, how: GivenUp | None) -> None:
-    setattr(error, _GIVEN_UP, how)
+def trouble(error: Exception) -> RetryReason:
+    """What a request that is sent again waits for."""
+    if (known := broken(error)) is not None:
+        return RetryReason.NO_SUCH_HOST if known.no_such_host else RetryReason.SILENT
+    return RetryReason.CONFLICT if meaning(error) is Meaning.CONFLICT else RetryReason.BUSY
 
 
-def _retry_after(error: Exception) -> float:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    with suppress(ValueError):
-        if milliseconds := headers.get("x-ms-retry-after-ms"):
-            return float(milliseconds) / 1000
-        return float(headers.get("Retry-After", 0))
+def retry_after(error: Exception) -> float:
+    """The seconds that the server asks to wait; 0 where it does not ask, or names a time of day."""
+    headers = _headers(error)
+    for name, unit in (("x-ms-retry-after-ms", 1000.0), ("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if value.isdecimal():
+            return int(value) / unit
     return 0.0
 
 
-AZURE_ERRORS = DriverErrors(meaning, _reason, _give_up, _retry_after)
+def give_up(error: Exception, how: GivenUp | None) -> None:
+    """Have ``translate`` tell how the wait ended."""
+    setattr(error, _GIVEN_UP, how)
 
 
-def translate(error: Exception, settings: AzureSettings, **context: object) -> SingerlakeError:
-    """This package's error for one of the SDK's, with Azure's own words but without secrets. What is not the SDK's is
-    raised as it is."""
-    from azure.core import exceptions as azure
+AZURE_ERRORS = DriverErrors(meaning, trouble, give_up, retry_after)
 
-    if not isinstance(error, azure.AzureError):
+
+def translate(error: Exception, secrets: tuple[str, ...], **context: object) -> SingerlakeError:
+    """This package's error for one of the SDK's, with the server's own words but without secrets. What is not the
+    SDK's is raised as it is."""
+    from azure.core.exceptions import AzureError, HttpResponseError
+
+    if not isinstance(error, AzureError):
         raise error
     how: GivenUp | None = getattr(error, _GIVEN_UP, None)
-    if how is not None:
-        context = {**context, "waited_seconds": round(how.seconds, 1)}
-    if isinstance(error, azure.HttpResponseError) and error.status_code:
-        code = code_of(error)
-        context = {**context, "code": code or f"HTTP {error.status_code}", "reason": _words(error, settings)}
-        if code in _EXPLAINED:
-            kind, message, hint = _EXPLAINED[code]
-            return kind(message, hint=hint, **context)
-        if error.status_code in (401, 403):
-            return AccessDeniedError("Azure denied access", hint=_ROLES, **context)
-        if meaning(error) is Meaning.FATAL:
-            return SettingError("storage refused a request", hint="look at code and reason", **context)
-        return StorageUnavailableError("storage could not answer", hint="run again later", **context)
-    context = {**context, "error": type(error).__name__, "reason": _words(error, settings)}
-    if isinstance(error, azure.ClientAuthenticationError):
-        return AccessDeniedError(
-            "there are no credentials for Azure",
-            hint="set azure_account_key or azure_sas_token, or sign in with the Azure CLI",
-            **context,
-        )
-    wrong = "check azure_account_name, azure_endpoint_url and the network"
-    if how is not None and how.answered:
+    if (known := broken(error)) is not None:
+        return _not_azure(**context) if known.stranger else _without_answer(known, how, **context)
+    reason = _reason(error, secrets)
+    waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
+    said = {"reason": reason} if reason else {}
+    if _is_of_identity(error):
+        return _of_identity(error, **context, **said, **waited)
+    if not isinstance(error, HttpResponseError):
+        hint = "check azure_account_key, lake_root and the azure_ ones"
+        return SettingError("no request can be made with these settings", hint=hint, **context, **said)
+    code, status = code_of(error), _status(error)
+    if not code and status < 500 and status not in (403, 408, 429):
+        return _not_azure(**context, code=f"HTTP {status}")
+    context |= {"code": code or f"HTTP {status}", **said}
+    if code == "AuthenticationFailed" and (clock := _of_time(error)) is not None:
+        return AccessDeniedError(clock[0], hint=clock[1], **context)
+    if (found := explained(code) if code else by_status(status)) is not None:
+        kind, message, hint = found
+        return kind(message, hint=hint, **context)
+    if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
+        return SettingError("storage refused a request", hint="look at code and reason", **context)
+    return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
+
+
+def _without_answer(known: Broken, how: GivenUp | None, **context: object) -> SingerlakeError:
+    context = {**context, "error": known.kind, **({"reason": known.reason} if known.reason else {})}
+    if how is None:
+        return StorageUnavailableError("storage cannot be reached", hint=_WRONG_PORT, **context)
+    context["waited_seconds"] = round(how.seconds, 1)
+    if how.answered:
         return StorageUnavailableError("storage answered before and no longer does", hint=DOWN, **context)
-    if how is not None and how.trouble is RetryReason.NO_SUCH_HOST:
-        return SettingError("the host name of storage is not known", hint=wrong, **context)
-    return StorageUnavailableError("storage cannot be reached", hint=wrong, **context)
+    if how.trouble is RetryReason.NO_SUCH_HOST:
+        return SettingError("the host name of storage is not known", hint=_WRONG_HOST, **context)
+    return StorageUnavailableError("storage never answered since this process began", hint=_WRONG_PORT, **context)
 
 
-def _words(error: Any, settings: AzureSettings) -> str:
-    text = str(getattr(error, "message", "") or error).partition("\n")[0][:300]
-    for secret in settings.secrets():
-        text = text.replace(secret, "***")
-    return _SIGNATURE.sub(r"\1***", text)
+def _of_identity(error: Any, **context: object) -> SingerlakeError:
+    """What gets tokens has errors of its own: https://learn.microsoft.com/python/api/azure-identity/azure.identity"""
+    if meaning(error) is Meaning.BUSY:
+        return StorageUnavailableError("Microsoft Entra gave no token", hint="run again later", **context)
+    nowhere = str(error).startswith("DefaultAzureCredential failed")
+    if nowhere or type(error).__name__ == "CredentialUnavailableError":
+        return AccessDeniedError("there are no credentials for Azure", hint=CREDENTIALS, **context)
+    return AccessDeniedError(
+        "Microsoft Entra gives no token for these credentials",
+        hint="check azure_tenant_id, azure_client_id and azure_client_secret, or sign in again",
+        **context,
+    )
 
 
-def _never_connected(error: Exception) -> bool:
-    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all."""
-    text = str(error).upper()
-    return "CERTIFICATE" in text or "WRONG_VERSION_NUMBER" in text
+def _not_azure(**context: object) -> SettingError:
+    hint = "check azure_endpoint_url and lake_root, and proxies on the way"
+    return SettingError("the server that answers is not Azure Blob Storage", hint=hint, **context)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from."""
-    left: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            yield each
-            left += [each.__context__, each.__cause__]
-            left += [inside for inside in each.args if isinstance(inside, BaseException)]
-            reason = getattr(each, "reason", None)
-            left += [reason] if isinstance(reason, BaseException) else []
+def _of_time(error: Any) -> tuple[str, str] | None:
+    """What is wrong where a SAS token or a request is out of its time."""
+    detail = str((getattr(error, "additional_info", None) or {}).get("authenticationerrordetail") or error)
+    if "not valid in the specified time frame" in detail:
+        return "the SAS token has expired or is not valid yet", EXPIRED
+    if "too old" in detail or "date header" in detail.lower():
+        return "this machine's clock is too far from that of storage", "set the clock of this machine"
+    return None
+
+
+def _is_of_identity(error: Exception) -> bool:
+    """Whether it came of getting a token: nothing was sent to storage then."""
+    from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
+
+    if isinstance(error, (ServiceRequestError, ServiceResponseError)):
+        return broken(error) is None
+    signing = type(error).__name__ == "AzureSigningError"
+    return isinstance(error, HttpResponseError) and not signing and not is_of_storage(error.response)
+
+
+def _answered(error: Exception) -> bool:
+    """Whether what gives tokens said no, rather than nothing."""
+    from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+
+    return not isinstance(error, (ServiceRequestError, ServiceResponseError))
+
+
+def _reason(error: Any, secrets: tuple[str, ...]) -> str:
+    """The first line of what the server says: the others hold ids and what it signed."""
+    lines = str(getattr(error, "message", "") or "").strip().splitlines()
+    return without_secrets(lines[0], secrets)[:_LONGEST_REASON] if lines else ""
+
+
+def _headers(error: Any) -> Mapping[str, str]:
+    response = getattr(error, "response", None)
+    headers: Mapping[str, str] = response.headers if response is not None else {}
+    return headers
+
+
+def _status(error: Any) -> int:
+    return int(getattr(error, "status_code", None) or 0)

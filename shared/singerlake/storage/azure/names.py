@@ -1,43 +1,54 @@
-"""Names of blobs, which cannot hold all that keys may.
+"""Names of blobs for keys, and keys for names.
 
-Azure takes a backslash for a slash, refuses control characters, and drops dots at the end of a path segment
-(https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata). So a key
-is written with ``~`` and two hexadecimal digits for each of these, and for ``~`` itself. The names of the format have
-none of them but a last dot.
+Azure takes a backslash for a slash, refuses control characters and code points that are no characters, and drops dots
+at the end of a name or a directory (https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
+So each byte of what it does not keep is written as ``~XX``, and ``~`` itself as ``~7E``. The names of the lake's own
+layout hold none of these, so that most lakes look as on every other storage.
 """
 
 from __future__ import annotations
 
 import re
 
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import SettingError
 
-_ODD = re.compile(r"[~\\\x00-\x1f\x7f]|\.(?=/|\Z)")
-_WRITTEN = re.compile(r"~([0-9A-F]{2})")
-_ODD_PREFIX = re.compile(r"[\\\x00-\x1f\x7f]|\.(?:/|\Z)")
-
-
-def to_name(key: str) -> str:
-    """The blob's name below the lake's prefix. Raises ``CorruptObjectError`` where the key is no Unicode text."""
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise CorruptObjectError(
-            "no object on Azure can have this key", hint="find out where this name comes from", key=key
-        ) from error
-    return _ODD.sub(lambda odd: f"~{ord(odd[0]):02X}", key)
+# C0, DEL and C1; bytes that are not UTF-8; private use and what is no character, which XML cannot list either.
+_UNKEPT = "\\x00-\\x1f\\x7f-\\x9f\\\\\udc80-\udcff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000f0000-\U0010ffff"
+_WRITTEN = re.compile(rf"[~{_UNKEPT}]+|\.(?=/|\Z)")
+_READ = re.compile(r"(?:~[0-9A-F]{2})+")
+_NO_PREFIX = re.compile(rf"[{_UNKEPT}]|(?:\A|/)(?:[^/]*\.)?(?:/|\Z)")
 
 
-def to_key(name: str) -> str:
-    """The key that ``to_name`` wrote so."""
-    return _WRITTEN.sub(lambda written: chr(int(written[1], 16)), name)
+def name_of(key: str) -> str:
+    """The name that a key is stored under."""
+    return _WRITTEN.sub(lambda found: "".join(f"~{byte:02X}" for byte in _bytes(found[0])), key)
 
 
-def to_prefix(prefix: str) -> str:
-    """The same of the beginning of a key, whose last dot is not the last of a segment yet."""
-    return to_name(f"{prefix}x")[:-1]
+def key_of(name: str) -> str | None:
+    """The key that is stored under a name; None for a name that no key has: somebody else wrote it."""
+    key = _READ.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode("utf-8", "surrogateescape"), name)
+    return key if name_of(key) == name else None
 
 
-def is_plain(prefix: str) -> bool:
-    """Whether a lake's prefix can stand as it is in the names of blobs."""
-    return not _ODD_PREFIX.search(prefix)
+def begins(prefix: str) -> str:
+    """What the names of all keys begin with that begin with ``prefix``, and perhaps names of others. A dot at its end
+    is the last of a segment in some of these keys only."""
+    return name_of(prefix.rstrip(".")) if prefix.endswith(".") else name_of(prefix)
+
+
+def checked_root(prefix: str) -> str:
+    """The lake's own prefix, which is taken as it stands, with a slash behind it. Raises ``SettingError`` where Azure
+    would make another name of it."""
+    if not prefix:
+        return ""
+    if _NO_PREFIX.search(prefix):
+        raise SettingError(
+            "lake_root has a part that Azure does not keep as it is",
+            hint="take out empty parts, dots at the end of a part, backslashes and control characters",
+            lake_root=prefix,
+        )
+    return f"{prefix}/"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

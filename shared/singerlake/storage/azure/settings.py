@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from singerlake.errors import SettingError
+from singerlake.storage.azure.connection_string import bare_sas, check_key, parsed, signatures
 from singerlake.storage.checks import check_endpoint, check_texts
 from singerlake.storage.patience import PATIENCE_SECONDS
 
@@ -51,11 +52,26 @@ class AzureSettings:
             raise SettingError(
                 "azure_client_secret is set without azure_tenant_id or azure_client_id", hint="set all three"
             )
+        if self.tenant_id and not self.client_secret:
+            raise SettingError(
+                "azure_tenant_id is set without azure_client_secret",
+                hint="set azure_client_id and azure_client_secret too, or leave it out",
+            )
+        if self.client_id and not self.client_secret and given:
+            raise SettingError(
+                f"azure_client_id and {_SETTING_NAMES[given[0]]} are both set",
+                hint="keep one of them: azure_client_id alone names a managed identity",
+            )
         if self.connection_string and self.endpoint_url:
             raise SettingError(
                 "azure_connection_string and azure_endpoint_url are both set",
                 hint="keep one of them: a connection string names its endpoint",
             )
+        if self.connection_string:
+            parsed(self.connection_string, "azure_connection_string")
+        if self.account_key:
+            check_key(self.account_key, "azure_account_key")
+        bare_sas(self.sas_token, "azure_sas_token")
         if self.patience_seconds < 0:
             raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
@@ -63,7 +79,11 @@ class AzureSettings:
 
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may show."""
-        values = (self.account_key, self.sas_token, self.connection_string, self.client_secret)
+        values = [self.account_key, self.sas_token, self.connection_string, self.client_secret]
+        if self.connection_string:
+            held = parsed(self.connection_string, "azure_connection_string")
+            values += [held.key, held.sas, *signatures(held.sas or "")]
+        values += signatures((self.sas_token or "").lstrip("?"))
         return tuple(value for value in values if value)
 
     def _has(self, name: str) -> bool:
