@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -42,6 +43,18 @@ class Azurite:
         """Make a container; gives its name."""
         self.client(name).create_container()
         return name
+
+    def sas(self, container: str, permissions: str) -> str:
+        """A SAS token for a container that lasts an hour."""
+        from azure.storage.blob import ContainerSasPermissions, generate_container_sas
+
+        return generate_container_sas(
+            ACCOUNT,
+            container,
+            account_key=ACCOUNT_KEY,
+            permission=ContainerSasPermissions.from_string(permissions),
+            expiry=datetime.now(UTC) + timedelta(hours=1),
+        )
 
     def client(self, container: str) -> Any:
         """A plain client, to arrange and to look behind an adapter's back."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -248,3 +250,13 @@ def test_calm_ends_all_of_it(proxy: FaultProxy, client: Any) -> None:
     proxy.calm()
     assert answer(client.put_object, Body=b"1", IfNoneMatch="*") == OK
     assert answer(client.delete_object, IfMatch=WRONG) == REFUSED
+
+
+def test_a_client_of_azure_is_refused_in_azure_s_form(proxy: FaultProxy) -> None:
+    proxy.error("^GET ", status=503, code="ServerBusy", headers={"Retry-After": "7"})
+    request = urllib.request.Request(f"{proxy.url}/{BUCKET}/{KEY}", headers={"x-ms-version": "2025-01-05"})
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+    assert (told.value.status, told.value.headers["x-ms-error-code"]) == (503, "ServerBusy")
+    assert told.value.headers["Retry-After"] == "7"
+    assert b"<Code>ServerBusy</Code>" in told.value.read()

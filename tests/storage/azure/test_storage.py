@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from singerlake import errors
+from singerlake.storage.azure.driver import AzureDriver
 from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.port import Beginning, Capabilities, Refused, Written
+from tests.servers.azurite import Azurite
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy
-from tests.storage.azure.opening import Make
+from tests.storage.azure.opening import Make, opened
 from tests.storage.buckets import PatientlessClock, body, written
 
 OF_A = r"lake/a\b"
@@ -228,3 +230,31 @@ def test_an_object_that_another_noted_an_encoding_of_is_read_as_it_is(storage: C
     blob.upload_blob(b"not gzip at all", content_settings=ContentSettings(content_encoding="gzip"))
     assert body(storage, "foreign") == b"not gzip at all"
     assert storage.read_range("foreign", 4, 4) == b"gzip"
+
+
+def test_what_a_legal_hold_keeps_is_named_and_the_rest_is_removed(proxy: FaultProxy, storage: CloudStorage) -> None:
+    for name in "abc":
+        storage.put(name, b"1")
+    proxy.error("^POST ", status=409, code="BlobImmutableDueToPolicy", times=ALWAYS)
+    proxy.error("^DELETE .*lake/b", status=409, code="BlobImmutableDueToPolicy", times=ALWAYS)
+    with pytest.raises(errors.AccessDeniedError, match=r"legal hold.*a later run removes what was left.*key='b'"):
+        storage.delete_all(["a", "b", "c"])
+    assert [entry.key for entry in storage.list("")] == ["b", "c"]
+    assert not isinstance(storage.put("b", b"2"), Refused)
+
+
+def test_a_lake_may_be_a_whole_container(azurite_session: Azurite, container: str, clock: PatientlessClock) -> None:
+    storage = opened(AzureDriver(container, "", azurite_session.settings()), clock)
+    storage.put("a/b.", b"1")
+    assert [entry.key for entry in storage.list("")] == ["a/b."]
+    assert storage.list_folder("").folders == ("a/",)
+    assert storage.url == f"az://{container}"
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_batch_whose_reply_was_lost_is_done_one_by_one(proxy: FaultProxy, storage: CloudStorage, after: bool) -> None:
+    for name in ("a", "b", "caf\udce9"):
+        storage.put(name, b"1")
+    proxy.drop("^POST ", after=after)
+    storage.delete_all(["a", "caf\udce9"])
+    assert [entry.key for entry in storage.list("")] == ["b"]

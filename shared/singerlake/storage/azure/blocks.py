@@ -53,9 +53,14 @@ class Source:
     authorization: str | None
 
 
+def block_length(size: int) -> int:
+    """How long the blocks of a file of ``size`` bytes are, except for the last."""
+    return max(BLOCK, -(-size // MOST_BLOCKS))
+
+
 def upload_blocks(blob: Any, path: Path, size: int, ask: Ask) -> None:
     """Send a file of ``size`` bytes in blocks, several at once."""
-    length = max(BLOCK, -(-size // MOST_BLOCKS))
+    length = block_length(size)
     starts = range(0, size, length)
 
     def stage(number: int, name: str) -> None:

@@ -39,6 +39,8 @@ _WRONG_HOST = "check lake_root, azure_account_name and azure_endpoint_url"
 _WRONG_PORT = "check host and port of azure_endpoint_url, that the server runs, and the network"
 _CODE = "x-ms-error-code"
 _LONGEST_REASON = 300
+_SAYS_NOTHING = "Operation returned an invalid status"
+"""Begins what the SDK says where the server said nothing."""
 
 
 def meaning(error: Exception) -> Meaning:
@@ -132,7 +134,7 @@ def translate(error: Exception, secrets: tuple[str, ...], **context: object) -> 
     code, status = code_of(error), _status(error)
     if not code and status < 500 and status not in (403, 408, 429):
         return _not_azure(**context, code=f"HTTP {status}")
-    context |= {"code": code or f"HTTP {status}", **said}
+    context |= {"code": without_secrets(code, secrets) or f"HTTP {status}", **said}
     if code == "AuthenticationFailed" and (clock := _of_time(error)) is not None:
         return AccessDeniedError(clock[0], hint=clock[1], **context)
     if (found := explained(code) if code else by_status(status)) is not None:
@@ -204,7 +206,9 @@ def _answered(error: Exception) -> bool:
 def _reason(error: Any, secrets: tuple[str, ...]) -> str:
     """The first line of what the server says: the others hold ids and what it signed."""
     lines = str(getattr(error, "message", "") or "").strip().splitlines()
-    return without_secrets(lines[0], secrets)[:_LONGEST_REASON] if lines else ""
+    if not lines or lines[0].startswith(_SAYS_NOTHING):
+        return ""
+    return without_secrets(lines[0], secrets)[:_LONGEST_REASON]
 
 
 def _headers(error: Any) -> Mapping[str, str]:

@@ -53,7 +53,11 @@ _NO_FILE = (
 )
 
 EXPLAINED: dict[str, Explained] = {
-    "AuthorizationFailure": (AccessDeniedError, "storage denied access", f"{_ROLES}; {_NETWORK}"),
+    "AuthorizationFailure": (
+        AccessDeniedError,
+        "storage denied access",
+        f"check azure_account_key or azure_sas_token; {_ROLES}; {_NETWORK}",
+    ),
     "AuthorizationPermissionMismatch": _DENIED,
     "InsufficientAccountPermissions": _DENIED,
     "UnauthorizedBlobOverwrite": _DENIED,
