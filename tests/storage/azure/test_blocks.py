@@ -187,6 +187,7 @@ class TestComposing:
             (501, "APINotImplemented"),
             (403, "CannotVerifyCopySource"),
             (404, "CannotVerifyCopySource"),
+            (503, "CannotVerifyCopySource"),
             (400, ""),
             (403, ""),
         ],

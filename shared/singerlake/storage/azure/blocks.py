@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from singerlake.clock import random_id
 from singerlake.errors import MissingFileError
 from singerlake.storage.arranged import Together, arranged
-from singerlake.storage.azure.errors import may_pass
+from singerlake.storage.azure.errors import code_of, may_pass
 from singerlake.storage.clouds.driver import Ask, Fetched
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Entry, Part
@@ -33,6 +33,8 @@ LEAST_COPIED = 1 << 20
 """Bytes from which a part is copied by the server. A smaller one is fetched sooner, and shares a block with others."""
 LONGEST_COPIED = 4000 << 20
 _THREADS = 8
+_UNREADABLE = "CannotVerifyCopySource"
+"""The server could not read the source, with the status that the source answered it."""
 
 
 class Objects(Protocol):
@@ -97,36 +99,36 @@ class Composer:
             self._compose(key, list(parts), ask)
 
     def _compose(self, key: str, parts: Sequence[Part | Together], ask: Ask) -> None:
-        if not parts or (len(parts) == 1 and isinstance(parts[0], list)):
-            body = self._fetched(parts[0], ask) if parts else b""  # type: ignore[arg-type]  # not a Part
-            ask(lambda: self.objects.put(key, body, if_absent=False, if_match=None))
-            return
-        self._check_sources([part for part in parts if isinstance(part, Part)], ask)
-        blob = self.blob(key)
+        with _threads() as pool:
+            if not parts or (len(parts) == 1 and isinstance(parts[0], list)):
+                body = self._fetched(parts[0], ask, pool) if parts else b""  # type: ignore[arg-type]  # not a Part
+                ask(lambda: self.objects.put(key, body, if_absent=False, if_match=None))
+                return
+            self._check_sources([part for part in parts if isinstance(part, Part)], ask, pool)
+            blob = self.blob(key)
 
-        def stage(number: int, name: str) -> None:
-            part = parts[number]
-            if isinstance(part, Part):
-                ask(lambda: self._copy(blob, name, part))
-            else:
-                body = self._fetched(part, ask)
-                ask(lambda: blob.stage_block(name, body, length=len(body)))
+            def stage(number: int, name: str) -> None:
+                part = parts[number]
+                if isinstance(part, Part):
+                    ask(lambda: self._copy(blob, name, part))
+                else:
+                    body = self._fetched(part, ask, pool)
+                    ask(lambda: blob.stage_block(name, body, length=len(body)))
 
-        _in_blocks(blob, len(parts), stage, ask)
+            _in_blocks(blob, len(parts), stage, ask)
 
-    def _check_sources(self, parts: Sequence[Part], ask: Ask) -> None:
+    def _check_sources(self, parts: Sequence[Part], ask: Ask, pool: ThreadPoolExecutor) -> None:
         """See that the parts are there which the server is to copy: of one that ends too early it may copy less."""
         last: dict[str, Part] = {}
         for part in parts:
             if part.key not in last or last[part.key].end < part.end:
                 last[part.key] = part
-        with _threads() as pool:
-            found = pool.map(lambda key: ask(lambda: self.objects.head(key), key=key), last)
-            for part, entry in zip(last.values(), found, strict=True):
-                if entry is None:
-                    raise self._missing(part.key)
-                if entry.size < part.end:
-                    raise ends_early(part)
+        found = pool.map(lambda key: ask(lambda: self.objects.head(key), key=key), last)
+        for part, entry in zip(last.values(), found, strict=True):
+            if entry is None:
+                raise self._missing(part.key)
+            if entry.size < part.end:
+                raise ends_early(part)
 
     def _copy(self, blob: Any, name: str, part: Part) -> None:
         try:
@@ -139,13 +141,13 @@ class Composer:
                 source_authorization=source.authorization,
             )
         except Exception as error:
-            if may_pass(error):
+            if may_pass(error) and code_of(error) != _UNREADABLE:
                 raise
             # A firewall may keep the server from its own source, and Azurite knows no such copies.
             raise _NotCopiedError from error
 
-    def _fetched(self, together: Together, ask: Ask) -> bytes:
-        return b"".join(self._bytes(piece, ask) for piece in together)
+    def _fetched(self, together: Together, ask: Ask, pool: ThreadPoolExecutor) -> bytes:
+        return b"".join(pool.map(lambda piece: self._bytes(piece, ask), together))
 
     def _bytes(self, piece: bytes | Part, ask: Ask) -> bytes:
         if isinstance(piece, bytes):
