@@ -1,0 +1,53 @@
+"""What has to be known to reach a bucket of Google Cloud Storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from singerlake.errors import SettingError
+from singerlake.storage.checks import check_endpoint, check_texts
+from singerlake.storage.patience import PATIENCE_SECONDS
+
+_SETTING_NAMES = {
+    "service_account_file": "gcs_service_account_file",
+    "service_account_json": "gcs_service_account_json",
+    "user_project": "gcs_user_project",
+    "kms_key_name": "gcs_kms_key_name",
+    "endpoint_url": "gcs_endpoint_url",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GcsSettings:
+    """How to reach a bucket of Google Cloud Storage.
+
+    ``service_account_file`` is the path of a service account's key, or of a configuration of workload identity
+    federation; ``service_account_json`` is the content of such a file. Without both, google-auth's own chain is asked
+    (Application Default Credentials): environment, gcloud, workload identity, the machine's service account. A server
+    that is not Google's, which ``endpoint_url`` or ``STORAGE_EMULATOR_HOST`` names, is spoken to without credentials
+    unless some are named. ``user_project`` is billed for requests to a bucket whose requester pays. Raises
+    ``SettingError`` where settings contradict each other.
+    """
+
+    service_account_file: str | None = None
+    service_account_json: str | None = field(default=None, repr=False)
+    user_project: str | None = None
+    kms_key_name: str | None = None
+    endpoint_url: str | None = None
+    patience_seconds: int = PATIENCE_SECONDS
+
+    def __post_init__(self) -> None:
+        # The content of a file has lines.
+        check_texts(replace(self, service_account_json=None) if self.service_account_json else self, _SETTING_NAMES)
+        if self.service_account_file and self.service_account_json:
+            raise SettingError(
+                "gcs_service_account_file and gcs_service_account_json are both set", hint="keep one of them"
+            )
+        if self.patience_seconds < 0:
+            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
+        if self.endpoint_url:
+            check_endpoint("gcs_endpoint_url", self.endpoint_url, credentials="gcs_service_account_file")
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may show."""
+        return (self.service_account_json,) if self.service_account_json else ()
