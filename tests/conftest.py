@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.servers.postgres",
     "tests.servers.s3",
     "tests.servers.azurite",
+    "tests.servers.gcs.server",
     "tests.servers.dynamodb",
     "tests.servers.databases",
     "tests.servers.browser",

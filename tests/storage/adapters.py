@@ -4,7 +4,8 @@ A real object store joins when ``SINGERLAKE_TEST_S3_BUCKET`` is set, with ``SING
 ``SINGERLAKE_TEST_S3_REGION``, ``SINGERLAKE_TEST_S3_ACCESS_KEY_ID`` and ``SINGERLAKE_TEST_S3_SECRET_ACCESS_KEY`` where
 it needs them; everything is written below a new prefix of that bucket. Likewise Azure with
 ``SINGERLAKE_TEST_AZURE_CONTAINER`` and ``..._ACCOUNT_NAME``, ``..._ACCOUNT_KEY``, ``..._SAS_TOKEN`` or
-``..._CONNECTION_STRING``.
+``..._CONNECTION_STRING``, and Google Cloud Storage with ``SINGERLAKE_TEST_GCS_BUCKET``, and
+``SINGERLAKE_TEST_GCS_ENDPOINT`` where the server is another one, and the credentials that google-auth finds.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from singerlake.storage.azure.driver import AzureDriver
 from singerlake.storage.azure.settings import AzureSettings
 from singerlake.storage.clouds.driver import Driver
 from singerlake.storage.clouds.storage import CloudStorage
+from singerlake.storage.gcs.driver import GcsDriver, GcsSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.processes.forked import FORKED
 from tests.servers.azurite import azurite
+from tests.servers.gcs.server import gcs_server
 from tests.servers.s3 import s3_server
 from tests.storage.clouds.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
@@ -184,6 +187,36 @@ def real_s3(folder: Path) -> Iterator[Opener]:
     yield _s3_opener(os.environ["SINGERLAKE_TEST_S3_BUCKET"], f"singerlake-test/{random_id()}", settings)
 
 
+def open_gcs(bucket: str, prefix: str, settings: GcsSettings) -> Storage:
+    return CloudStorage(
+        GcsDriver(bucket, prefix, settings),
+        probe_max_wait=60.0,
+        patience_seconds=settings.patience_seconds,
+        clock=SystemClock(),
+        ids=random_id,
+    )
+
+
+def _gcs_opener(bucket: str, folder: str, settings: GcsSettings) -> Opener:
+    return Opener(
+        fresh=lambda: open_gcs(bucket, f"{folder}/{random_id()}", settings),
+        reopener=lambda storage: partial(open_gcs, bucket, storage.url.removeprefix(f"gs://{bucket}/"), settings),
+        processes=True,
+    )
+
+
+@contextmanager
+def gcs(folder: Path) -> Iterator[Opener]:
+    with gcs_server() as server:
+        yield _gcs_opener(server.create_bucket("conformance"), "a lake/%41", server.settings())
+
+
+@contextmanager
+def real_gcs(folder: Path) -> Iterator[Opener]:
+    settings = GcsSettings(endpoint_url=os.environ.get("SINGERLAKE_TEST_GCS_ENDPOINT"))
+    yield _gcs_opener(os.environ["SINGERLAKE_TEST_GCS_BUCKET"], f"singerlake-test/{random_id()}", settings)
+
+
 REAL_S3_VARIABLES = ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
     "azure": azure,
@@ -192,8 +225,11 @@ FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
     "local": local,
     "memory": memory,
     "s3": s3,
+    "gcs": gcs,
 }
 if "SINGERLAKE_TEST_S3_BUCKET" in os.environ:
     FACTORIES["real_s3"] = real_s3
 if "SINGERLAKE_TEST_AZURE_CONTAINER" in os.environ:
     FACTORIES["real_azure"] = real_azure
+if "SINGERLAKE_TEST_GCS_BUCKET" in os.environ:
+    FACTORIES["real_gcs"] = real_gcs

@@ -1,1 +1,1 @@
-"""Buckets of Google Cloud Storage."""
+"""Lakes in a bucket of Google Cloud Storage."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
 
 from singerlake.errors import SettingError
 from singerlake.storage.checks import check_endpoint, check_texts
@@ -15,6 +19,7 @@ _SETTING_NAMES = {
     "kms_key_name": "gcs_kms_key_name",
     "endpoint_url": "gcs_endpoint_url",
 }
+_SECRET_MEMBERS = ("private_key", "private_key_id", "client_secret", "refresh_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,40 @@ class GcsSettings:
             raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
             check_endpoint("gcs_endpoint_url", self.endpoint_url, credentials="gcs_service_account_file")
+        if self.service_account_json:
+            self.service_account()
+
+    def service_account(self) -> dict[str, Any]:
+        """The content of ``service_account_json``. Raises ``SettingError``, which shows nothing of it."""
+        try:
+            found = json.loads(self.service_account_json or "")
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+            # Outside the handler: what the parser says may show a part of the key.
+            raise SettingError(
+                "gcs_service_account_json is not the content of a key file",
+                hint="set it to the whole JSON text, or set gcs_service_account_file to the file's path",
+            )
+        return found
 
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may show."""
-        return (self.service_account_json,) if self.service_account_json else ()
+        if not self.service_account_json:
+            return ()
+        members = self.service_account()
+        values = [members.get(name) for name in _SECRET_MEMBERS]
+        return (self.service_account_json, *(value for value in values if isinstance(value, str) and value))
+
+
+def endpoint_of(settings: GcsSettings) -> str | None:
+    """Where requests go, as far as settings and environment say; None for Google."""
+    named = settings.endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST") or None
+    # Emulators have themselves named both ways.
+    return named if named is None or "://" in named else f"http://{named}"
+
+
+def is_google(endpoint_url: str) -> bool:
+    """Whether an endpoint is one of Google's, a private one too."""
+    host = urlsplit(endpoint_url).hostname or ""
+    return host == "googleapis.com" or host.endswith(".googleapis.com")
