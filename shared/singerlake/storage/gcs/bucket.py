@@ -252,7 +252,8 @@ def _seen(item: dict[str, Any]) -> Seen:
             raise not_gcs()
         return Seen(
             item["name"],
-            int(item["size"]),
+            # Servers that speak protobuf inside leave out what is 0.
+            int(item.get("size", 0)),
             str(item["generation"]),
             created,
             item.get("crc32c", ""),
