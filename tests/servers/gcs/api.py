@@ -209,7 +209,10 @@ def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], bytes]:
     if boundary is None:
         raise Refusal(400, "invalid", "Missing boundary")
     mark = b"--" + boundary[1].encode()
-    _, first, second, _ = body.split(mark)
+    pieces = body.split(mark)
+    if len(pieces) != 4:
+        raise Refusal(400, "invalid", "Malformed multipart body.")
+    first, second = pieces[1:3]
     metadata = json.loads(first.partition(b"\r\n\r\n")[2])
     return metadata, second.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
 

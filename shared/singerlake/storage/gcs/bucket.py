@@ -20,7 +20,7 @@ from urllib.parse import quote
 from singerlake.clock import IdSource, parse_timestamp
 from singerlake.storage.clouds.driver import Fetched
 from singerlake.storage.gcs.client import TIMEOUTS, Client, Query, body_of, not_gcs, parsed
-from singerlake.storage.gcs.errors import is_no_bucket, is_no_object
+from singerlake.storage.gcs.errors import is_no_bucket, is_no_object, no_bucket
 
 KIND = "application/octet-stream"
 MADE = "generation,size,crc32c"
@@ -100,19 +100,25 @@ class Bucket:
         self, name: str, body: bytes | memoryview, *, generation: str | None, storage_class: str | None = None
     ) -> dict[str, Any]:
         """Write an object in one request, where it has this generation, None: whatever there is."""
+        from google.api_core.exceptions import NotFound
+
         about = {"name": name, "contentType": KIND, "storageClass": storage_class, "crc32c": crc32c(body)}
         metadata = json.dumps({key: value for key, value in about.items() if value is not None})
         # No boundary may be within the body; nobody can know this one beforehand.
         boundary = f"singerlake-{self._ids()}"
         head = f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{metadata}\r\n"
         between = f"--{boundary}\r\nContent-Type: {KIND}\r\n\r\n"
-        reply = self.client.send(
-            "POST",
-            f"/upload/storage/v1{self.objects}",
-            {"uploadType": "multipart", "fields": MADE, **self.written(generation)},
-            body_of((head + between).encode(), body, f"\r\n--{boundary}--\r\n".encode()),
-            {"Content-Type": f"multipart/related; boundary={boundary}"},
-        )
+        try:
+            reply = self.client.send(
+                "POST",
+                f"/upload/storage/v1{self.objects}",
+                {"uploadType": "multipart", "fields": MADE, **self.written(generation)},
+                body_of((head + between).encode(), body, f"\r\n--{boundary}--\r\n".encode()),
+                {"Content-Type": f"multipart/related; boundary={boundary}"},
+            )
+        except NotFound as error:
+            self._check_bucket(error)
+            raise
         made = parsed(reply)
         if "generation" not in made:
             raise not_gcs()
@@ -207,10 +213,15 @@ class Bucket:
     def _check_bucket(self, error: Exception) -> None:
         """Raise a 404 again that is about the bucket. Where its words leave that open, a listing tells: it needs no
         more rights than the lake has."""
+        from google.api_core.exceptions import NotFound
+
         if is_no_bucket(error):
             raise error
         if not self._exists and not is_no_object(error):
-            self.client.send("GET", f"/storage/v1{self.objects}", {"maxResults": 1, "fields": "nextPageToken"})
+            try:
+                self.client.send("GET", f"/storage/v1{self.objects}", {"maxResults": 1, "fields": "nextPageToken"})
+            except NotFound as missing:
+                raise no_bucket(missing) from None
         self._exists = True
 
 

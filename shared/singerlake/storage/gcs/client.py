@@ -8,18 +8,17 @@ which say what an object was when its bytes were read, and send one upload as se
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from singerlake.errors import SettingError
-from singerlake.storage.gcs.settings import GcsSettings, endpoint_of, is_google
+from singerlake.storage.gcs.credentials import credentials_for
+from singerlake.storage.gcs.settings import GcsSettings, endpoint_of
 
 TIMEOUTS = (10.0, 60.0)
 """Seconds to connect, and to wait for each block of a reply."""
-_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _CONNECTIONS = 32
 _AT_ONCE = 1 << 18
 """Bytes."""
@@ -138,14 +137,17 @@ def _error(reply: Any) -> Exception:
 
 def _connect(settings: GcsSettings) -> Any:
     from google.api_core.client_options import ClientOptions
+    from google.auth.credentials import AnonymousCredentials
     from google.auth.transport.requests import AuthorizedSession
     from google.cloud.storage import Client as LibraryClient
     from requests.adapters import HTTPAdapter
 
     _keep_tokens_out_of_logs()
     endpoint = endpoint_of(settings)
-    credentials = _credentials(settings, endpoint)
-    session = AuthorizedSession(credentials, refresh_timeout=TIMEOUTS[1])
+    credentials = credentials_for(settings, endpoint)
+    # A stranger has no token to renew, and is told what the server says.
+    renewed = () if isinstance(credentials, AnonymousCredentials) else (401,)
+    session = AuthorizedSession(credentials, refresh_status_codes=renewed, refresh_timeout=TIMEOUTS[1])
     for scheme in ("https://", "http://"):
         # No retries: only who waits for storage knows whether a request may be sent again. Those of google-auth for a
         # token, up to 3 within 3 seconds, cannot be turned off, and change nothing.
@@ -157,38 +159,6 @@ def _connect(settings: GcsSettings) -> Any:
     # The project matters only where buckets are made or listed.
     return LibraryClient(
         project="none", credentials=credentials, _http=session, client_options=ClientOptions(**options)
-    )
-
-
-def _credentials(settings: GcsSettings, endpoint: str | None) -> Any:
-    """Those that the settings name, or google-auth finds; none for a server that is not Google's. Asking google-auth
-    there would send the machine's own token to a stranger, after seconds of looking for a metadata server."""
-    import google.auth
-    from google.auth.credentials import AnonymousCredentials, with_scopes_if_required
-    from google.auth.exceptions import DefaultCredentialsError
-
-    setting = "gcs_service_account_file" if settings.service_account_file else "gcs_service_account_json"
-    try:
-        if settings.service_account_file:
-            found, _ = google.auth.load_credentials_from_file(settings.service_account_file, scopes=[_SCOPE])
-        elif settings.service_account_json:
-            found, _ = google.auth.load_credentials_from_dict(settings.service_account(), scopes=[_SCOPE])
-        elif endpoint and not is_google(endpoint) and not os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
-            return AnonymousCredentials()
-        else:
-            found, _ = google.auth.default(scopes=[_SCOPE])
-            return with_scopes_if_required(found, [_SCOPE])
-    except (DefaultCredentialsError, ValueError, OSError) as error:
-        if not (settings.service_account_file or settings.service_account_json):
-            raise
-        broken = type(error).__name__
-    else:
-        return with_scopes_if_required(found, [_SCOPE])
-    # Outside the handler: what a parser of keys says may show a part of one.
-    raise SettingError(
-        f"{setting} holds no credentials that can be used",
-        hint="set it to a service account's key or a configuration of workload identity federation",
-        error=broken,
     )
 
 

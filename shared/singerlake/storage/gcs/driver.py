@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from singerlake.clock import IdSource, random_id
@@ -104,24 +105,24 @@ class GcsDriver:
         if size == 0:
             send_whole(self._bucket, name, b"", crc32c(b""), ask)
             return
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as mapped,
-            memoryview(mapped) as body,
-        ):
-            checksum = crc32c(body)
-            if size < LONG:
-                send_whole(self._bucket, name, body, checksum, ask)
-                return
-            slices = [body[start : start + BLOCK] for start in range(0, size, BLOCK)]
-            try:
-                send_blocks(self._bucket, name, size, checksum, lambda: slices, ask)
-            finally:
-                for each in slices:
-                    each.release()
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        self._send(name, mapped, ask)
+        # An error that was waited for may still refer to some bytes; they are let go with it.
+        with suppress(BufferError):
+            mapped.close()
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
         Composer(self._bucket, self._prefix, self._full, self._ids, ask).compose(key, pieces)
+
+    def _send(self, name: str, mapped: mmap.mmap, ask: Ask) -> None:
+        body = memoryview(mapped)
+        checksum = crc32c(body)
+        if len(body) < LONG:
+            send_whole(self._bucket, name, body, checksum, ask)
+            return
+        slices = [body[start : start + BLOCK] for start in range(0, len(body), BLOCK)]
+        send_blocks(self._bucket, name, len(body), checksum, lambda: slices, ask)
 
     def _full(self, key: str) -> str:
         return self._checked(self._prefix + key)

@@ -19,6 +19,7 @@ from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
 _GIVEN_UP = "singerlake_given_up"
+_NO_BUCKET = "singerlake_no_bucket"
 _WRONG_HOST = "check gcs_endpoint_url and lake_root"
 _WRONG_PORT = "check host and port of gcs_endpoint_url, that the server runs, and the network"
 _OAUTH_CODE = re.compile(r"\b(?:invalid|unauthorized|unsupported|access|temporarily)_[a-z_]+\b")
@@ -53,8 +54,14 @@ def meaning(error: Exception) -> Meaning:
 
 
 def is_no_bucket(error: Exception) -> bool:
-    """Whether a 404 is about the bucket, in Google's words."""
-    return "bucket does not exist" in said(error)[1]
+    """Whether a 404 is about the bucket: in Google's words, or as it was found out."""
+    return getattr(error, _NO_BUCKET, False) or "bucket does not exist" in said(error)[1]
+
+
+def no_bucket(error: Exception) -> Exception:
+    """A 404 that is about the bucket, whatever its words."""
+    setattr(error, _NO_BUCKET, True)
+    return error
 
 
 def is_no_object(error: Exception) -> bool:
@@ -109,7 +116,7 @@ def translate(error: Exception, settings: GcsSettings, **context: object) -> Sin
     if isinstance(error, GoogleAuthError):
         return _no_token(error, context)
     if isinstance(error, _broken()):
-        return _without_answer(error, "storage", _WRONG_HOST, _WRONG_PORT, context)
+        return _without_answer(error, context)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError)):
         hint = "check lake_root and gcs_endpoint_url"
         name = type(error).__name__
@@ -157,9 +164,14 @@ def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
     if isinstance(error, auth.DefaultCredentialsError):
         return AccessDeniedError("there are no credentials for Google Cloud", hint=CREDENTIALS, **context)
     if _is_passing(error):
-        what = "the server that gives access tokens"
-        check = "check the network, and the token_uri or token_url of the credentials"
-        return _without_answer(error, what, check, check, context)
+        how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+        return StorageUnavailableError(
+            "the server that gives access tokens does not answer",
+            hint="check the network, and the token_uri or token_url of the credentials; or run again later",
+            **context,
+            **_reason(error),
+            **({"waited_seconds": round(how.seconds, 1)} if how is not None else {}),
+        )
     return AccessDeniedError(
         "no access token was given for the credentials",
         hint="check gcs_service_account_file: its key may be deleted or expired, or this machine's clock wrong; or"
@@ -168,21 +180,24 @@ def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
     )
 
 
-def _without_answer(
-    error: Exception, what: str, wrong_host: str, wrong_port: str, context: dict[str, object]
-) -> SingerlakeError:
-    """The error for one that says that no answer came of ``what``; the others are next steps where none ever did."""
+def _without_answer(error: Exception, context: dict[str, object]) -> SingerlakeError:
+    """The error for one that says that no answer came."""
     how: GivenUp | None = getattr(error, _GIVEN_UP, None)
-    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
-    context = {**context, "error": type(error).__name__, **({"reason": reasons[-1]} if reasons else {})}
+    context = {**context, "error": type(error).__name__, **_reason(error)}
     if how is None:
-        return StorageUnavailableError(f"{what} cannot be reached", hint=wrong_port, **context)
+        return StorageUnavailableError("storage cannot be reached", hint=_WRONG_PORT, **context)
     context["waited_seconds"] = round(how.seconds, 1)
     if how.answered:
-        return StorageUnavailableError(f"{what} answered before and no longer does", hint=DOWN, **context)
+        return StorageUnavailableError("storage answered before and no longer does", hint=DOWN, **context)
     if how.trouble is RetryReason.NO_SUCH_HOST:
-        return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
-    return StorageUnavailableError(f"{what} never answered since this process began", hint=wrong_port, **context)
+        return SettingError("the host name of storage is not known", hint=_WRONG_HOST, **context)
+    return StorageUnavailableError("storage never answered since this process began", hint=_WRONG_PORT, **context)
+
+
+def _reason(error: Exception) -> dict[str, str]:
+    """What the operating system says."""
+    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
+    return {"reason": reasons[-1]} if reasons else {}
 
 
 def _case(error: Any) -> Case | None:
