@@ -26,6 +26,8 @@ KIND = "application/octet-stream"
 MADE = "generation,size,crc32c"
 """What a write is asked to tell of the object that it made."""
 _SHOWN = "name,size,generation,timeCreated,crc32c,storageClass"
+MOST_IN_BATCH = 100
+"""Requests (https://cloud.google.com/storage/docs/batch)."""
 _PAGE = 1000
 _TRIES = 10
 
@@ -154,8 +156,7 @@ class Bucket:
             self._check_bucket(error)
 
     def delete_many(self, names: Sequence[str]) -> Sequence[bool]:
-        """Remove at most 100 objects in one request, each if it can be: which of them are gone
-        (https://cloud.google.com/storage/docs/batch)."""
+        """Remove objects in one request, each if it can be: which of them are gone."""
         batch = self.client.library.batch(raise_exception=False)
         for name in names:
             path = f"{self.objects}/{quote(name, safe='')}"

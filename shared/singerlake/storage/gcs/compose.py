@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, groupby
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import MissingFileError, StorageUnavailableError
 from singerlake.storage.arranged import SENT, Together, arranged
 from singerlake.storage.clouds.driver import Ask
-from singerlake.storage.gcs.bucket import Bucket, Seen
+from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen
 from singerlake.storage.gcs.errors import is_no_bucket, meaning
 from singerlake.storage.gcs.upload import Asked, place, refused_as_none, send_blocks, send_whole
 from singerlake.storage.keys import ends_early
@@ -255,13 +256,13 @@ class _Join:
     def _remove(self) -> None:
         """Remove the temporary objects, as far as that goes: they are nobody's."""
         names = sorted(self._left)
-        for start in range(0, len(names), 100):
-            some = names[start : start + 100]
-            with suppress(Exception):
-                gone = self._bucket.delete_many(some)
+        with suppress(Exception):
+            for start in range(0, len(names), MOST_IN_BATCH):
+                some = names[start : start + MOST_IN_BATCH]
+                gone = self._ask(partial(self._bucket.delete_many, some))
                 for name, is_gone in zip(some, gone, strict=True):
                     if not is_gone:
-                        self._bucket.delete(name, generation=None)
+                        self._ask(partial(self._bucket.delete, name, generation=None))
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from singerlake.clock import IdSource, random_id
 from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError, SingerlakeError
 from singerlake.storage.clouds.driver import Ask, Fetched, Page
-from singerlake.storage.gcs.bucket import Bucket, Seen, crc32c
+from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.gcs.client import Client
 from singerlake.storage.gcs.compose import Composer
 from singerlake.storage.gcs.errors import GCS_ERRORS, translate
@@ -37,8 +37,7 @@ class GcsDriver:
     """A ``Driver`` below a prefix of a bucket. ``prefix`` has no slash at either end."""
 
     lists_in_order = True
-    most_deleted = 100
-    """Of one batch (https://cloud.google.com/storage/docs/batch)."""
+    most_deleted = MOST_IN_BATCH
 
     def __init__(self, bucket: str, prefix: str, settings: GcsSettings, ids: IdSource = random_id) -> None:
         if not _BUCKET_NAME.fullmatch(bucket):
