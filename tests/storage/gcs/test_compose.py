@@ -74,6 +74,15 @@ def test_any_number_of_objects_is_joined(gcs: GcsServer, storage: CloudStorage, 
     assert left(storage) == []
 
 
+@pytest.mark.parametrize(("status", "reason"), [(501, ""), (404, ""), (403, "forbidden")])
+def test_temporary_objects_are_removed_one_by_one_where_no_batch_is_known(
+    gcs: GcsServer, storage: CloudStorage, status: int, reason: str
+) -> None:
+    gcs.fail("batch", status=status, reason=reason, times=ALWAYS)
+    storage.compose("made", [WHOLE, b"end"])
+    assert left(storage) == []
+
+
 def test_temporary_objects_alone_are_removed_by_the_join(gcs: GcsServer, storage: CloudStorage) -> None:
     """Those are not kept by soft delete, and cost nothing for having been short-lived."""
     gcs.fail("batch,delete", status=403, reason="forbidden", times=ALWAYS)

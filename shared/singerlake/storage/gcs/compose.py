@@ -22,7 +22,7 @@ from itertools import count, groupby
 from typing import Any, TypeVar
 
 from singerlake.clock import IdSource
-from singerlake.errors import MissingFileError, StorageUnavailableError
+from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
 from singerlake.storage.arranged import SENT, Together, arranged
 from singerlake.storage.clouds.driver import Ask
 from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen
@@ -259,10 +259,16 @@ class _Join:
         with suppress(Exception):
             for start in range(0, len(names), MOST_IN_BATCH):
                 some = names[start : start + MOST_IN_BATCH]
-                gone = self._ask(partial(self._bucket.delete_many, some))
-                for name, is_gone in zip(some, gone, strict=True):
+                for name, is_gone in zip(some, self._gone(some), strict=True):
                     if not is_gone:
                         self._ask(partial(self._bucket.delete, name, generation=None))
+
+    def _gone(self, names: Sequence[str]) -> Sequence[bool]:
+        try:
+            return self._ask(partial(self._bucket.delete_many, names))
+        except ConfigurationError:
+            # Not all servers know batches.
+            return [False] * len(names)
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

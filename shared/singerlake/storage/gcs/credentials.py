@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,10 @@ def _of_kind(info: Any) -> Any:
     if info["type"] == "service_account":
         return service_account.Credentials.from_service_account_info(info, scopes=_SCOPES)
     if info["type"] != "external_account":
-        return google.auth.load_credentials_from_dict(info, scopes=_SCOPES)[0]
+        # What gcloud writes for people, say. google-auth warns of its function for configurations of strangers.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return google.auth.load_credentials_from_dict(info, scopes=_SCOPES)[0]
     kind = identity_pool
     if info.get("subject_token_type") == _AWS_TOKEN:
         kind = aws
