@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import traceback
 from pathlib import Path
 
@@ -172,6 +173,10 @@ class TestTokens:
 
 
 class TestSecrets:
+    def test_settings_travel_to_other_processes(self, gcs: GcsServer) -> None:
+        settings = gcs.settings(service_account_json=gcs.service_account())
+        assert pickle.loads(pickle.dumps(settings)) == settings
+
     @pytest.mark.parametrize(
         "text",
         ["{", "[1]", "null", '"type"', "{}", '{"type": 1}', "-----BEGIN PRIVATE KEY-----\nsecret-key-id"],

@@ -12,6 +12,7 @@ from singerlake import errors
 from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.gcs import upload
 from singerlake.storage.gcs.compose import LEAST
+from singerlake.storage.gcs.driver import GcsDriver
 from singerlake.storage.port import Part, Refused, Storage
 from tests.fakes import FakeClock
 from tests.servers.door import Door, door_to
@@ -147,3 +148,25 @@ def test_a_stream_goes_on_at_the_byte_where_a_restart_cut_it(
         rest = b"".join(iter(lambda: stream.read(1 << 20), b""))
     assert begun + rest == LARGE[100:]
     assert clock.seconds >= 40
+
+
+def test_a_port_that_speaks_no_tls_is_an_error_at_once(gcs: GcsServer, clock: FakeClock) -> None:
+    settings = gcs.settings(endpoint_url=gcs.endpoint_url.replace("http:", "https:"))
+    with pytest.raises(errors.StorageUnavailableError, match=r"cannot be reached; check host and port of gcs_endpoint"):
+        on("bucket", settings, clock).get("a")
+    assert clock.seconds == 0
+
+
+def test_connections_are_kept(gcs: GcsServer, bucket: str, clock: FakeClock) -> None:
+    driver = GcsDriver(bucket, "lake", gcs.settings())
+    driver.put("a", b"1" * 100_000, if_absent=False, if_match=None)
+    for _ in range(5):
+        assert driver.get("a") is not None
+        assert driver.get_range("a", 10, 20) is not None
+        assert driver.get_range("a", 200_000, 20) is not None
+        assert driver.get("absent") is None
+        driver.page("", folders=False, start_after="", token=None)
+        driver.delete_many(["b"])
+    pools = driver._bucket.client.library._http.get_adapter("http://").poolmanager.pools
+    (pool,) = pools.keys()
+    assert pools[pool].num_connections == 1

@@ -199,13 +199,14 @@ class Bucket:
         headers = reply.headers
         body = _body(reply)
         generation, made = headers.get("X-Goog-Generation"), headers.get("Last-Modified")
-        if generation is None:
-            raise not_gcs()
         size = len(body)
         if reply.status_code == 206:
-            size = int(headers["Content-Range"].rpartition("/")[2])
+            told = headers.get("Content-Range", "").rpartition("/")[2]
+            size = int(told) if told.isdecimal() else -1
         elif start is not None:
             body = body[start : start + length]
+        if generation is None or size < 0:
+            raise not_gcs()
         if made is not None:
             return Fetched(body, size, generation, parsedate_to_datetime(made))
         seen = self.look(name, generation)

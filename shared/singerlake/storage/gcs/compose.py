@@ -25,7 +25,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
 from singerlake.storage.arranged import SENT, Together, arranged
 from singerlake.storage.clouds.driver import Ask
-from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen
+from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.gcs.errors import is_no_bucket, meaning
 from singerlake.storage.gcs.upload import Asked, place, refused_as_none, send_blocks, send_whole
 from singerlake.storage.keys import ends_early
@@ -76,7 +76,7 @@ class Composer:
         with ThreadPoolExecutor(_FETCHES, thread_name_prefix="singerlake-fetch") as pool:
             if size <= SENT:
                 body = b"".join(pool.map(self._bytes, wanted))
-                send_whole(self.bucket, self.name_of(key), body, None, self.ask)
+                send_whole(self.bucket, self.name_of(key), body, crc32c(body), self.ask)
                 return
             seen = self._seen(wanted, pool)
             whole = [
@@ -91,14 +91,17 @@ class Composer:
                     return
             self._send(key, wanted, size, pool)
 
-    def fetched(self, together: Together) -> bytes:
+    def fetched(self, together: Together, pool: ThreadPoolExecutor) -> bytes:
         """The bytes of pieces behind each other."""
-        return b"".join(map(self._bytes, together))
+        return b"".join(pool.map(self._bytes, together))
 
     def _send(self, key: str, wanted: Sequence[bytes | Part], size: int, pool: ThreadPoolExecutor) -> None:
         def blocks() -> Iterator[bytes]:
             parts = arranged(wanted, least=1, longest=SENT, copy=False)
-            return _ahead(pool, self.fetched, (part for part in parts if not isinstance(part, Part)))
+            together = (part for part in parts if not isinstance(part, Part))
+            # A pool of their own: each of them waits for what the other pool fetches.
+            with ThreadPoolExecutor(_AHEAD, thread_name_prefix="singerlake-blocks") as ahead:
+                yield from _ahead(ahead, partial(self.fetched, pool=pool), together)
 
         send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
 
@@ -175,7 +178,7 @@ class _Join:
             return [each.result() if isinstance(each, Future) else each for each in sources]
 
     def _sent(self, together: Together) -> _Source:
-        body, name = self._composer.fetched(together), self._temporary()
+        body, name = self._composer.fetched(together, self._pool), self._temporary()
         put = self._bucket.put
         made = self._ask(lambda: put(name, body, generation=None, storage_class=self._storage_class or None))
         return _Source(name, str(made["generation"]), len(body))

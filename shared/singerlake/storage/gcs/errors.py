@@ -44,7 +44,7 @@ def meaning(error: Exception) -> Meaning:
     if isinstance(error, GoogleAuthError):
         # Of a request whose token could not be got, nothing was sent that storage accepted.
         return Meaning.BUSY if _is_passing(error) else Meaning.FATAL
-    if isinstance(error, requests.exceptions.SSLError) and _is_about_tls(error):
+    if isinstance(error, (requests.exceptions.SSLError, urllib3.exceptions.SSLError)) and _is_about_tls(error):
         return Meaning.FATAL
     if isinstance(error, _broken()):
         return Meaning.BUSY if _never_connected(error) else Meaning.UNKNOWN
@@ -220,6 +220,7 @@ def _broken() -> tuple[type[Exception], ...]:
         requests.exceptions.ContentDecodingError,
         urllib3.exceptions.ProtocolError,
         urllib3.exceptions.TimeoutError,
+        urllib3.exceptions.SSLError,
         urllib3.exceptions.DecodeError,
     )
 

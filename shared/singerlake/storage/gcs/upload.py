@@ -1,9 +1,8 @@
 """Objects that are sent whole, in one request or in blocks, and appear at their name when storage has all of them.
 
 What is long goes up in one resumable upload (https://cloud.google.com/storage/docs/resumable-uploads): a break costs
-one block. Parts that are sent side by side and then joined would be quicker on one connection's bandwidth, but are
-objects meanwhile: a retention policy keeps them, soft delete bills them for days, and removing them needs a permission
-that capturing does not.
+one block. Parts that are sent side by side and then joined may be quicker where one connection is slow, but are objects
+meanwhile: a retention policy keeps them, and soft delete bills them for days.
 """
 
 from __future__ import annotations
