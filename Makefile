@@ -30,7 +30,7 @@ $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*
 	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,docs]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,gcs,docs]' --group dev
 	@touch $(READY)
 
 # Programs that only tests need: the demo and the commands do without.
@@ -63,7 +63,7 @@ spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4
 	@test -n '$(SPARK)' || { echo 'Say which version: make spark SPARK=4.1.4'; exit 2; }
 	@$(PYTHON) -m venv '$(VENV)-spark-$(SPARK)'
 	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --upgrade 'pip>=25.1'
-	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,docs]' --group dev 'pyspark[connect]==$(SPARK)'
+	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,gcs,docs]' --group dev 'pyspark[connect]==$(SPARK)'
 	PATH='$(CURDIR)/$(VENV)-spark-$(SPARK)/bin':"$$PATH" python -m pytest $(PYTEST_ARGS) tests/spark
 
 format: $(READY) ## Put the code into the project's style
