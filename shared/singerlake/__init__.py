@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
     from singerlake.storage.azure.settings import AzureSettings
+    from singerlake.storage.gcs.settings import GcsSettings
     from singerlake.storage.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
     from singerlake.stream import LakeStream
@@ -81,6 +82,7 @@ _FROM = {
     "ProjectedTable": "singerlake.projections.run.python_api",
     "S3Settings": "singerlake.storage.s3.settings",
     "AzureSettings": "singerlake.storage.azure.settings",
+    "GcsSettings": "singerlake.storage.gcs.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
 }
@@ -97,6 +99,7 @@ __all__ = [
     "ConfigurationError",
     "CorruptObjectError",
     "ForeignManifestError",
+    "GcsSettings",
     "InputError",
     "InvalidMessageError",
     "InvalidSchemaError",

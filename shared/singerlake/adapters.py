@@ -20,11 +20,12 @@ from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
-from singerlake.storage.roots import BucketRoot, FolderRoot, parse_root
+from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 
 if TYPE_CHECKING:
     from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.storage.clouds.driver import Driver
     from singerlake.storage.s3.settings import S3Settings
 
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
@@ -56,22 +57,38 @@ def open_storage(
         from singerlake.storage.s3.storage import S3Storage
 
         return S3Storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
-    try:
-        azure_is_there = find_spec("azure.storage.blob") is not None
-    except ModuleNotFoundError:
-        azure_is_there = False
-    if not azure_is_there:
-        raise SettingError(
-            "lake_root is on Azure Blob Storage, and its library is not installed",
-            hint="run pip install 'singerlake[azure]'",
-            lake_root=lake_root,
-        )
-    from singerlake.storage.azure.driver import AzureDriver
     from singerlake.storage.clouds.storage import CloudStorage
 
-    patience = every.azure.patience_seconds
-    driver = AzureDriver(root.container, root.prefix, every.azure, account_host=root.account_host)
-    return CloudStorage(driver, probe_max_wait=patience, patience_seconds=patience, clock=clock, ids=ids)
+    patience = (every.azure if isinstance(root, AzureRoot) else every.gcs).patience_seconds
+    return CloudStorage(
+        _driver(root, every, ids), probe_max_wait=patience, patience_seconds=patience, clock=clock, ids=ids
+    )
+
+
+def _driver(root: AzureRoot | GcsRoot, settings: StorageSettings, ids: IdSource) -> Driver:
+    if isinstance(root, AzureRoot):
+        _require("azure.storage.blob", "Azure Blob Storage", "azure")
+        from singerlake.storage.azure.driver import AzureDriver
+
+        return AzureDriver(root.container, root.prefix, settings.azure, account_host=root.account_host)
+    _require("google.cloud.storage", "Google Cloud Storage", "gcs")
+    from singerlake.storage.gcs.driver import GcsDriver
+
+    return GcsDriver(root.bucket, root.prefix, settings.gcs, ids=ids)
+
+
+def _require(module: str, cloud: str, extra: str) -> None:
+    """Raises ``SettingError`` where the library of a cloud is not installed."""
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise SettingError(
+            f"lake_root is on {cloud}, and its library is not installed",
+            hint=f"run pip install 'singerlake[{extra}]'",
+            module=module,
+        )
 
 
 def open_store(

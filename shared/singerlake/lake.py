@@ -57,7 +57,7 @@ class Lake:
         settings: StorageSettings | AnySettings | None = None,
         stores: StoreSettings | None = None,
     ) -> Lake:
-        """The lake at a path, or at a ``file://``, ``s3://``, ``az://`` or ``abfss://`` root. ``settings``
+        """The lake at a path, or at a ``file://``, ``s3://``, ``gs://``, ``az://`` or ``abfss://`` root. ``settings``
         are those of its storage, or of several. ``stores`` is for writers, and for readers of databases; what is on the
         lake needs none. Raises ``SettingError``."""
         every = together(settings)

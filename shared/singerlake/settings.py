@@ -31,7 +31,8 @@ LAKE_ROOT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
     "title": "Lake root",
-    "description": "Where the lake is: a path, `file:///folder`, `s3://bucket/prefix`, `az://container/prefix` or "
+    "description": "Where the lake is: a path, `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix`, "
+    "`az://container/prefix` or "
     "`abfss://container@account.dfs.core.windows.net/prefix`.",
 }
 """Required wherever it is used."""
@@ -104,9 +105,36 @@ AZURE_SETTINGS: dict[str, dict[str, Any]] = {
 }
 """The settings of Azure Blob Storage, name -> JSON Schema."""
 
+GCS_SETTINGS: dict[str, dict[str, Any]] = {
+    "gcs_service_account_file": setting(
+        "string",
+        "Google credentials file",
+        "The path of a service account's key, or of a configuration of workload identity federation. Leave both unset "
+        "to use Application Default Credentials: environment, gcloud, workload identity, the machine's account.",
+    ),
+    "gcs_service_account_json": setting(
+        "string", "Google credentials", "The content of such a file instead of its path.", secret=True
+    ),
+    "gcs_user_project": setting(
+        "string", "Billed Google project", "The project that pays for requests to a bucket whose requester pays."
+    ),
+    "gcs_kms_key_name": setting(
+        "string",
+        "Cloud KMS key",
+        "Encrypt every object with this key, `projects/.../cryptoKeys/...`; unset: as the bucket does by default.",
+    ),
+    "gcs_endpoint_url": setting(
+        "string",
+        "Google endpoint URL",
+        "For servers that speak the JSON API of Google Cloud Storage, for example `http://127.0.0.1:9000`.",
+    ),
+}
+"""The settings of Google Cloud Storage, name -> JSON Schema."""
+
 STORAGE_SETTINGS: dict[str, dict[str, Any]] = {
     **S3_SETTINGS,
     **AZURE_SETTINGS,
+    **GCS_SETTINGS,
     "patience_seconds": setting(
         "integer",
         "Patience",
@@ -240,6 +268,7 @@ _S3_FIELDS = {
     "s3_probe_max_wait_seconds": "probe_max_wait",
     "patience_seconds": "patience_seconds",
 }
+_GCS_FIELDS = {name: name.removeprefix("gcs_") for name in (*GCS_SETTINGS, "patience_seconds")}
 _AZURE_FIELDS = {name: name.removeprefix("azure_") for name in (*AZURE_SETTINGS, "patience_seconds")}
 
 
@@ -247,6 +276,7 @@ def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
     """What ``config`` says of storages; settings that are unset, null or empty keep their defaults. Raises
     ``SettingError``."""
     from singerlake.storage.azure.settings import AzureSettings
+    from singerlake.storage.gcs.settings import GcsSettings
     from singerlake.storage.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
 
@@ -255,4 +285,8 @@ def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
     def chosen(fields: Mapping[str, str]) -> dict[str, Any]:
         return {field: given[name] for name, field in fields.items() if name in given}
 
-    return StorageSettings(S3Settings(**chosen(_S3_FIELDS)), AzureSettings(**chosen(_AZURE_FIELDS)))
+    return StorageSettings(
+        s3=S3Settings(**chosen(_S3_FIELDS)),
+        azure=AzureSettings(**chosen(_AZURE_FIELDS)),
+        gcs=GcsSettings(**chosen(_GCS_FIELDS)),
+    )

@@ -84,7 +84,7 @@ def test_no_lake_at_all_is_a_usage_error(run: Run) -> None:
     assert (result.exit_code, "set $SINGERLAKE_LAKE_ROOT" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("lake_root", ["", "s3://", "gs://bucket/x"])
+@pytest.mark.parametrize("lake_root", ["", "s3://", "r2://bucket/x"])
 def test_a_root_that_names_no_storage_is_a_usage_error(run: Run, lake_root: str) -> None:
     result = run("ls", lake_root)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -50,7 +50,8 @@ def test_a_plugin_is_added_from_its_definition_with_all_its_settings(tmp_path: P
 def test_every_secret_is_sensitive_and_every_setting_described(name: str) -> None:
     settings = definition(name)["settings"]
     secrets = {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
-    secrets |= {f"azure_{name}" for name in ("account_key", "sas_token", "connection_string", "client_secret")}
+    secrets |= {f"azure_{each}" for each in ("account_key", "sas_token", "connection_string", "client_secret")}
+    secrets.add("gcs_service_account_json")
     if name != "tap-singerlake":  # which reads what is on the lake
         secrets |= {"postgres_url"}
     assert {setting["name"] for setting in settings if setting.get("sensitive")} == secrets

@@ -126,7 +126,7 @@ def test_errors_name_the_option_and_not_the_setting(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="it has: a, lake_root, lake_root x \\(path='"):
         open_stream(given)
     with pytest.raises(SettingError, match=r"^path has an unknown scheme"):
-        write_options({**NEEDED, "path": "gs://b/lake"}).lake()
+        write_options({**NEEDED, "path": "r2://b/lake"}).lake()
 
 
 def test_versions_are_a_list_between_commas() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
-from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
+from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_s3_urls_name_a_bucket_and_a_prefix_as_it_stands(text: str, bucket: str,
         ("s3a://bucket/x", "scheme", "write s3://bucket/prefix"),
         ("s3n://bucket/x", "scheme", "write s3://bucket/prefix"),
         ("s3a:bucket", "scheme", "write s3://bucket/prefix"),
-        ("gs://bucket", "scheme", "s3://bucket/prefix"),
+        ("r2://bucket", "scheme", "s3://bucket/prefix"),
         ("abfss://c@a.example/x", "complete abfss URL", "abfss://container@account"),
         ("hdfs://c@a.example/x", "scheme", "s3://bucket/prefix"),
         ("dbfs:/lake", "scheme", "./name"),
@@ -139,6 +139,11 @@ def test_credentials_in_a_root_are_refused_and_not_shown(text: str) -> None:
     assert "PASS" not in str(raised.value)
 
 
+@pytest.mark.parametrize("text", ["gs://lake/a/b/", "GS://lake/a/b"])
+def test_a_bucket_of_google_is_a_root(text: str) -> None:
+    assert parse_root(text) == GcsRoot("lake", "a/b")
+
+
 @pytest.mark.parametrize(
     ("text", "root"),
     [
@@ -158,6 +163,11 @@ def test_a_container_of_azure_is_a_root(text: str, root: AzureRoot) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ("gs://", "names no bucket"),
+        ("gs://a b", "Google Cloud Storage does not allow"),
+        ("gs://user:PASSWORD@lake", "credentials or a port"),
+        ("gs://lake/x?token=PASSWORD", "URL with a query"),
+        ("gcs://lake", "unknown scheme|not a complete"),
         ("az://", "names no container"),
         ("az:/lake", "not a complete az URL"),
         ("az://Lake/x", "container name that Azure does not allow"),

@@ -77,10 +77,12 @@ def prove(
     clock: Clock,
     ids: IdSource,
     max_wait: float,
+    setting: str = "s3_probe_max_wait_seconds",
     together: Together = at_once,
     racers: int = RACERS,
 ) -> Capabilities:
-    """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing.
+    """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing; ``setting``
+    is the one that says how many.
 
     Raises ``ConditionsUnprovenError`` after that, and what storage raises.
     """
@@ -90,9 +92,9 @@ def prove(
         if waited >= max_wait:
             raise ConditionsUnprovenError(
                 "the answers of storage do not show whether it honours conditional writes",
-                hint="run again when it answers reliably, or raise s3_probe_max_wait_seconds; nothing was written",
+                hint=f"run again when it answers reliably, or raise {setting}; nothing was written",
                 lake_root=storage.url,
-                s3_probe_max_wait_seconds=max_wait,
+                **{setting: max_wait},
             )
         if tries == 1:
             logger.warning(

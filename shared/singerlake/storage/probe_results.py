@@ -23,13 +23,21 @@ class Proved:
         self.capabilities: Capabilities | None = None
         self.at = 0.0
 
-    def of(self, storage: Storage, *, clock: Clock, ids: IdSource, max_wait: float) -> Capabilities:
+    def of(
+        self,
+        storage: Storage,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        max_wait: float,
+        setting: str = "s3_probe_max_wait_seconds",
+    ) -> Capabilities:
         """What ``storage`` honours. Raises as ``prove``."""
         with self._lock:
             known, now = self.capabilities, clock.monotonic()
             if known is None or not known.conditional_put:
                 if known is None or now - self.at >= _DOUBTED_AFTER:
-                    known = prove(storage, clock=clock, ids=ids, max_wait=max_wait)
+                    known = prove(storage, clock=clock, ids=ids, max_wait=max_wait, setting=setting)
                     self.at = now
             elif now - self.at >= _PROVED_AGAIN_AFTER:
                 # Of a storage that honoured its conditions once, only proof says that it has ceased to.

@@ -11,10 +11,10 @@ from urllib.parse import unquote_to_bytes
 
 from singerlake.errors import SettingError
 
-FORMS = "write a path, file:///folder, s3://bucket/prefix or az://container/prefix"
+FORMS = "write a path, file:///folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _ABFS = ("abfss", "abfs")
-_NAMES_A_STORAGE = frozenset({"s3", "s3a", "s3n", "file", "az", "azure", "wasb", "wasbs", *_ABFS})
+_NAMES_A_STORAGE = frozenset({"s3", "s3a", "s3n", "file", "gs", "gcs", "az", "azure", "wasb", "wasbs", *_ABFS})
 _VARIABLE = re.compile(r"\A\$\w*|\$\{\w*\}?")
 # C0, DEL, C1 and what Unicode ends a line by: a newline too many in a file of settings.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -26,11 +26,12 @@ _ACCOUNT_HOST = re.compile(r"[a-z0-9]{3,24}\.(?:dfs|blob)\.[a-z0-9.-]+")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-OF_BUCKETS = frozenset({"s3", "az", *_ABFS})
+OF_BUCKETS = frozenset({"s3", "gs", "az", *_ABFS})
 """Schemes of roots in a bucket or a container."""
 _FORMS = {
     "file": "write file:///folder, or the path itself",
     "s3": "write s3://bucket/prefix",
+    "gs": "write gs://bucket/prefix",
     "az": "write az://container/prefix",
     **dict.fromkeys(_ABFS, "write abfss://container@account.dfs.core.windows.net/prefix"),
 }
@@ -38,12 +39,16 @@ _FORMS = {
 _MEANT = {
     "s3a": _FORMS["s3"],
     "s3n": _FORMS["s3"],
+    "gcs": _FORMS["gs"],
     **dict.fromkeys(("azure", "wasb", "wasbs"), _FORMS["az"]),
     **dict.fromkeys(("http", "https"), "write s3://bucket/prefix, and set s3_endpoint_url to the server"),
 }
 """What to write in the place of others."""
+_CLOUDS = {"s3": "S3", "gs": "Google Cloud Storage"}
+"""Of schemes other than those of Azure."""
 _CALLED = {
     "s3": ("bucket", "aws_access_key_id and its secret, or s3_endpoint_url"),
+    "gs": ("bucket", "gcs_service_account_file, or gcs_endpoint_url"),
     **dict.fromkeys(("az", *_ABFS), ("container", "azure_account_key or azure_sas_token, or azure_endpoint_url")),
 }
 """Scheme -> what holds the lake, and which settings say how to reach it."""
@@ -65,6 +70,14 @@ class BucketRoot:
 
 
 @dataclass(frozen=True, slots=True)
+class GcsRoot:
+    """A lake in Google Cloud Storage; ``prefix`` as in a ``BucketRoot``."""
+
+    bucket: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class AzureRoot:
     """A lake in Azure Blob Storage; ``prefix`` as in a ``BucketRoot``. ``account_host`` is that of an ``abfss`` URL, as
     ``account.dfs.core.windows.net``; None: the settings name the account."""
@@ -74,12 +87,12 @@ class AzureRoot:
     account_host: str | None = None
 
 
-Root = FolderRoot | BucketRoot | AzureRoot
+Root = FolderRoot | BucketRoot | GcsRoot | AzureRoot
 
 
 def parse_root(text: str) -> Root:
     """What ``text`` names: a path, which ``~`` may begin; ``file:///folder``, with or without ``localhost``, and
-    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, ``az://container/prefix`` or
+    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
     ``abfss://container@account.dfs.core.windows.net/prefix``, taken as they stand. Schemes are read in any case.
 
     Raises ``SettingError``, which shows nothing that could be a password.
@@ -145,7 +158,7 @@ def _folder(path: Path) -> FolderRoot:
     return FolderRoot(path)
 
 
-def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | AzureRoot:
+def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | GcsRoot | AzureRoot:
     _, credentials = _CALLED[scheme]
     if "@" in bucket or ":" in bucket:
         raise SettingError("lake_root holds credentials or a port", hint=f"{_form(scheme)}; set {credentials}")
@@ -153,7 +166,7 @@ def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | AzureRoot:
     prefix = prefix.strip("/")
     if scheme == "s3":
         return BucketRoot(bucket, prefix)
-    return AzureRoot(bucket, prefix)
+    return GcsRoot(bucket, prefix) if scheme == "gs" else AzureRoot(bucket, prefix)
 
 
 def _abfs(place: str, prefix: str) -> AzureRoot:
@@ -169,12 +182,12 @@ def _check_bucket(scheme: str, bucket: str, prefix: str) -> None:
     if not bucket:
         raise SettingError(f"lake_root names no {what}", hint=_form(scheme))
     if not (_CONTAINER if what == "container" else _BUCKET).fullmatch(bucket):
-        cloud = "S3" if scheme == "s3" else "Azure"
+        cloud = _CLOUDS.get(scheme, "Azure")
         raise SettingError(f"lake_root has a {what} name that {cloud} does not allow", hint=_form(scheme))
     _, _, query = prefix.partition("?")
     if "=" in query:
-        cloud = "an S3" if scheme == "s3" else "an Azure"
-        raise SettingError(f"lake_root is {cloud} URL with a query", hint=f"{_form(scheme)}; set {credentials}")
+        kind = {"s3": "an S3", "gs": "a gs"}.get(scheme, "an Azure")
+        raise SettingError(f"lake_root is {kind} URL with a query", hint=f"{_form(scheme)}; set {credentials}")
 
 
 def _check(text: str) -> None:

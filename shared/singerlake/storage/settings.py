@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from singerlake.storage.azure.settings import AzureSettings
+from singerlake.storage.gcs.settings import GcsSettings
 from singerlake.storage.s3.settings import S3Settings
 
-AnySettings = S3Settings | AzureSettings
+AnySettings = S3Settings | AzureSettings | GcsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class StorageSettings:
 
     s3: S3Settings = field(default_factory=S3Settings)
     azure: AzureSettings = field(default_factory=AzureSettings)
+    gcs: GcsSettings = field(default_factory=GcsSettings)
 
 
 def together(settings: StorageSettings | AnySettings | None) -> StorageSettings:
@@ -27,5 +29,7 @@ def together(settings: StorageSettings | AnySettings | None) -> StorageSettings:
             return StorageSettings(s3=settings)
         case AzureSettings():
             return StorageSettings(azure=settings)
+        case GcsSettings():
+            return StorageSettings(gcs=settings)
         case None:
             return StorageSettings()

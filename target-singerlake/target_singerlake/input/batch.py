@@ -117,7 +117,7 @@ def _opened(url: str, storages: StorageSettings) -> BinaryIO:
     if scheme not in ("", "file"):
         raise InvalidMessageError(
             "a BATCH file is in a place that this target cannot read",
-            hint="use a path, file://, s3://, az:// or abfss://",
+            hint="use a path, file://, s3://, gs://, az:// or abfss://",
             scheme=scheme,
         )
     failures: list[Exception] = []

@@ -77,7 +77,7 @@ def test_what_is_wrong_with_it_is_said(value: Any, said: str) -> None:
 def test_it_is_wrong_before_anything_is_written(lake: Lake, root: Path) -> None:
     build_stream(lake, "tap-a", "s", V1, [{"id": 1}])
     for value, said in (
-        ({"storage": {"root": "gs://x"}}, "unknown scheme"),
+        ({"storage": {"root": "r2://x"}}, "unknown scheme"),
         ({"encoding": {}}, "names no storage root"),
     ):
         with pytest.raises(SettingError, match=said) as met:

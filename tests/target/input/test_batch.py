@@ -150,7 +150,7 @@ def test_a_bad_line_of_a_batch_file_is_named_with_its_file(
         (batch("file:///no/such/file"), "cannot be read"),
         (batch("file://[::1"), "cannot be read"),
         (batch("/no\0file"), "cannot be read"),
-        (batch("gs://bucket/key"), "cannot read"),
+        (batch("r2://bucket/key"), "cannot read"),
         (batch("file://no/such.gz"), "relative path is looked for where the target runs"),
         (batch("file:"), "cannot be read"),
         (batch("C:\\data\\b.gz"), "cannot read"),

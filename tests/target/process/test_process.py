@@ -249,8 +249,9 @@ def test_about_and_version_answer(tmp_path: Path) -> None:
         assert described.get("description"), name
         assert described.get("title"), name
     secrets = {name for name, described in properties.items() if described.get("secret")}
-    azure = {f"azure_{name}" for name in ("account_key", "sas_token", "connection_string", "client_secret")}
-    assert secrets == {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "postgres_url", *azure}
+    clouds = {f"azure_{name}" for name in ("account_key", "sas_token", "connection_string", "client_secret")}
+    clouds.add("gcs_service_account_json")
+    assert secrets == {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "postgres_url", *clouds}
     assert os.environ.get("TARGET_SINGERLAKE_LAKE_ROOT") is None
 
 

@@ -51,7 +51,9 @@ class CloudStorage:
         return False
 
     def capabilities(self) -> Capabilities:
-        return self._proved.of(self, clock=self._clock, ids=self._ids, max_wait=self._probe_max_wait)
+        return self._proved.of(
+            self, clock=self._clock, ids=self._ids, max_wait=self._probe_max_wait, setting="patience_seconds"
+        )
 
     def get(self, key: str) -> Stored | None:
         check_key(key)
