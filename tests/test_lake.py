@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,6 +26,8 @@ from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.storage.local.storage import LocalStorage
+from singerlake.storage.port import Refused, Written
 from tests.fakes import START
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -214,3 +218,23 @@ def test_a_stream_nobody_wrote_to_reads_as_empty(lake: Lake, caplog: pytest.LogC
 def test_a_lake_is_frozen(lake: Lake) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         lake.storage = lake.storage  # type: ignore[misc]
+
+
+def test_far_caches_are_brought_up_to_date_side_by_side(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, put = threading.Barrier(2, timeout=60), LocalStorage.put
+
+    def meet(self: LocalStorage, key: str, body: bytes, **conditions: Any) -> Written | Refused:
+        if key in (layout.catalogue_key("t"), layout.root_metadata_key()):
+            together.wait()
+        return put(self, key, body, **conditions)
+
+    publish(lake, tmp_path, "other", "s")
+    monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
+    monkeypatch.setattr(LocalStorage, "put", meet)
+    publish(lake, tmp_path, "t", "s")
+    metadata = lake.root_metadata()
+    assert metadata is not None
+    assert set(metadata.taps) == {"other", "t"}
+    assert [entry["tap_stream_id"] for entry in lake.catalogue("t")["streams"]] == ["s"]

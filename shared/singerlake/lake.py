@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from singerlake.maintenance.root_file import RootFile
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
+from singerlake.storage.probe import at_once, in_turn
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stream import LakeStream
 
@@ -225,15 +227,21 @@ class Lake:
 
     def announce(self, *manifests: Manifest) -> None:
         """Bring ``catalogue.json`` and ``singerlake.json`` up to what streams' manifests say, those of one tap in one
-        write. Both are caches of what the streams hold: a lost race leaves them behind, never wrong, and is not an
-        error."""
+        write, side by side where storage is far. Both are caches of what the streams hold: a lost race leaves them
+        behind, never wrong, and is not an error."""
         for tap in dict.fromkeys(manifest.tap for manifest in manifests):
             own = [manifest for manifest in manifests if manifest.tap == tap]
-            fresh = [entry for entry in map(catalogue.entry, own) if entry is not None]
-            if fresh:
-                CatalogueFile(self.storage, tap).update(fresh)
-            self.lake_id(own[-1].store)
-            self._root.add_tap(tap)
+            together = in_turn if self.storage.near else at_once
+            together([partial(self._tell_catalogue, own), partial(self._tell_root, own[-1])])
+
+    def _tell_catalogue(self, manifests: Sequence[Manifest]) -> None:
+        fresh = [entry for entry in map(catalogue.entry, manifests) if entry is not None]
+        if fresh:
+            CatalogueFile(self.storage, manifests[0].tap).update(fresh)
+
+    def _tell_root(self, manifest: Manifest) -> None:
+        self.lake_id(manifest.store)
+        self._root.add_tap(manifest.tap)
 
     def _names(self, prefix: str) -> list[str]:
         names = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)

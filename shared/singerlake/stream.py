@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -228,9 +229,16 @@ class LakeStream:
         first_member = file.members[0][0] if file.members else file.bytes
         return read_provenance(self.lake.storage.read_range(self.prefix + file.path, 0, first_member))
 
-    def writer(self, *, writer_id: str, store: str | None = None, lock: LockSettings | None = None) -> StreamWriter:
-        """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has.
-        Raises ``SettingError`` where it is not the lake's."""
+    def writer(
+        self,
+        *,
+        writer_id: str,
+        store: str | None = None,
+        lock: LockSettings | None = None,
+        sending: Executor | None = None,
+    ) -> StreamWriter:
+        """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has. Raises
+        ``SettingError`` where it is not the lake's. ``sending`` uploads several files at once where storage is far."""
         kind = self._chosen(store)
         if kind not in MANIFEST_STORES:
             # Before anything is written, this says which there are.
@@ -248,6 +256,7 @@ class LakeStream:
             ids=self.lake.ids,
             successor=self.store,
             lake_id=lake_id,
+            sending=None if self.lake.storage.near else sending,
         )
 
     def store(self, kind: str | None = None) -> ManifestStore:

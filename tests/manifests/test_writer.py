@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close, RetireFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
+from singerlake.manifests.side_by_side import AT_ONCE, for_each
 from singerlake.manifests.writer import StreamWriter
 from singerlake.singer_file import FileHeader, Spool, compress_member
 from tests.fakes import START, FakeClock, counting_ids
@@ -305,3 +308,90 @@ def test_how_a_run_ended_is_committed_without_a_file(place: Place) -> None:
     (kept,) = place.state().runs
     assert (kept.status, kept.updated, kept.files, kept.records) == ("finished", "2027", 1, 4)
     assert place.listed() == [file.id]
+
+
+def test_without_a_pool_files_follow_each_other() -> None:
+    seen: list[str] = []
+
+    def items() -> Iterator[int | None]:
+        for number in range(3):
+            seen.append(f"asked for {number}")
+            yield number
+        yield None
+        raise AssertionError("nothing is under way, so nothing is asked for again")
+
+    assert for_each(items(), lambda number: seen.append(f"did {number}"), None) == [0, 1, 2]
+    assert seen == ["asked for 0", "did 0", "asked for 1", "did 1", "asked for 2", "did 2"]
+
+
+def test_a_file_that_comes_while_another_is_under_way_is_begun_beside_it() -> None:
+    together, asked = threading.Barrier(2, timeout=60), 0
+
+    def items() -> Iterator[int | None]:
+        nonlocal asked
+        yield 0
+        while asked < 3:
+            asked += 1
+            yield None
+        yield 1
+        while True:
+            yield None
+
+    with ThreadPoolExecutor(8) as pool:
+        assert for_each(items(), lambda _: together.wait(), pool) == [0, 1]
+
+
+def test_no_more_files_than_that_are_under_way_at_once() -> None:
+    guard, now, most = threading.Lock(), 0, 0
+    all_there = threading.Barrier(AT_ONCE, timeout=60)
+
+    def work(_: int) -> None:
+        nonlocal now, most
+        with guard:
+            now += 1
+            most = max(most, now)
+        all_there.wait()
+        with guard:
+            now -= 1
+
+    with ThreadPoolExecutor(3 * AT_ONCE) as pool:
+        assert for_each(range(3 * AT_ONCE), work, pool) == list(range(3 * AT_ONCE))
+    assert most == AT_ONCE
+
+
+def test_the_first_file_that_fails_is_told_when_all_that_were_begun_have_ended() -> None:
+    failed, ended = threading.Event(), []
+
+    def items() -> Iterator[int]:
+        yield 0
+        yield 1
+        assert failed.wait(60)
+        yield 2
+
+    def work(number: int) -> None:
+        if number == 1:
+            failed.set()
+            raise StorageUnavailableError("gone")
+        assert failed.wait(60)
+        ended.append(number)
+
+    with ThreadPoolExecutor(8) as pool, pytest.raises(StorageUnavailableError):
+        for_each(items(), work, pool)
+    assert 0 in ended
+
+
+def test_where_the_next_file_cannot_be_given_those_under_way_are_waited_for() -> None:
+    refused, ended = threading.Event(), []
+
+    def items() -> Iterator[int]:
+        yield 0
+        refused.set()
+        raise StorageUnavailableError("no more")
+
+    def work(number: int) -> None:
+        assert refused.wait(60)
+        ended.append(number)
+
+    with ThreadPoolExecutor(8) as pool, pytest.raises(StorageUnavailableError, match="no more"):
+        for_each(items(), work, pool)
+    assert ended == [0]

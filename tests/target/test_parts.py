@@ -87,6 +87,28 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
 
 
+def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload, confirm = LocalStorage.upload, StreamWriter._confirm
+    together, committed = threading.Barrier(3, timeout=60), []
+
+    def meet(self: LocalStorage, key: str, path: Path) -> int:
+        together.wait()
+        return upload(self, key, path)
+
+    def note(self: StreamWriter, files: Sequence[NewFile]) -> None:
+        confirm(self, files)
+        committed.append([file.messages for file in files])
+
+    monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
+    monkeypatch.setattr(LocalStorage, "upload", meet)
+    monkeypatch.setattr(StreamWriter, "_confirm", note)
+    ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
+    assert committed == [[2, 2, 1]]
+    assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("seconds", [-60, 0, 60])
 def test_a_clock_that_is_set_back_gives_no_file_that_ends_before_it_begins(seconds: int) -> None:
     received = START, START + timedelta(seconds=seconds)

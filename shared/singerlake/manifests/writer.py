@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -29,6 +30,7 @@ from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
+from singerlake.manifests.side_by_side import for_each
 from singerlake.storage.port import Storage
 
 _SETTLE_WAIT = 600.0
@@ -73,6 +75,8 @@ class StreamWriter:
     successor: Callable[[str], ManifestStore] | None = None
     """Gives the manifest store of a kind, for a stream that moved; None: stop there."""
     lake_id: str | None = None
+    sending: Executor | None = None
+    """Uploads several files at once, where storage is far; None: one after the other."""
     _loaded: Loaded | None = None
     _exclusive: bool = False
     _keeping: tuple[StreamSchema, str] | None = None
@@ -127,10 +131,11 @@ class StreamWriter:
         Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
-    def submit(self, uploads: Iterable[Upload], run: Run | None = None) -> Receipt:
+    def submit(self, uploads: Iterable[Upload | None], run: Run | None = None) -> Receipt:
         """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
-        next one is asked for when the one before it is on storage, so that what becomes whole meanwhile can go with it.
-        Where the store settles commits later, the receipt is filled by ``advance``.
+        next one is asked for when the one before it is on storage, or with ``sending`` on its way, so that what becomes
+        whole meanwhile can go with it; None where none is whole yet. Where the store settles commits later, the receipt
+        is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
         commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
@@ -138,15 +143,18 @@ class StreamWriter:
         files is harmless.
         """
         known, coming = self.open().by_id, iter(uploads)
-        first, sent = next(coming), []
+        first = next(coming)
+        assert first is not None
+
+        def send(upload: Upload) -> None:
+            # What is listed is never overwritten, whatever else would come under its name.
+            if upload.file.id not in known and upload.spool.exists():
+                self.storage.upload(self._key(upload.file), upload.spool)
+
         with ExitStack() as held:
             for key in self._lock_keys(first.file.version):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
-            for upload in chain((first,), coming):
-                # What is listed is never overwritten, whatever else would come under its name.
-                if upload.file.id not in known and upload.spool.exists():
-                    self.storage.upload(self._key(upload.file), upload.spool)
-                sent.append(upload)
+            sent = for_each(chain((first,), coming), send, self.sending)
             change = AddFiles(
                 files=tuple(upload.file for upload in sent),
                 schemas={upload.file.version: upload.schema for upload in sent},
@@ -274,7 +282,8 @@ class StreamWriter:
 
     def _confirm(self, files: Sequence[NewFile]) -> None:
         """Between commit and STATE: the files are there with their bytes."""
-        for file in files:
+
+        def confirm(file: NewFile) -> None:
             stored = self.storage.head(self._key(file))
             if stored is None or stored.size != file.bytes:
                 raise MissingFileError(
@@ -282,6 +291,8 @@ class StreamWriter:
                     hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
                     key=self._key(file),
                 )
+
+        for_each(files, confirm, self.sending)
 
     def _key(self, file: NewFile) -> str:
         return layout.stream_prefix(self.tap, self.stream) + file.path

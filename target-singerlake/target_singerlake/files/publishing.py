@@ -91,6 +91,7 @@ class Publisher:
         self._wake = wake
         self._started = timestamp(clock.now())
         self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
+        self._sending = ThreadPoolExecutor(WORKERS, thread_name_prefix="upload")
         self._channels: dict[str, _Channel] = {}
         self._outcomes: SimpleQueue[Committed | KnownStream | BaseException] = SimpleQueue()
         self._announcing = threading.Lock()
@@ -187,6 +188,8 @@ class Publisher:
     def close(self) -> None:
         """End the threads: what is being committed is, what waits for it is dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+        # Last, since what is being committed may still send files.
+        self._sending.shutdown(wait=True)
 
     def _submit(self, stream: str, work: Callable[[_Channel], object]) -> Future[None]:
         channel = self._channel(stream)
@@ -216,7 +219,10 @@ class Publisher:
     def _writer(self, channel: _Channel) -> StreamWriter:
         if channel.writer is None:
             channel.writer = self._lake.stream(self._settings.tap_id, channel.name).writer(
-                writer_id=self._writer_id, store=self._settings.manifest_store, lock=self._settings.lock
+                writer_id=self._writer_id,
+                store=self._settings.manifest_store,
+                lock=self._settings.lock,
+                sending=self._sending,
             )
         return channel.writer
 
@@ -329,12 +335,15 @@ def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
     return any(file.version != said for file in manifest.files_from(channel.announced_at))
 
 
-def _uploads(writer: StreamWriter, channel: _Channel, taken: list[GrowingFile]) -> Iterator[Upload]:
+def _uploads(writer: StreamWriter, channel: _Channel, taken: list[GrowingFile]) -> Iterator[Upload | None]:
     """The first waiting file, once it is whole, and those of the same schema after it that are whole when they are
-    asked for. ``taken`` gets each."""
-    while channel.ready and len(taken) < FILES_AT_ONCE:
-        following = channel.ready[0]
-        if taken and (following.schema.content != taken[0].schema.content or not following.ready.done()):
+    asked for; None where none is. ``taken`` gets each."""
+    while len(taken) < FILES_AT_ONCE:
+        following = channel.ready[0] if channel.ready else None
+        if following is None or (taken and not following.ready.done()):
+            yield None
+            continue
+        if taken and following.schema.content != taken[0].schema.content:
             return
         following.ready.result()
         taken.append(channel.ready.popleft())
