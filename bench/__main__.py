@@ -28,6 +28,7 @@ GROUPS = {
     "batches": "bench.plugins.batches",
     "small-runs": "bench.plugins.small_runs",
     "far": "bench.plugins.far",
+    "clouds": "bench.plugins.clouds",
     "stores": "bench.commits.stores",
     "maintenance": "bench.upkeep.maintenance",
     "spark": "bench.readers.spark",

@@ -90,13 +90,20 @@ def paired(
     bound: float,
     aim: float | None = None,
     faster: bool = False,
+    processor: bool = False,
     runs: int = 5,
 ) -> Row:
     """The two commands in turn, ``runs`` times after one warm-up of each. The ratio is ours / other, at most
-    ``bound``; with ``faster`` it is other / ours, at least ``bound``."""
+    ``bound``; with ``faster`` it is other / ours, at least ``bound``. ``processor``: of the time of the processor, of
+    which a server's is no part."""
+
+    def took(command: Command) -> float:
+        measured = run(command)
+        return measured.cpu if processor else measured.wall
+
     run(ours)
     run(other)
-    pairs = [(run(ours).wall, run(other).wall) for _ in range(runs)]
+    pairs = [(took(ours), took(other)) for _ in range(runs)]
     ratios = [b / a if faster else a / b for a, b in pairs]
     return Row(
         name=name,
