@@ -36,8 +36,8 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the ``aws_*``
-    and ``s3_*`` options under the names of the plugins' settings, secrets among them, and is not shown."""
+    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the
+    options of storages under the names of the plugins' settings, secrets among them, and is not shown."""
 
     path: str
     tap: str
