@@ -4,7 +4,7 @@ A lake holds taps, a tap holds streams, and a stream is an ordered log of messag
 
     from singerlake import Lake
 
-    lake = Lake.open("lake")                    # or "s3://bucket/prefix", with S3Settings
+    lake = Lake.open("lake")                    # or "s3://bucket/prefix", "gs://...", "az://..."
     for tap in lake.taps():
         for name in lake.streams(tap):
             manifest = lake.stream(tap, name).snapshot()
@@ -75,14 +75,14 @@ if TYPE_CHECKING:
     __version__ = version("singerlake")
 
 _FROM = {
+    "AzureSettings": "singerlake.storage.azure.settings",
+    "GcsSettings": "singerlake.storage.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
     "LakeTable": "singerlake.projections.read",
     "LockSettings": "singerlake.lock_file",
     "ProjectedTable": "singerlake.projections.run.python_api",
     "S3Settings": "singerlake.storage.s3.settings",
-    "AzureSettings": "singerlake.storage.azure.settings",
-    "GcsSettings": "singerlake.storage.gcs.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
 }

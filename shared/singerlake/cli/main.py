@@ -87,9 +87,10 @@ def _version() -> str:
 @click.version_option(_version(), prog_name="singerlake")
 @click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
 def main(debug: bool) -> None:
-    """Look after a Singerlake. LAKE is a path or s3://bucket/prefix; unset, it is $SINGERLAKE_LAKE_ROOT.
+    """Look after a Singerlake. LAKE is a path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix;
+    unset, it is $SINGERLAKE_LAKE_ROOT.
 
-    Every option of a command about S3 can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
+    Every option of a command about storage can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
     130 and 143 it was interrupted (SIGINT, SIGTERM).
     """

@@ -14,7 +14,7 @@ from singerlake.settings import STORAGE_SETTINGS
 from singerlake.storage.roots import FolderRoot, parse_root
 
 REQUIRED = {
-    "path": "the lake's root, a path or s3://bucket/prefix: lake_root of the plugins",
+    "path": "the lake's root, as lake_root of the plugins: a path, or s3://bucket/prefix and the like",
     "tap": "the tap_id of the stream",
     "stream": "the stream's name",
 }
