@@ -233,7 +233,7 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "alias-of-itself": ("tables: &a {t: *a}\n", 1, "an alias stands within what it stands for", "remove"),
     "name-too-long": (f"tables: {{{'x' * 200}: {{from: a.b}}}}", 1, "table name takes 200 bytes", "a shorter name"),
     "lake-root-is-a-number": ("lake_root: 7\n", 1, "lake_root is 7, which YAML reads as a number", "in quotes"),
-    "lake-root-of-another-kind": ("lake_root: gs://b\n", 1, "lake_root has an unknown scheme", "s3://"),
+    "lake-root-of-another-kind": ("lake_root: r2://b\n", 1, "lake_root has an unknown scheme", "s3://"),
     "variable-unset": ("\nlake_root: $NOWHERE\n", 2, "lake_root names $NOWHERE, which is not set", "set $NOWHERE"),
     "variable-empty": ("lake_root: ${EMPTY}/x\n", 1, "lake_root names $EMPTY, which is not set", "set $EMPTY"),
 }
