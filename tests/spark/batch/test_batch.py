@@ -271,7 +271,7 @@ def test_a_stream_whose_schemas_name_nothing_is_read_for_its_metadata(load: Load
         ({"from_version": "v9"}, "has no version 'v9'; it has: v1 ("),
         ({"versions": "v1,v9"}, "has no version 'v9'; it has: v1 ("),
         ({"path": "/nowhere/at/all"}, "nothing here is a lake; check path"),
-        ({"path": "gs://x/y"}, "an unknown scheme"),
+        ({"path": "r2://x/y"}, "an unknown scheme"),
         ({"path": " "}, "option 'path' is missing"),
         ({"from_verison": "v2"}, "option 'from_verison' is not known; use one of: path, tap, stream, from_version"),
         ({"aws_secret_access_key": "hush-hush"}, "aws_secret_access_key is set without"),

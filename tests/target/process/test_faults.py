@@ -358,7 +358,7 @@ def test_replies_that_get_lost_cost_nothing_and_double_nothing(s3: S3Server, buc
     ("settings", "says"),
     [
         ({"lake_root": ""}, "lake_root"),
-        ({"lake_root": "gs://bucket"}, "lake_root"),
+        ({"lake_root": "r2://bucket"}, "lake_root"),
         ({"compression_level": 10}, "compression_level"),
         ({"manifest_store": "paper"}, "manifest_store"),
         ({"lock_stale_after_seconds": 10, "lock_refresh_seconds": 9}, "lock_refresh_seconds"),
