@@ -14,6 +14,7 @@ from singerlake.manifests.dynamodb.tables import create_table
 from singerlake.manifests.postgres.schema import create_schema
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Capabilities
+from singerlake.storage.settings import StorageSettings
 from tests.faults.support.crew import Crew
 from tests.faults.support.haste import Haste
 from tests.faults.support.network import Network
@@ -82,7 +83,7 @@ def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     if kind.on == "dynamodb":
         dynamodb: DynamoServer = request.getfixturevalue("dynamodb_ready")
         stores = StoreSettings(dynamodb_table=NAME, dynamodb_endpoint_url=dynamodb.endpoint_url)
-        return Place(kind, root, dynamodb.settings(), stores)
+        return Place(kind, root, StorageSettings(s3=dynamodb.settings()), stores)
     if kind.on == "postgres":
         postgres: Server = request.getfixturevalue("postgres_ready")
         return Place(kind, root, stores=StoreSettings(postgres_url=postgres.dsn, postgres_schema=NAME))
@@ -136,7 +137,7 @@ def bucket(place: Place, s3: S3Server, hire: Hire, request: pytest.FixtureReques
     """A lake in a prefix of its own on S3, behind a proxy; what the store's commits pass goes through one as well."""
     proxy: FaultProxy = request.getfixturevalue("hastened_s3_proxy" if place.kind.settles else "s3_proxy")
     root = f"s3://{s3.create_bucket(f'faults-{place.kind}')}/{random_id()}"
-    place = replace(place, root=root, s3=s3.settings(), honoured=HONEST)
+    place = replace(place, root=root, settings=StorageSettings(s3=s3.settings()), honoured=HONEST)
     yield Network(hire(place), place.by_way_of(proxy.url), proxy)
     proxy.calm()
 

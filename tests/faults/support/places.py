@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -22,8 +23,10 @@ from singerlake.lock_file import LockSettings
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
 from singerlake.settings import StoreSettings
+from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.port import Capabilities, Storage
-from singerlake.storage.s3.storage import S3Settings, S3Storage
+from singerlake.storage.s3.storage import S3Storage
+from singerlake.storage.settings import StorageSettings
 from singerlake.stream import LakeStream
 from tests.faults.support.haste import Haste, HastenedStorage, ShiftedClock
 
@@ -91,9 +94,13 @@ def of_kinds(which: Callable[[Kind], bool]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if which(kind)], ids=str, indirect=True)
 
 
+_FIELDS = {"s3": "s3", "az": "azure", "gs": "gcs"}
+"""Scheme of a root -> the settings that reach it."""
+
+
 @cache
-def _storage(root: str, s3: S3Settings | None) -> Storage:
-    return open_storage(root, s3)
+def _storage(root: str, settings: StorageSettings | None) -> Storage:
+    return open_storage(root, settings)
 
 
 @cache
@@ -104,12 +111,12 @@ def _clock(haste: Haste | None) -> Clock:
 
 @dataclass(frozen=True)
 class Place:
-    """One stream, in one store, on one lake. ``haste`` is how fast its time runs; ``honoured`` is what is known of its
-    storage before anybody probes it."""
+    """One stream, in one store, on one lake. ``settings`` reach its storage, and DynamoDB. ``haste`` is how fast its
+    time runs; ``honoured`` is what is known of its storage before anybody probes it."""
 
     kind: Kind
     root: str
-    s3: S3Settings | None = None
+    settings: StorageSettings | None = None
     stores: StoreSettings = field(default_factory=StoreSettings)
     stream: str = STREAM
     haste: Haste | None = None
@@ -117,13 +124,13 @@ class Place:
 
     def lake(self, clock: Clock | None = None) -> Lake:
         """The lake, opened anew but for the connection to its storage."""
-        lake = Lake.open(self.root, self.s3, self.stores)
-        storage = _storage(self.root, self.s3)
-        if isinstance(storage, S3Storage):
-            proved = storage._known.proved
+        lake = Lake.open(self.root, self.settings, self.stores)
+        storage = _storage(self.root, self.settings)
+        if isinstance(storage, (S3Storage, CloudStorage)):
+            proved = storage._known.proved if isinstance(storage, S3Storage) else storage._proved
             if self.honoured is not None and proved.capabilities is None:
                 proved.capabilities, proved.at = self.honoured, storage._clock.monotonic()
-        if self.haste is not None and self.s3 is None:
+        if self.haste is not None and self.settings is None:
             storage = HastenedStorage(storage, self.haste)  # type: ignore[assignment]
         return replace(lake, storage=storage, clock=clock or _clock(self.haste))
 
@@ -173,7 +180,19 @@ class Place:
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
                 )
 
-    def by_way_of(self, s3: str | None, **stores: Any) -> Place:
-        """The same place, reached through other endpoints."""
-        settings = replace(self.s3, endpoint_url=s3) if self.s3 is not None and s3 is not None else self.s3
-        return replace(self, s3=settings, stores=replace(self.stores, **stores))
+    def by_way_of(self, storage: str | None, **stores: Any) -> Place:
+        """The same place, reached through other endpoints: ``storage`` takes the place of host and port."""
+        settings = self.settings
+        if settings is not None and storage is not None:
+            own = getattr(settings, _FIELDS[self.root.partition("://")[0]])
+            settings = self._with(endpoint_url=storage + urlsplit(own.endpoint_url or "").path)
+        return replace(self, settings=settings, stores=replace(self.stores, **stores))
+
+    def without_patience(self) -> Place:
+        """The same place for writers that do not wait for a storage that is gone."""
+        return replace(self, settings=self._with(patience_seconds=0))
+
+    def _with(self, **changes: Any) -> StorageSettings:
+        assert self.settings is not None
+        name = _FIELDS[self.root.partition("://")[0]]
+        return replace(self.settings, **{name: replace(getattr(self.settings, name), **changes)})

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from singerlake import errors
@@ -38,7 +38,8 @@ _MOST = 100
 
 @dataclass(frozen=True)
 class Road:
-    """The way of the writers to a lake on S3, and to the database of its store, where there is one."""
+    """The way of the writers to a lake that is not on this machine, and to the database of its store, where there is
+    one."""
 
     crew: Crew
     reached: Place
@@ -84,13 +85,13 @@ def _often(make: Callable[..., Fault], matches: str, probability: float, **optio
     return certain
 
 
-def sent_twice(probability: float) -> Trouble:
+def sent_twice(probability: float, methods: str = "PUT|DELETE") -> Trouble:
     """Writes reach their server twice; the client gets the second answer. Those are the methods that a balancer takes
     to have no effect the second time."""
 
     @contextmanager
     def trouble(road: Road) -> Iterator[Place]:
-        faults = [_often(road.storage.twice, "^(PUT|DELETE) ", probability)]
+        faults = [_often(road.storage.twice, f"^({methods}) ", probability)]
         if road.database and road.on == "dynamodb":
             faults.append(_often(road.database.twice, "TransactWriteItems", probability))
         yield road.reached
@@ -107,12 +108,12 @@ def probes_sent_twice(road: Road) -> Iterator[Place]:
     assert fault.hits
 
 
-def busy_after_the_effect(probability: float) -> Trouble:
-    """A storm of 503 by servers that have done what they were asked."""
+def busy_after_the_effect(probability: float, code: str = "SlowDown") -> Trouble:
+    """A storm of 503 by servers that have done what they were asked. ``code`` is the storage's word for it."""
 
     @contextmanager
     def trouble(road: Road) -> Iterator[Place]:
-        slow: dict[str, Any] = {"status": 503, "code": "SlowDown", "after": True}
+        slow: dict[str, Any] = {"status": 503, "code": code, "after": True}
         faults = [_often(road.storage.error, "^(PUT|DELETE|POST) ", probability, **slow)]
         if road.database and road.on == "dynamodb":
             slow["code"] = "ServiceUnavailable"
@@ -125,8 +126,9 @@ def busy_after_the_effect(probability: float) -> Trouble:
     return trouble
 
 
-def gone(seconds: float, times: int) -> Trouble:
-    """Servers that are gone for a time in the middle of the work, the database, too."""
+def gone(seconds: float, times: int, upload: str = r"^PUT .*\.singer\.gz$") -> Trouble:
+    """Servers that are gone for a time in the middle of the work, the database, too. ``upload`` is a request that puts
+    a file."""
 
     @contextmanager
     def trouble(road: Road) -> Iterator[Place]:
@@ -135,7 +137,7 @@ def gone(seconds: float, times: int) -> Trouble:
         def leave() -> int:
             left = 0
             while left < times:
-                work = road.storage.watch(r"^PUT .*\.singer\.gz$")
+                work = road.storage.watch(upload)
                 while work.hits < WRITERS // 2:
                     if over.wait(0.01):
                         return left
@@ -162,8 +164,7 @@ def impatient(trouble: Trouble) -> Trouble:
     @contextmanager
     def without_patience(road: Road) -> Iterator[Place]:
         with trouble(road) as place:
-            assert place.s3 is not None
-            yield replace(place, s3=replace(place.s3, patience_seconds=0))
+            yield place.without_patience()
 
     return without_patience
 
@@ -217,6 +218,11 @@ AT_ONCE: dict[str, Trouble] = {
     "all-of-it": together(acting_as(*CEPH_16), sent_twice(0.1), busy_after_the_effect(0.05), gone(0.5, times=1)),
     "nginx": behind_nginx,
 }
+IN_CLOUDS: dict[str, Trouble] = {
+    "az": together(sent_twice(0.1), busy_after_the_effect(0.05, "InternalError"), gone(0.5, times=1)),
+    "gs": together(sent_twice(0.1, "POST|DELETE"), busy_after_the_effect(0.05), gone(0.5, 1, "^POST .*/upload/")),
+}
+"""For each cloud, by the scheme of its roots."""
 
 
 def run(road: Road, trouble: Trouble, *, files: int) -> Outcome:
