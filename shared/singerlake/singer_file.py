@@ -27,6 +27,7 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.lines.holes import around_holes
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
 from singerlake.format.newlines import end_of, look
 from singerlake.format.state.model import DataFile, NewFile
@@ -69,13 +70,15 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
     holds, in order, as ``(id, messages)``, and where they stand in which lineage. ``through`` are the vacuumed files
-    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too."""
+    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too. ``erased`` are
+    ``(original id, records, when, by whom)``, a row for each time that records of an original were erased."""
 
     id: str
     lineage: str
     offset: int
     replaces: tuple[tuple[str, int], ...]
     through: tuple[tuple[str, int], ...] = ()
+    erased: tuple[tuple[str, int, str, str], ...] = ()
     lake_id: str | None = None
 
     @classmethod
@@ -88,13 +91,15 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             offset=first.offset,
             replaces=tuple(source for part in parts for source in part.replaces),
             through=tuple(file for part in parts for file in part.through),
+            erased=tuple(row for part in parts for row in part.erased),
             lake_id=first.lake_id,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, RECORD and ACTIVATE_VERSION only. ``offset`` is the first message's offset in the stream."""
+    """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's offset in the
+    stream."""
 
     data: bytes
     offset: int
@@ -108,6 +113,15 @@ class Block:
     def first(self, count: int) -> Block:
         """The first ``count`` messages of this block."""
         return Block(self.data[: end_of(self.data, count)], self.offset, count)
+
+    def around_holes(self) -> Iterator[Block]:
+        """This block without its holes, as a block for the messages between two of them."""
+        offset = self.offset
+        for lines, holes in around_holes(self.data):
+            messages = holes or look(lines)[0]
+            if lines:
+                yield Block(lines, offset, messages)
+            offset += messages
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:

@@ -148,20 +148,20 @@ class LakeStream:
         blocks: Callable[..., Iterator[Block]] = read_blocks,
         stored: BinaryIO | None = None,
     ) -> Iterator[Block]:
-        """The messages of one slice in blocks of whole lines; a slice that begins inside a member begins exactly
-        there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the slice is read
+        """The messages of one slice in blocks of whole lines, without holes; a slice that begins inside a member begins
+        exactly there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the slice is read
         from, and is closed; None: they are asked of storage. Raises ``MissingFileError``, ``BrokenFileError``."""
         file, member = part.file, part.member
         key = self.prefix + file.path
         start = file.members[member][0] if member else 0
-        skip = part.skip - sum(messages for _, messages in file.members[:member])
+        first = file.offset + part.skip
         with stored or self.lake.storage.open(key, start) as stream:
             for block in blocks(stream, file, member=member, key=key):
+                skip = max(0, first - block.offset)
                 if skip >= block.messages:
-                    skip -= block.messages
                     continue
-                yield block.after(skip) if skip else block
-                skip = 0
+                wanted = block.after(skip) if skip else block
+                yield from wanted.around_holes() if file.erased else (wanted,)
 
     def to_arrow(
         self,

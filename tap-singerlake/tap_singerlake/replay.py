@@ -76,7 +76,7 @@ class Replay:
 
     def _share(self, event: MessageBlock, start: int, messages: int) -> tuple[int, int]:
         """``messages`` or fewer, as the limit allows, and the records among them."""
-        if event.file.records == event.file.messages:
+        if event.file.records + event.file.erased == event.file.messages:
             allowed = messages if self._left is None else min(messages, self._left)
             return allowed, allowed
         return take(event.block.data, start, messages, self._left)

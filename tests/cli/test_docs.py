@@ -103,6 +103,15 @@ def an_archive() -> None:
         build_stream(lake, "t", "events", schema, records, file_size=5, key_properties=("id",))
 
 
+def some_people() -> None:
+    """Tap ``crm`` with ``contacts``: two files of three records, two of them of one person."""
+    lake = Lake.open("people")
+    schema = {"properties": {"id": {"type": "integer"}, "email": {"type": "string"}}}
+    names = ("kim", "lee", "kim", "ana", "bo", "cy")
+    records = [{"id": n, "email": f"{name}@example.com"} for n, name in enumerate(names)]
+    build_stream(lake, "crm", "contacts", schema, records, file_size=3, key_properties=("id",))
+
+
 def test_what_is_shown_of_commands_is_what_they_print(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +119,7 @@ def test_what_is_shown_of_commands_is_what_they_print(
     a_lake_with_a_run()
     a_shop()
     an_archive()
+    some_people()
     blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     shown = [command for block in blocks for command in commands(block)]
     assert len(shown) >= 3

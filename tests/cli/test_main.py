@@ -140,6 +140,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "plan",
         "run",
         "drop",
+        "erase",
     }
     for command in found:
         assert command.help

@@ -32,6 +32,7 @@ _NAMES = [
     "vacuum",
     "gc",
     "drop",
+    "erase",
     "lock",
     "store",
     "project",

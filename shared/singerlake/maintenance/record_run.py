@@ -17,8 +17,11 @@ from singerlake.manifests.port import Loaded
 logger = logging.getLogger(__name__)
 
 
-def record_run(context: StreamContext, kind: str, changed: Tally, *, started: datetime, wait: bool = True) -> None:
-    """Commit that a run of ``kind`` which began at ``started`` has ended and ``changed`` so much. ``wait``: until it
+def record_run(
+    context: StreamContext, kind: str, changed: Tally, *, started: datetime, records: int = 0, wait: bool = True
+) -> None:
+    """Commit that a run of ``kind`` which began at ``started`` has ended and ``changed`` so much. ``records`` are those
+    that it erased. ``wait``: until it
     can be seen, where a store settles later; otherwise it is seen from the next commit on. What the run did is done:
     that it could not be noted is a warning, and no error."""
     id = context.ids()
@@ -31,6 +34,7 @@ def record_run(context: StreamContext, kind: str, changed: Tally, *, started: da
         status="finished",
         files=changed.files,
         bytes=changed.bytes,
+        records=records,
         kind=kind,
     )
     try:

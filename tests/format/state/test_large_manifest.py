@@ -150,6 +150,7 @@ def twice(first: list[object], second: list[object]) -> bytes:
         to_json(state(listed(1), listed(2)))[:-40],
         to_json(state(listed(1), listed(2))) + b"}",
         to_json(state(listed(1))).replace(b'{"format":1', b'{"format":2'),
+        to_json(state(listed(1))).replace(b'{"format":1', b'{"format":3'),
     ],
 )
 @pytest.mark.parametrize("piece", [1, 100, 400])

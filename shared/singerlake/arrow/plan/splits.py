@@ -39,7 +39,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``offset`` is that of the members' first message, ``messages`` are how many they hold, in about ``raw_bytes``. Their
     stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``). ``file_offset`` is
     the offset of the whole file's first message. ``sha256`` is that of the stored bytes where they are the whole file,
-    and empty elsewhere.
+    and empty elsewhere. ``holes``: there may be some among the messages.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     stop: int
     file_offset: int
     sha256: bytes = b""
+    holes: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -137,8 +138,9 @@ def _whole(file: DataFile) -> Split:
         messages += count
     stop = offset + messages
     digest = _digest(file)
+    size, holes = file.bytes, file.erased > 0
     return Split(
-        file.id, file.path, file.version, offset, messages, file.raw_bytes, 0, file.bytes, offset, stop, offset, digest
+        file.id, file.path, file.version, offset, messages, file.raw_bytes, 0, size, offset, stop, offset, digest, holes
     )
 
 
@@ -163,6 +165,7 @@ def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Split:
         stop=min(stop, offset + messages),
         file_offset=file.offset,
         sha256=_digest(file) if whole else b"",
+        holes=file.erased > 0,
     )
 
 

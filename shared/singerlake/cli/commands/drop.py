@@ -27,7 +27,7 @@ from singerlake.maintenance.catalogue_file import CatalogueFile
 from singerlake.maintenance.drop_stream import Drop, delete_now, drop_stream
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.projections.state.commit import sources, tables
+from singerlake.projections.state.commit import tables_from
 
 _SHOWN = 20
 
@@ -67,7 +67,7 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
     findings: list[Finding] = []
     failed: dict[str, SingerlakeError] = {}
     emptied: set[str] = set()
-    tables_of = _tables(lake, tap)
+    tables_of = tables_from(lake.storage, tap)
     with progress() as start:
         for _, name in chosen_streams(lake, tap, stream):
             start(f"{tap}/{name}", unit="files")
@@ -98,16 +98,6 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
             say(f"{shown(tap)}/{shown(name)}: {what}: {shown(str(why))}", problem=True)
         say_findings(findings)
     ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
-
-
-def _tables(lake: Lake, tap: str) -> dict[str, tuple[str, ...]]:
-    """The tables that were made from each stream of a tap."""
-    source, made = sources(lake.storage), dict[str, tuple[str, ...]]()
-    for table in tables(lake.storage):
-        found = source(table)
-        if found is not None and found[0] == tap:
-            made[found[1]] = (*made.get(found[1], ()), table)
-    return made
 
 
 def _told(one: _DroppedStream, delete: bool, now: bool) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli.conditions import parse_where
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
@@ -20,6 +21,7 @@ from singerlake.errors import LakeError, SettingError
 from singerlake.format.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
+from singerlake.maintenance.erase.traces import find_traces
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
@@ -56,6 +58,11 @@ from singerlake.maintenance.verify.verify import (
     "--seed", metavar="TEXT", help="The seed of --sample: the same text draws the same files. Default: random."
 )
 @journal_option
+@click.option(
+    "--erased",
+    metavar="CONDITION",
+    help="Also look for records that 'singerlake erase --where CONDITION' means, in every object of the streams.",
+)
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -69,6 +76,7 @@ def verify(
     sample: str | None,
     seed: str | None,
     journal: Path | None,
+    erased: str | None,
 ) -> None:
     """Check every listed file's bytes, checksum, counts and schema, reading each file whole.
 
@@ -76,6 +84,7 @@ def verify(
     exits with 1; notes need no action and do not count. Changes nothing in the lake.
     """
     drawn = _sample(sample, seed, lake.ids)
+    condition = None if erased is None else parse_where(erased, "--erased")
     with ExitStack() as held:
         noted = held.enter_context(open_journal(journal, lake.storage.url)) if journal else None
         options = VerifyOptions(sample=drawn, journal=noted)
@@ -97,6 +106,8 @@ def verify(
                     progress=bar,
                 )
                 findings += checked.findings
+                if condition is not None:
+                    findings += find_traces(lake.storage, name, each, condition, reads)
                 by_tap[name][each] = replace(checked, findings=())
                 done.append(by_tap[name][each])
         metadata = _root(lake)

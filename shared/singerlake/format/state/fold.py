@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from singerlake.format import FORMAT
+from singerlake.format import ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import transactions as tx
 from singerlake.format.state.append_only import AppendOnlyList
@@ -161,7 +162,18 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         "schemas": schemas,
         "files": manifest.files.extended(added),
         "runs": runs,
+        "format": _format(manifest, added),
     }
+
+
+def _format(manifest: Manifest, added: Iterable[DataFile]) -> int:
+    """The format of a state that lists ``added``, too."""
+    return max(manifest.format, format_of(added))
+
+
+def format_of(files: Iterable[DataFile]) -> int:
+    """The oldest format that can say what ``files`` are."""
+    return ERASED_FORMAT if any(file.erased for file in files) else FORMAT
 
 
 def _listed(file: NewFile, version: str, offset: int) -> DataFile:
@@ -209,6 +221,14 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         return Conflict("files to replace and their replacements are not of one version")
     if sum(file.messages for file in replaced) != sum(file.messages for file in change.new):
         return Conflict("replacements do not hold the same number of messages")
+    counts = [
+        (sum(file.records for file in files), sum(file.erased for file in files)) for files in (replaced, change.new)
+    ]
+    if isinstance(change, tx.EraseFiles):
+        if sum(counts[0]) != sum(counts[1]):
+            return Conflict("replacements do not hold a record or a hole for each one")
+    elif counts[0][1] != counts[1][1]:
+        return Conflict("replacements do not hold the same number of erased records")
     offset = replaced[0].offset
     outputs: list[DataFile] = []
     for file in change.new:
@@ -219,7 +239,7 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     retired = manifest.retired.extended(
         Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
     )
-    return {"files": AppendOnlyList(files), "retired": retired}
+    return {"files": AppendOnlyList(files), "retired": retired, "format": _format(manifest, outputs)}
 
 
 def _holder(outputs: list[DataFile], offset: int) -> str:
@@ -276,6 +296,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
     return {
+        "format": base.format,
         "lake_id": base.lake_id or manifest.lake_id,
         "lineage": base.lineage,
         "created": base.created,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
-from singerlake.format import FORMAT
+from singerlake.format import ERASED_FORMAT, FORMAT, NEWEST_FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
@@ -18,7 +18,7 @@ from singerlake.format.state.model import Manifest
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
-_OWN_BEGINNING = b'{"format":%d,' % FORMAT
+_OWN_BEGINNINGS = tuple(b'{"format":%d,' % known for known in (FORMAT, ERASED_FORMAT))
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
     """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
     both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``,
     ``UnsupportedFormatError``."""
-    if not body.startswith(_OWN_BEGINNING):
-        check_format(body, key=key)
+    if not body.startswith(_OWN_BEGINNINGS):
+        check_format(body, key=key, newest=NEWEST_FORMAT)
     try:
         with collector_paused():
             large = in_pieces(body, known.files if known else AppendOnlyList()) if len(body) > LARGE else None
@@ -59,8 +59,9 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
         ) from error
 
 
-def check_format(body: bytes, *, key: str) -> None:
-    """Refuse what is not a JSON object, or was written by a newer format, before its fields are looked at."""
+def check_format(body: bytes, *, key: str, newest: int = FORMAT) -> None:
+    """Refuse what is not a JSON object, or was written in a format newer than ``newest``, before its fields are looked
+    at."""
     try:
         written = decode(body, _ManifestHead).format
     except msgspec.DecodeError as error:
@@ -69,9 +70,11 @@ def check_format(body: bytes, *, key: str) -> None:
         ) from error
     if not isinstance(written, int) or isinstance(written, bool) or written < 1:
         raise CorruptObjectError("has no format number", hint="is this a Singerlake's object?", key=key)
-    if written > FORMAT:
+    if written > newest:
         raise UnsupportedFormatError(
-            f"written in format {written}, this version reads up to {FORMAT}", hint="upgrade singerlake", key=key
+            f"written in format {written}, this version reads up to {newest}",
+            hint="upgrade singerlake",
+            key=key,
         )
 
 

@@ -20,12 +20,13 @@ else:
     AppendOnly = Sequence
 
 
-class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A data file as its writer describes it, before the fold gives it an offset.
 
     ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
-    RECORD only. ``first`` and ``last`` are RFC 3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored
-    byte at which a gzip member starts and how many messages lie in it; empty members are not in it.
+    RECORD only; ``erased`` are the messages that are holes, where records were erased. ``first`` and ``last`` are RFC
+    3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip member starts and how
+    many messages lie in it; empty members are not in it.
     """
 
     id: str
@@ -39,6 +40,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first: str
     last: str
     members: tuple[tuple[int, int], ...]
+    erased: int = 0
 
 
 class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,10 @@ class ReplaceFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     new: tuple[NewFile, ...]
 
 
+class EraseFiles(ReplaceFiles, frozen=True, kw_only=True, tag_field="kind", tag="erase_files"):
+    """The same, but for records that are holes now."""
+
+
 class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="retire_files"):
     """Stage one of collection for files no transaction lists: ``(id, path)`` each."""
 
@@ -56,7 +60,7 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
     successor: str
 
 
-Change = AddFiles | ReplaceFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
+Change = AddFiles | ReplaceFiles | EraseFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,4 +71,4 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
-prepare_decoders(AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)
+prepare_decoders(AddFiles, ReplaceFiles, EraseFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)

@@ -7,7 +7,7 @@ transaction says. A collection that was stopped between any two requests is simp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -71,11 +71,13 @@ def collect_stream(
     grace: timedelta = GRACE,
     orphans: bool = False,
     delete: bool = False,
+    only: Collection[str] | None = None,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> Collected:
     """Take each retired file of a stream the next step of its collection, where its time has come; without ``delete``
-    change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. The total of
+    change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. ``only``: of
+    retired files those with these ids. The total of
     ``progress`` is the bytes to read of files that hold what is to be deleted.
 
     What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
@@ -88,7 +90,7 @@ def collect_stream(
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)
-    plan = collection.planned(grace, delete=delete)
+    plan = collection.planned(grace, delete=delete, only=only)
     progress.sized(sum(file.bytes for file in collection.holders(plan)))
     collection.note(plan)
     chosen = collection.own(plan.orphans) if orphans else []
@@ -120,13 +122,13 @@ class _Collection:
     def without_versions(self) -> bool:
         return not self.loaded.manifest.versions
 
-    def planned(self, grace: timedelta, *, delete: bool) -> CollectionPlan:
+    def planned(self, grace: timedelta, *, delete: bool, only: Collection[str] | None) -> CollectionPlan:
         if delete:
             self._publish()
         # Asked after what is published was seen there, so that this says no later time than it was.
         self.now = storage_time(self.context.storage, ids=self.context.ids) if delete else self.context.clock.now()
         entries = self.context.storage.list(self.prefix)
-        return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace)
+        return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace, only=only)
 
     def _publish(self) -> None:
         """See to it that ``manifest.json`` shows the state, or a later one: what is retired in one stays so."""

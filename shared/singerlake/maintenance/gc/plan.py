@@ -6,7 +6,7 @@ The steps, and what each waits for, are in section 12 of ``shared/docs/format.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -77,9 +77,11 @@ def make_plan(
     *,
     now: datetime,
     grace: timedelta,
+    only: Collection[str] | None = None,
 ) -> CollectionPlan:
     """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
-    objects below the stream's folder; ``now`` is the storage's clock."""
+    objects below the stream's folder; ``now`` is the storage's clock. ``only``: of retired files those with these
+    ids."""
     objects = _objects(newest, entries)
     old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
     orphans = tuple(_alone(old))
@@ -97,6 +99,8 @@ def make_plan(
     for file in newest.retired:
         if file.id in newest.by_id or file.id in taken or file.path in listed:
             # No transaction leads to such a state; listed files stay in any case.
+            continue
+        if only is not None and file.id not in only:
             continue
         taken.add(file.id)
         entry = objects.retired.get(file.path)

@@ -2,6 +2,7 @@
 
 A vacuumed file holds the messages of others, which may still be there. Files are chosen so that each source is
 covered exactly once; where no choice does that, so that each is covered at least once: repeated perhaps, lost never.
+A file from which more of a source was erased stands above the others that hold that source.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from singerlake.maintenance.rebuild.exact_cover import exact_cover
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, content_id
 from singerlake.maintenance.verify.findings import Finding
 
+_ERASED = 1 << 48
+"""More messages than a file holds."""
 _SORTED = 1 << 17
 """Files that are sorted at once: their keys take some 250 bytes each."""
 
@@ -111,9 +114,13 @@ def _repeated(texts: Iterable[str]) -> set[str]:
 
 
 def _held(file: ScannedFile) -> dict[str, int]:
+    """What ``exact_cover`` compares: of each source its messages, and far more for each that is erased."""
     held: dict[str, int] = defaultdict(int)
     for source, messages in file.sources:
         held[source] += messages
+    for source, erased in file.erased:
+        if source in held:
+            held[source] += erased * _ERASED
     return dict(held)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import hash_among
+from singerlake.format.state.fold import format_of
 from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
@@ -101,6 +102,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
             seen(held_schema.content, held_schema.created)
     manifest = msgspec.structs.replace(
         birth,
+        format=max(birth.format, format_of(listed)),
         next_offset=offset,
         versions=versions,
         schemas=schemas,
@@ -161,5 +163,6 @@ def place(file: ScannedFile, version: str, offset: int) -> DataFile:
         # Of a million files with one record each, a second text of the same time would take 80 MB.
         last=first if last == first else last,
         members=said.members,
+        erased=said.erased,
         offset=offset,
     )

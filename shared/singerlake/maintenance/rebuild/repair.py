@@ -15,7 +15,7 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import Conflict, apply, format_of
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction
 from singerlake.maintenance.file_count import NONE, Tally
@@ -120,7 +120,8 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     findings = [*surveyed.findings, *copies]
     listed = tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
     versions, schemas = _versions(before, sound, by_id, surveyed.kept)
-    mended = msgspec.structs.replace(before, files=listed, versions=versions, schemas=schemas)
+    newest = max(before.format, format_of(listed))
+    mended = msgspec.structs.replace(before, files=listed, versions=versions, schemas=schemas, format=newest)
     if (mended.files, versions, schemas) == (before.files, before.versions, before.schemas):
         mended = before
     change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)

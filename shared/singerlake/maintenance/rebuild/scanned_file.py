@@ -35,6 +35,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     members: tuple[tuple[int, int], ...]
     crc: int
     cuts: Bytes
+    erased: int = 0
 
 
 class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -52,7 +53,7 @@ _ORDER = msgspec.json.Decoder(FileOrder)
 class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     """A sound data file of one stream. ``path`` is relative to the stream's folder, ``schema`` its SCHEMA message's
     content; ``replaces`` are the files whose messages it holds, ``(id, messages)``, where it was vacuumed; ``packed``
-    is a ``FileFacts`` in JSON."""
+    is a ``FileFacts`` in JSON; ``erased`` are how many records were erased of originals, ``(id, records)``."""
 
     path: str
     id: str
@@ -60,6 +61,7 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     schema: StreamSchema
     packed: bytes
     replaces: tuple[tuple[str, int], ...] = ()
+    erased: tuple[tuple[str, int], ...] = ()
 
     @property
     def facts(self) -> FileFacts:
@@ -102,6 +104,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         members=scanned.members,
         crc=scanned.content[1],
         cuts=scanned.cuts,
+        erased=scanned.erased,
     )
     return ScannedFile(
         path=path,
@@ -110,6 +113,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         schema=scanned.schema,
         packed=msgspec.json.encode(facts),
         replaces=provenance.replaces if provenance else (),
+        erased=tuple((row[0], row[1]) for row in provenance.erased) if provenance else (),
     )
 
 

@@ -38,6 +38,7 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
     messages: int
     said: msgspec.Raw
     replaces: tuple[tuple[str, int], ...] = ()
+    erased: tuple[tuple[str, int], ...] = ()
 
 
 _SAID = msgspec.json.Decoder(FileFacts)
@@ -64,14 +65,14 @@ class SurveyJournal:
         line = _LINE.decode(self._file.line(begin))
         assert isinstance(line, _File)
         path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
-        return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces)
+        return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces, line.erased)
 
     def note(self, entry: Entry, file: ScannedFile) -> None:
         """A sound file was read. Raises ``SettingError`` where the journal cannot be written."""
         seen = _stamp(entry)
         if seen is not None:
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
-            line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces)
+            line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces, file.erased)
             self._begins[seen] = self._file.append(line)
 
     def _id(self, schema: StreamSchema) -> str:

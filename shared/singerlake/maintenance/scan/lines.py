@@ -9,6 +9,7 @@ import msgspec
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.lines.counted import count
+from singerlake.format.lines.holes import without_holes
 from singerlake.format.lines.messages import REFUSALS, Envelope, envelope, envelopes, loads
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.format.schema_hash import DEEPEST, is_too_deep
@@ -20,13 +21,15 @@ _HINT = "restore the file from a backup; a rebuild leaves it out"
 
 
 class Lines:
-    """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``extracted`` (the
-    span of the records' times, where ``times`` are wanted), ``stream`` and ``schema`` are what was seen so far.
+    """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``erased`` (holes),
+    ``extracted`` (the span of the records' times, where ``times`` are wanted), ``stream`` and ``schema`` are what was
+    seen so far.
     Methods raise ``BrokenFileError`` where a line is no message of the stream that the SCHEMA message names."""
 
     def __init__(self, key: str, *, times: bool) -> None:
         self.messages = 0
         self.records = 0
+        self.erased = 0
         self.extracted: Span | None = None
         self.stream: str | None = None
         self.schema: StreamSchema | None = None
@@ -63,6 +66,9 @@ class Lines:
             end = block.index(b"\n") + 1
             self._schema(block[:end])
             block = block[end:]
+        block, holes = without_holes(block)
+        self.messages += holes
+        self.erased += holes
         if not block:
             return
         assert self.stream is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 
 import msgspec
 from isal import igzip_lib, isal_zlib
@@ -27,7 +27,8 @@ Bytes: TypeAlias = bytes
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``.
+    """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``, and so is
+    ``erased``.
 
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
     ``header`` is the first one in the file, so that of the first joined file in a vacuumed one. ``content`` is the
@@ -41,6 +42,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     schema: StreamSchema
     messages: int
     records: int
+    erased: int
     bytes: int
     raw_bytes: int
     sha256: str
@@ -59,13 +61,29 @@ def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
     than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
     """
     reader = _ScanReader(key, times)
-    _walk(stream, reader)
+    walk(stream, reader)
     return reader.finish()
 
 
-def _walk(stream: BinaryIO, reader: _ScanReader) -> None:
+class MemberReader(Protocol):
+    """What sees the gzip members of the file at ``key``. ``bytes`` are the stored ones that it was given."""
+
+    key: str
+    bytes: int
+
+    def stored(self, data: Bytes, /) -> None:
+        """The next stored bytes, which may be ahead of the text."""
+
+    def member(self, start: int, extra: Bytes | None, /) -> None:
+        """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
+
+    def text(self, piece: Bytes, /) -> None:
+        """The next decompressed bytes."""
+
+
+def walk(stream: BinaryIO, reader: MemberReader) -> None:
     """Have ``reader`` see the members of a gzip file and the text in them, in order. Checksums are checked by the
-    decompressor."""
+    decompressor. Raises ``BrokenFileError`` where the gzip is damaged or cut."""
     buffer, more = b"", True
     while True:
         while more and len(buffer) < _LONGEST_HEADER:
@@ -169,6 +187,7 @@ class _ScanReader:
             schema=schema,
             messages=lines.messages,
             records=lines.records,
+            erased=lines.erased,
             bytes=self.bytes,
             raw_bytes=self._raw_bytes,
             sha256=self._digest.hexdigest(),
@@ -180,6 +199,9 @@ class _ScanReader:
         )
 
     def _provenance(self) -> Provenance | None:
+        erased = sum(row[1] for origin in self._origins for row in origin.erased)
+        if erased != self._lines.erased:
+            broken(self.key, f"holds {self._lines.erased} erased records, its header says {erased}")
         if not self._origins:
             return None
         provenance = Provenance.joined(self._origins)

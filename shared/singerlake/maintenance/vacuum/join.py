@@ -13,6 +13,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -36,20 +37,24 @@ from singerlake.singer_file import (
 from singerlake.storage.port import Part
 
 _READ = 1 << 18
+_LISTS = ("replaces", "through", "erased")
+"""Of a ``Provenance``, those that may take several members."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
     """What stands before the first message of a listed file. ``dropped`` are the members that tell what it was joined
-    from, which is in ``sources`` as ``(original id, messages)``; ``through`` are the joined files that held some of its
-    messages, itself among them, as ``(id, messages before it)``. ``schema`` is the SCHEMA message that the file begins
-    with, which rules its records; None where it was not among the bytes that were looked at."""
+    from, which is in ``sources`` as ``(original id, messages)``; ``through`` are the joined files that held some of
+    its messages, itself among them, as ``(id, messages before it)``; ``erased`` are the rows of its ``Provenance``.
+    ``schema`` is the SCHEMA message that the file begins with, which rules its records; None where it was not among
+    the bytes that were looked at."""
 
     file: DataFile
     dropped: bytes
     sources: tuple[tuple[str, int], ...]
     through: tuple[tuple[str, int], ...]
     schema: bytes | None
+    erased: tuple[tuple[str, int, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,10 @@ def read_head(file: DataFile, stored: bytes) -> FileHead:
     through = ((file.id, 0), *provenance.through) if provenance else ()
     if not all(0 <= before < file.messages for _, before in through):
         raise BrokenFileError("names a member that it does not have", hint="run 'singerlake verify'")
-    return FileHead(file, stored[:size], sources, through, _schema(stored[size:]))
+    erased = provenance.erased if provenance else ()
+    if sum(row[1] for row in erased) != file.erased:
+        raise BrokenFileError("has another number of erased records than it says", hint="run 'singerlake verify'")
+    return FileHead(file, stored[:size], sources, through, _schema(stored[size:]), erased)
 
 
 def _schema(stored: bytes) -> bytes | None:
@@ -124,7 +132,10 @@ def join(
     sources = tuple(source for head in heads for source in head.sources)
     begin = files[0].offset
     through = tuple((old, head.file.offset - begin + before) for head in heads for old, before in head.through)
-    said = Provenance(id=id, lineage=lineage, offset=begin, replaces=sources, through=through, lake_id=lake_id)
+    erased = tuple(row for head in heads for row in head.erased)
+    said = Provenance(
+        id=id, lineage=lineage, offset=begin, replaces=sources, through=through, erased=erased, lake_id=lake_id
+    )
     front = provenance_members(said)
     members: list[tuple[int, int]] = []
     size = len(front)
@@ -149,6 +160,7 @@ def join(
             first=first,
             last=last,
             members=tuple(members),
+            erased=sum(file.erased for file in files),
         ),
     )
 
@@ -167,24 +179,24 @@ def _span(files: Sequence[DataFile]) -> tuple[str, str]:
 
 def provenance_members(provenance: Provenance) -> bytes:
     """The empty members that say what a joined file replaces, as many as their limit asks for."""
-    bare = msgspec.structs.replace(provenance, replaces=(), through=())
-    # The key of the second list is not in the bare one.
-    room = EXTRA_LIMIT - len(msgspec.json.encode(bare)) - len(',"through":[]')
+    bare = msgspec.structs.replace(provenance, replaces=(), through=(), erased=())
+    # The keys of the other lists are not in the bare one.
+    room = EXTRA_LIMIT - len(msgspec.json.encode(bare)) - len(',"through":[],"erased":[]')
     made: list[bytes] = []
-    part: dict[str, list[tuple[str, int]]] = {"replaces": [], "through": []}
+    part: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _LISTS}
     size = 0
-    for name in part:
+    for name in _LISTS:
         for row in getattr(provenance, name):
             length = len(msgspec.json.encode(row)) + 1
             if size and size + length > room:
                 made.append(_member(bare, part))
-                part, size = {"replaces": [], "through": []}, 0
+                part, size = {name: [] for name in _LISTS}, 0
             part[name].append(row)
             size += length
     return b"".join((*made, _member(bare, part)))
 
 
-def _member(bare: Provenance, part: Mapping[str, Sequence[tuple[str, int]]]) -> bytes:
+def _member(bare: Provenance, part: Mapping[str, Sequence[tuple[Any, ...]]]) -> bytes:
     rows = {name: tuple(each) for name, each in part.items()}
     return empty_member(msgspec.json.encode(msgspec.structs.replace(bare, **rows)))
 

@@ -15,7 +15,7 @@ from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
-_FACTS = ("messages", "records", "bytes", "raw_bytes", "sha256")
+_FACTS = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256")
 
 
 @dataclass(frozen=True, slots=True)

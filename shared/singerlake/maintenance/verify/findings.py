@@ -13,6 +13,7 @@ Kind = Literal[
     "differs",
     "duplicate",
     "empty",
+    "erased",
     "foreign",
     "identity",
     "manifest",

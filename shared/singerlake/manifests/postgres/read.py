@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFormatError
-from singerlake.format import FORMAT
+from singerlake.format import NEWEST_FORMAT
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.manifest import collector_paused
@@ -110,9 +110,11 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
     if row is None:
         return None
     format, tap, stream, lineage, created, number, id, next_offset, versions, schemas, runs, closed = row
-    if format > FORMAT:
+    if format > NEWEST_FORMAT:
         raise UnsupportedFormatError(
-            f"written in format {format}, this version reads up to {FORMAT}", hint="upgrade singerlake", stream=table_id
+            f"written in format {format}, this version reads up to {NEWEST_FORMAT}",
+            hint="upgrade singerlake",
+            stream=table_id,
         )
     return Manifest(
         format=format,

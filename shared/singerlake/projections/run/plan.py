@@ -90,7 +90,8 @@ class TablePlan:
     def messages(self) -> MessageKinds:
         """Whether there may be ACTIVATE_VERSION messages among what is new."""
         files = self.manifest.files_from(self.start)
-        return MessageKinds.ALL if any(file.messages > file.records for file in files) else MessageKinds.RECORDS
+        activated = any(file.messages > file.records + file.erased for file in files)
+        return MessageKinds.ALL if activated else MessageKinds.RECORDS
 
     def names(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """What the table calls these properties."""
@@ -135,7 +136,11 @@ class TablePlan:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
         return Source(
-            tap=self.declaration.tap, stream=self.declaration.stream, lineage=self.manifest.lineage, offset=self.stop
+            tap=self.declaration.tap,
+            stream=self.declaration.stream,
+            lineage=self.manifest.lineage,
+            offset=self.stop,
+            erased=_erased(self.manifest),
         )
 
 
@@ -282,6 +287,8 @@ def _why_anew(
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
+    if source.erased < _erased(manifest):
+        return "records of the stream were erased since"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
     at = state_key(declaration.name)
@@ -296,6 +303,10 @@ def _why_anew(
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
+
+
+def _erased(manifest: Manifest) -> int:
+    return sum(file.erased for file in manifest.files)
 
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:

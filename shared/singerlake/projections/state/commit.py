@@ -73,6 +73,16 @@ def sources(storage: Storage) -> Callable[[str], tuple[str, str] | None]:
     return source
 
 
+def tables_from(storage: Storage, tap: str) -> dict[str, tuple[str, ...]]:
+    """The tables that were made from each stream of a tap, by the stream's name."""
+    source, made = sources(storage), dict[str, tuple[str, ...]]()
+    for table in tables(storage):
+        found = source(table)
+        if found is not None and found[0] == tap:
+            made[found[1]] = (*made.get(found[1], ()), table)
+    return made
+
+
 def load(storage: Storage, table: str) -> Found | None:
     """The table's state; None where there is none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
     ``ForeignManifestError``, and what storage raises."""

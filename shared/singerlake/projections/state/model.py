@@ -21,13 +21,15 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 """The next step where a state cannot be used."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``."""
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``.
+    ``erased`` were the holes in all of the stream then."""
 
     tap: str
     stream: str
     lineage: str
     offset: int
+    erased: int = 0
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True):

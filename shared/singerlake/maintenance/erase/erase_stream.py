@@ -1,0 +1,250 @@
+"""Erasing records from one stream: files without them take the place of the files that hold them.
+
+Each file becomes visible with its own commit, so an erasure that was stopped is simply run again. It ends when every
+file that the stream lists was looked into, also those that came meanwhile. Nothing is deleted here but a file of this
+run's own that no state can list: ``singerlake.maintenance.gc`` deletes the replaced ones. The rules are in section 12.2
+of ``shared/docs/format.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from singerlake.errors import SingerlakeError, TooManyConflictsError
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import DataFile, Manifest, NewFile
+from singerlake.format.state.transactions import EraseFiles
+from singerlake.maintenance.commit_change import stream_closed, submit_change
+from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.erase.condition import Condition
+from singerlake.maintenance.erase.find import FindRecords, Sought
+from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
+from singerlake.maintenance.file_count import NONE, Tally
+from singerlake.maintenance.gc.apply import Collected, collect_stream
+from singerlake.maintenance.progress import UNSEEN, Progress
+from singerlake.maintenance.rebuild.survey import data_files
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.manifests.commit import await_settled
+from singerlake.manifests.port import Loaded, Pending
+
+_ROUNDS = 20
+_STEPS = ("shown", "deleted", "forgotten")
+"""Of collection: each takes one more run of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """An object that holds ``records`` that are meant. ``id`` is that of a retired file, None of any other."""
+
+    key: str
+    records: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased from a stream, or with ``dry_run`` would be. ``traces`` are the listed files with what is, or
+    was, to be erased of them. ``looked`` are all files that were looked into. ``left`` are data files that no reader
+    is led to, and hold such records still: retired ones, and those that nothing lists. ``entries`` are the values of
+    the condition that some record holds. ``replaced`` are the files that others took the place of."""
+
+    traces: tuple[Trace, ...] = ()
+    looked: Tally = NONE
+    left: tuple[Trace, ...] = ()
+    entries: frozenset[int] = frozenset()
+    replaced: Tally = NONE
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records were erased, or would be."""
+        return sum(trace.records for trace in self.traces)
+
+
+def erase_records(
+    context: StreamContext,
+    condition: Condition,
+    *,
+    who: str,
+    dry_run: bool,
+    engine: Engine | None = None,
+    progress: Progress = UNSEEN,
+) -> Erased:
+    """Erase the records of a stream that ``condition`` means, or with ``dry_run`` say where they are. ``who`` is noted
+    in the new files. ``engine`` reads and writes the files, threads of this process by default. The total of
+    ``progress`` is the stored bytes of all data files.
+
+    A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises
+    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
+    another manifest store, ``TooManyConflictsError`` where files kept being replaced by others, ``UnknownOutcomeError``
+    and what storage and store raise; what was committed by then stays.
+    """
+    loaded = context.load()
+    if loaded is None:
+        return Erased()
+    if loaded.manifest.closed is not None:
+        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
+    erasure = _Erasure(context, condition, who, engine or Threads(context.storage), progress, loaded)
+    entries = list(data_files(context.storage, context.tap, context.stream))
+    progress.sized(sum(entry.size for entry in entries))
+    erasure.run(dry_run=dry_run)
+    if not dry_run:
+        context.store.publish(erasure.loaded, run_ended=True)
+        entries = list(data_files(context.storage, context.tap, context.stream))
+    erasure.look_beside([Sought(entry.key, entry.size) for entry in entries])
+    return erasure.result()
+
+
+def collect_now(context: StreamContext, traces: Iterable[Trace]) -> Collected:
+    """Delete the retired files among ``traces`` without a grace time: readers that still read them fail. Raises as
+    ``collect_stream``."""
+    ids = frozenset(trace.id for trace in traces if trace.id is not None)
+    deleted, keys, findings = NONE, list[str](), list[Finding]()
+    for _ in _STEPS:
+        collected = collect_stream(context, grace=timedelta(0), delete=True, only=ids)
+        deleted += collected.deleted
+        keys += collected.keys
+        findings += collected.findings
+    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
+
+
+@dataclass
+class _Erasure:
+    context: StreamContext
+    condition: Condition
+    who: str
+    engine: Engine
+    progress: Progress
+    loaded: Loaded
+    clean: set[str] = field(default_factory=set)
+    traces: list[Trace] = field(default_factory=list)
+    left: list[Trace] = field(default_factory=list)
+    looked: Tally = NONE
+    replaced: Tally = NONE
+    entries: set[int] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    waiting: list[tuple[DataFile, Rewritten, Pending]] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.loaded.manifest
+
+    def result(self) -> Erased:
+        return Erased(
+            tuple(self.traces),
+            self.looked,
+            tuple(self.left),
+            frozenset(self.entries),
+            self.replaced,
+            tuple(self.findings),
+        )
+
+    def run(self, *, dry_run: bool) -> None:
+        """Look into every listed file, and write those again that hold what is meant, until all were looked into."""
+        for _ in range(_ROUNDS):
+            unknown = [file for file in self.manifest.files if file.id not in self.clean]
+            if not unknown:
+                return
+            holding = list(self._look_into(unknown))
+            if dry_run:
+                self.traces += [Trace(self._key(file), records) for file, records in holding]
+                return
+            self._write_again([file for file, _ in holding])
+            self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
+        raise TooManyConflictsError(
+            "files kept being replaced by others; what was erased by then stays erased",
+            hint="run again when vacuum and rebuild are done",
+            tap=self.context.tap,
+            stream=self.context.stream,
+        )
+
+    def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, int]]:
+        """The files that hold what is meant, with how many records of it."""
+        sought = {self._key(file): file for file in files}
+        items = (Sought(key, file.bytes) for key, file in sought.items())
+        for item, found in self.engine(FindRecords(self.condition), items):
+            file = sought[item.key]
+            self.progress.advance(item.bytes)
+            self.looked += Tally(1, file.bytes)
+            self.entries |= found.entries
+            if found.trouble is not None and not self._was_replaced(file, found.trouble):
+                self.findings.append(found.trouble)
+            if found.records:
+                yield file, found.records
+            else:
+                self.clean.add(file.id)
+
+    def _was_replaced(self, file: DataFile, trouble: Finding) -> bool:
+        """Whether a file is missing since others replaced and collected it meanwhile."""
+        if trouble.kind != "missing":
+            return False
+        fresh = self.context.store.catch_up(self.loaded)
+        return fresh is not None and file.id not in fresh.manifest.by_id
+
+    def _write_again(self, files: list[DataFile]) -> None:
+        lineage = self.manifest.lineage
+        assert lineage is not None
+        task = RewriteFiles(
+            self.condition,
+            self.context.prefix,
+            self.context.stream,
+            self.context.clock.now(),
+            self.who,
+        )
+        items = [Rewrite(file, self.context.ids(), lineage, self.manifest.lake_id) for file in files]
+        for item, answer in self.engine(task, items):
+            if isinstance(answer, Finding):
+                self._refused(item.file, answer)
+            elif answer.file is not None:
+                self._commit(item.file, answer, answer.file)
+        for file, made, pending in self.waiting:
+            self._came(file, made, await_settled(self.context.store, self.loaded, pending, clock=self.context.clock))
+        self.waiting.clear()
+
+    def _refused(self, file: DataFile, finding: Finding) -> None:
+        if not self._was_replaced(file, finding):
+            self.findings.append(finding)
+        # It is looked into once: what cannot be read now cannot be erased by trying again.
+        self.clean.add(file.id)
+
+    def _commit(self, file: DataFile, made: Rewritten, new: NewFile) -> None:
+        change = EraseFiles(old=(file.id,), new=(new,))
+        outcome = submit_change(self.context, self.loaded, change, who="singerlake erase")
+        if isinstance(outcome, Pending):
+            self.waiting.append((file, made, outcome))
+        else:
+            self._came(file, made, outcome)
+
+    def _came(self, file: DataFile, made: Rewritten, outcome: Loaded | Conflict) -> None:
+        assert made.file is not None
+        if isinstance(outcome, Loaded):
+            self.loaded = outcome
+            self.clean.add(made.file.id)
+            self.traces.append(Trace(self._key(file), made.records))
+            self.replaced += Tally(1, file.bytes)
+            return
+        if outcome.successor is not None:
+            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
+        # A conflict is final, so no state can ever list the file; the records are looked for again where they are now.
+        with suppress(SingerlakeError):
+            self.context.storage.delete(self._key(made.file))
+
+    def look_beside(self, objects: list[Sought]) -> None:
+        """Look into the data files that readers are not led to."""
+        listed = {self._key(file) for file in self.manifest.files}
+        retired = {self.context.prefix + file.path: file.id for file in self.manifest.retired}
+        beside = [item for item in objects if item.key not in listed]
+        for item, found in self.engine(FindRecords(self.condition), beside):
+            self.progress.advance(item.bytes)
+            if found.records:
+                self.left.append(Trace(item.key, found.records, retired.get(item.key)))
+            elif found.trouble is not None and found.trouble.kind != "missing":
+                message = f"is listed nowhere and cannot be looked into: {found.trouble.message}"
+                self.findings.append(Finding("broken", item.key, message, problem=False))
+
+    def _key(self, file: NewFile) -> str:
+        return self.context.prefix + file.path

@@ -1,0 +1,196 @@
+"""Finding the records that a condition means among lines, at nearly the speed of msgspec.
+
+Of each line only what the condition names is decoded; what msgspec does not take, or what is none of the shapes that
+it was told, is looked at line by line, with a parser that takes all that a lake holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from singerlake.format.lines.messages import REFUSALS, one_a_line
+from singerlake.maintenance.erase.condition import EACH, Condition, Step, Test
+from singerlake.recursion_limit import with_room
+
+_Tree = dict[str, Any]
+"""What has to be decoded of an object: by name, what of the value, None for all of it."""
+_Other = str | int | float | bool | list[Any] | None
+"""What may stand where an object is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which ``lines`` hold a record that is meant, by index, and which values of the condition (``entries``, counted
+    over its tests) one of these records holds."""
+
+    lines: Sequence[int]
+    entries: frozenset[int]
+
+
+class RecordMatcher:
+    """Finds the records that ``condition`` means."""
+
+    def __init__(self, condition: Condition) -> None:
+        tree: _Tree = {}
+        for test in condition.tests:
+            _plant(tree, test.path)
+        record = _struct(tree)
+        first = 0
+        self._tests: list[_CompiledTest] = []
+        for test in condition.tests:
+            self._tests.append(_CompiledTest(test, first, record))
+            first += test.entries
+        message = msgspec.defstruct("Message", [("type", Any, None), ("record", record | _Other, None)], gc=False)
+        self._decoder = msgspec.json.Decoder(message)
+
+    def __call__(self, lines: bytes) -> Matches:
+        """The matches among whole lines. Raises ``ValueError`` for a line that is no JSON object."""
+        found: list[int] = []
+        entries: set[int] = set()
+        messages = self._messages(lines)
+        for at in self._tests[0].candidates(messages):
+            if held := self._held(messages[at]):
+                found.append(at)
+                entries |= held
+        return Matches(found, frozenset(entries))
+
+    def _messages(self, lines: bytes) -> Sequence[Any]:
+        try:
+            messages = self._decoder.decode_lines(lines)
+        except REFUSALS:
+            messages = []
+        if messages and one_a_line(len(messages), lines):
+            return messages
+        return [self._message(line) for line in lines.split(b"\n")[:-1]]
+
+    def _message(self, line: bytes) -> Any:
+        try:
+            return self._decoder.decode(line)
+        except REFUSALS:
+            said = with_room(lambda: json.loads(line.decode(), parse_int=Decimal, parse_float=Decimal))
+        if not isinstance(said, dict):
+            raise ValueError("not a JSON object")
+        return Envelope(said.get("type"), said.get("record"))
+
+    def _held(self, message: Any) -> set[int]:
+        """The values that a record holds, if all tests hold for it; none if one does not."""
+        held: set[int] = set()
+        if message.type != "RECORD":
+            return held
+        for test in self._tests:
+            own = test.held(message.record)
+            if not own:
+                return set()
+            held |= own
+        return held
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message that the standard library's parser took."""
+
+    type: Any
+    record: Any
+
+
+class _CompiledTest:
+    def __init__(self, test: Test, first: int, record: Any) -> None:
+        """``first``: the number of the test's first entry. ``record``: the type that records are decoded to."""
+        self._path = test.path
+        self._texts: dict[str, int] = {}
+        self._numbers: dict[Decimal, int] = {}
+        self._booleans: dict[bool, int] = {}
+        for value, entry in test.values:
+            if isinstance(value, bool):
+                self._booleans[value] = first + entry
+            elif isinstance(value, str):
+                self._texts[value] = first + entry
+            else:
+                self._numbers[value] = first + entry
+        attributes = _attributes(record, test.path)
+        self._value = attrgetter(attributes) if attributes else None
+        # True is equal to 1, and 0.1 to no decimal: these only say which messages are worth a look.
+        floats = (float(number) for number in self._numbers)
+        self._likely = frozenset((*self._texts, *self._booleans, *self._numbers, *floats))
+
+    def candidates(self, messages: Sequence[Any]) -> Iterable[int]:
+        """The indexes of the messages that may be meant, found without a call for each of them, where the path leads to
+        a value in all of them."""
+        if self._value is not None:
+            try:
+                return [at for at, value in enumerate(map(self._value, messages)) if value in self._likely]
+            except (AttributeError, TypeError):
+                pass
+        return range(len(messages))
+
+    def held(self, record: Any) -> set[int]:
+        """The values that are found at the path in a record."""
+        return {entry for value in _at(record, self._path) if (entry := self._entry(value)) is not None}
+
+    def _entry(self, value: Any) -> int | None:
+        if isinstance(value, bool):
+            return self._booleans.get(value)
+        if isinstance(value, str):
+            return self._texts.get(value)
+        if isinstance(value, float):
+            value = Decimal(repr(value))
+        return self._numbers.get(Decimal(value)) if isinstance(value, (int, Decimal)) else None
+
+
+def _attributes(record: Any, path: Sequence[Step]) -> str | None:
+    """Where in a decoded message the value at a path is; None for a path over an array, or one that was not decoded to
+    its end."""
+    names, kind = ["record"], record
+    for step in path:
+        if kind is None or step not in kind.__names__:
+            return None
+        names.append(kind.__names__[step])
+        kind = kind.__below__[step]
+    return ".".join(names)
+
+
+def _plant(tree: _Tree, path: Sequence[Step]) -> None:
+    """Note what has to be decoded for a path. Below an array, and where one path is the beginning of another, that is
+    all there is."""
+    name, rest = str(path[0]), path[1:]
+    if not rest or rest[0] is EACH or (name in tree and tree[name] is None):
+        tree[name] = None
+    else:
+        _plant(tree.setdefault(name, {}), rest)
+
+
+def _struct(tree: _Tree) -> Any:
+    """A type that takes an object and keeps of it what ``tree`` names."""
+    names = {name: f"f{at}" for at, name in enumerate(tree)}
+    below = {name: None if part is None else _struct(part) for name, part in tree.items()}
+    fields = [(names[name], Any if part is None else part | _Other, None) for name, part in below.items()]
+    namespace = {"__names__": names, "__below__": below}
+    return msgspec.defstruct(
+        "Part", fields, rename={field: name for name, field in names.items()}, namespace=namespace, gc=False
+    )
+
+
+def _at(value: Any, path: Sequence[Step]) -> Iterable[Any]:
+    """The values that a path leads to: several over arrays, none where it leads nowhere."""
+    if not path:
+        yield value
+        return
+    step, rest = path[0], path[1:]
+    if step is EACH:
+        if isinstance(value, list):
+            for each in value:
+                yield from _at(each, rest)
+    elif isinstance(value, dict):
+        if step in value:
+            yield from _at(value[step], rest)
+    elif isinstance(value, msgspec.Struct):
+        names = getattr(type(value), "__names__")  # noqa: B009
+        if step in names:
+            yield from _at(getattr(value, names[step]), rest)

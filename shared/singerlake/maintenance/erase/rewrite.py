@@ -1,0 +1,274 @@
+"""A data file written again with holes in the place of the records that a condition means.
+
+What has no such record is copied, a gzip member at a time. That the new file is right is seen twice: its own text
+without the holes is the old one's without the records, and what storage gives back are the bytes that were written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from singerlake.clock import timestamp
+from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
+from singerlake.format import layout
+from singerlake.format.lines.holes import HOLE, without_holes
+from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.lines.times import known_span
+from singerlake.format.newlines import look
+from singerlake.format.state.model import DataFile, NewFile
+from singerlake.maintenance.erase.condition import Condition
+from singerlake.maintenance.erase.match import RecordMatcher
+from singerlake.maintenance.erase.members import read_gzip_members
+from singerlake.maintenance.scan.scan import scan
+from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, inflate, spool_error
+from singerlake.storage.port import Storage
+
+_BEGINNING = 1 << 16
+_LEVEL = 1
+_VERIFY = "run 'singerlake verify'"
+_KEPT = "nothing was erased from it"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A listed file to be written again under the id ``id``. ``lineage`` and ``lake_id`` are the state's."""
+
+    file: DataFile
+    id: str
+    lineage: str
+    lake_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The new ``file``, which is on storage and listed nowhere yet, and how many records are holes in it that were none
+    before. None of both where there was none to erase."""
+
+    file: NewFile | None = None
+    records: int = 0
+
+
+@dataclass(frozen=True)
+class RewriteFiles:
+    """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
+
+    condition: Condition
+    prefix: str
+    stream: str
+    at: datetime
+    who: str
+
+    def size(self, item: Rewrite) -> int:
+        """The stored bytes of the file."""
+        return item.file.bytes
+
+    def together(self, storage: Storage, items: Sequence[Rewrite]) -> Sequence[Rewritten | Finding]:
+        """Write several."""
+        return [self(storage, item) for item in items]
+
+    def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
+        """Write a file again; a finding where it is not what the manifest says. Raises ``StorageFullError`` for the
+        local disk, ``StorageUnavailableError`` where storage gives back other bytes, and what storage raises."""
+        key = self.prefix + item.file.path
+        try:
+            with TemporaryDirectory(prefix="singerlake-erase-") as folder:
+                return self._written(storage, item, key, Path(folder))
+        except MissingFileError:
+            return Finding("missing", key, f"is listed but missing; {_KEPT}")
+        except BrokenFileError as error:
+            return Finding("broken", key, f"{error.message}; {_KEPT}")
+        except OSError as error:
+            raise spool_error(error, Path(error.filename or "")) from error
+
+    def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
+        head = self._head(storage, item.file, key)
+        made = _NewBody(head, RecordMatcher(self.condition), folder / "body")
+        with storage.open(key) as stored, made.path.open("wb") as made.out:
+            checked = _Checked(stored, item.file)
+            checked.skip(len(head.dropped))
+            read_gzip_members(checked, made.take, key=key)  # type: ignore[arg-type]
+        if not checked.is_whole():
+            return Finding("differs", key, f"its bytes are not those that the manifest lists; {_KEPT}")
+        if not made.erased:
+            return Rewritten()
+        path = folder / "file"
+        new = self._joined(item, head, made, path)
+        if _text_without_holes(path) != made.kept.digest():
+            raise BrokenFileError("could not be written again with the same lines", hint="report this", key=key)
+        return self._uploaded(storage, new, path, sum(made.erased.values()))
+
+    def _head(self, storage: Storage, file: DataFile, key: str) -> FileHead:
+        length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
+        beginning = storage.beginning(key, length)
+        if beginning.size != file.bytes:
+            raise BrokenFileError(f"has {beginning.size} bytes, listed are {file.bytes}", hint=_VERIFY)
+        return read_head(file, beginning.data)
+
+    def _joined(self, item: Rewrite, head: FileHead, made: _NewBody, path: Path) -> NewFile:
+        """The whole new file at ``path``."""
+        old = item.file
+        rows = tuple((source, count, timestamp(self.at), self.who) for source, count in made.erased.items())
+        front = provenance_members(
+            Provenance(
+                id=item.id,
+                lineage=item.lineage,
+                offset=old.offset,
+                replaces=head.sources,
+                through=head.through,
+                erased=head.erased + rows,
+                lake_id=item.lake_id,
+            )
+        )
+        with path.open("wb") as whole, made.path.open("rb") as body:
+            whole.write(front)
+            shutil.copyfileobj(body, whole, MEMBER_BYTES)
+        with path.open("rb") as whole:
+            digest = hashlib.file_digest(whole, "sha256").hexdigest()
+        count = sum(made.erased.values())
+        since, until = known_span(old.first, old.last) or (self.at, self.at)
+        return NewFile(
+            id=item.id,
+            path=layout.file_path(self.stream, old.version, since, until, item.id),
+            version=old.version,
+            messages=old.messages,
+            records=old.records - count,
+            bytes=path.stat().st_size,
+            raw_bytes=made.raw_bytes,
+            sha256=digest,
+            first=old.first,
+            last=old.last,
+            members=tuple((start + len(front), messages) for start, messages in made.members),
+            erased=old.erased + count,
+        )
+
+    def _uploaded(self, storage: Storage, new: NewFile, path: Path, records: int) -> Rewritten:
+        key = self.prefix + new.path
+        storage.upload(key, path)
+        with storage.open(key) as body:
+            seen = scan(body, key=key, times=False)
+        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
+        if any(getattr(seen, fact) != getattr(new, fact) for fact in facts):
+            raise StorageUnavailableError(
+                "storage returned other bytes than were written",
+                hint="check the storage, then run again; no file was replaced",
+                key=key,
+            )
+        return Rewritten(new, records)
+
+
+@dataclass
+class _NewBody:
+    """All of a new file but its front. ``erased`` counts records by original, ``kept`` is the SHA-256 of the lines that
+    stay, without holes, ``members`` are those with messages."""
+
+    head: FileHead
+    matcher: RecordMatcher
+    path: Path
+    out: BinaryIO = field(init=False)
+    erased: Counter[str] = field(default_factory=Counter)
+    kept: hashlib._Hash = field(default_factory=hashlib.sha256)
+    members: list[tuple[int, int]] = field(default_factory=list)
+    size: int = 0
+    raw_bytes: int = 0
+    messages: int = 0
+
+    def take(self, extra: bytes | None, stored: bytes | None, lines: bytes) -> None:
+        """The next member of the old file, or a part of one. Raises ``BrokenFileError``."""
+        try:
+            hits = self.matcher(lines).lines if lines else ()
+        except (ValueError, RecursionError):
+            raise BrokenFileError("holds a line that is not a Singer message", hint=_VERIFY) from None
+        if hits:
+            lines = self._with_holes(lines, hits)
+        else:
+            self.kept.update(without_holes(lines)[0])
+        if stored is not None and not hits:
+            self._append(stored, lines)
+            return
+        for part in _parts(lines) if lines else (b"",):
+            self._append(compress_member(part, _LEVEL, extra=extra), part)
+            extra = None
+
+    def _with_holes(self, text: bytes, hits: Sequence[int]) -> bytes:
+        lines = text.split(b"\n")
+        schemas = [at for at, line in enumerate(lines) if is_schema_line(line)] if look(text)[1] else []
+        for at in hits:
+            self.erased[self._original(self.messages + at - bisect_left(schemas, at))] += 1
+            lines[at] = HOLE[:-1]
+        changed = b"\n".join(lines)
+        self.kept.update(without_holes(changed)[0])
+        return changed
+
+    def _original(self, message: int) -> str:
+        """The original file that the message with that number, from 0 on, came from."""
+        for source, messages in self.head.sources:
+            if message < messages:
+                return source
+            message -= messages
+        raise BrokenFileError("holds more messages than the manifest says", hint=_VERIFY)
+
+    def _append(self, member: bytes, lines: bytes) -> None:
+        count, has_word = look(lines)
+        if has_word:
+            count -= sum(map(is_schema_line, lines.split(b"\n")))
+        if count:
+            self.members.append((self.size, count))
+        self.out.write(member)
+        self.size += len(member)
+        self.raw_bytes += len(lines)
+        self.messages += count
+
+
+def _parts(lines: bytes) -> Iterator[bytes]:
+    """Whole lines of about the size of a member each."""
+    at = 0
+    while len(lines) - at > 2 * MEMBER_BYTES and (end := lines.find(b"\n", at + MEMBER_BYTES) + 1):
+        yield lines[at:end]
+        at = end
+    if at < len(lines):
+        yield lines[at:]
+
+
+class _Checked:
+    """Stored bytes, with their size and SHA-256 held against the manifest."""
+
+    def __init__(self, stream: BinaryIO, file: DataFile) -> None:
+        self._stream = stream
+        self._file = file
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+
+    def read(self, size: int, /) -> bytes:
+        data = self._stream.read(size)
+        self._size += len(data)
+        self._sha256.update(data)
+        return data
+
+    def skip(self, size: int) -> None:
+        """Read the next ``size`` bytes for nothing but the check."""
+        while size and (data := self.read(size)):
+            size -= len(data)
+
+    def is_whole(self) -> bool:
+        """Whether all that was read is the file that the manifest lists."""
+        return (self._size, self._sha256.hexdigest()) == (self._file.bytes, self._file.sha256)
+
+
+def _text_without_holes(path: Path) -> bytes:
+    """The SHA-256 of a file's lines without the holes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stored:
+        for lines in inflate(stored, where={"key": str(path)}):
+            digest.update(without_holes(lines)[0])
+    return digest.digest()
