@@ -192,6 +192,9 @@ class MemoryStorage:
             folders=tuple(sorted(folders, key=str.encode)),
         )
 
+    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
+        return iter(())
+
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         check_key(key)
         self._check_taken(key, if_match is not None)

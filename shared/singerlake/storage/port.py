@@ -163,6 +163,12 @@ class Storage(Protocol):
         """One level below ``prefix`` (empty, or ending in ``/``)."""
         ...
 
+    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
+        """Files below ``prefix`` that no listing shows since they are not whole, of writers at work or left by killed
+        ones: the name of each, and a stream to read and close. Only a file system has such: of an object's parts
+        nobody can read anything."""
+        ...
+
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""
         ...

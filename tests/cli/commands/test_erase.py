@@ -241,3 +241,17 @@ def test_a_plain_gzip_reader_sees_the_hole(run: Run, lake: Lake, root: Path) -> 
     texts = [gzip.decompress((root / path).read_bytes()) for path in data_files(root)]
     assert sum(text.count(HOLE) for text in texts) == 3
     assert not any(b"kim" in text for text in texts)
+
+
+def test_what_a_killed_writer_left_is_looked_into(run: Run, lake: Lake, root: Path) -> None:
+    path = root / "raw/crm/people" / lake.stream("crm", "people").snapshot().files[0].path
+    whole = path.read_bytes()
+    erase(run, root, "--delete", "--now")
+    path.with_name(".tmp-0123456789abcdef").write_bytes(whole[:-4])
+    path.with_name(".tmp-0123456789abcdeg").write_bytes(b'{"format": 1')
+    told = erase(run, root)
+    assert told[1].startswith("  2 records are still in 1 file, which nothing lists: ")
+    found = run("verify", root, "--erased", KIM)
+    assert found.exit_code == 1
+    assert ".tmp-0123456789abcdef: holds" in found.stdout
+    assert ".tmp-0123456789abcdeg" not in found.stdout

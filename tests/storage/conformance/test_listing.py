@@ -68,3 +68,8 @@ class TestListing:
             storage.put(name, b"")
         wanted = sorted(name for name in kept if name.startswith(prefix) and name > after)
         assert keys(storage, prefix, after) == wanted
+
+
+def test_no_listing_and_nothing_unfinished_shows_a_whole_object(storage: Storage) -> None:
+    storage.put("a/whole", b"1")
+    assert list(storage.unfinished("a/")) == []

@@ -342,3 +342,25 @@ def test_the_flock_file_is_never_removed(storage: LocalStorage) -> None:
     storage.delete("x")
     storage.put("x", b"2", if_absent=True)
     assert (Path(storage.url) / ".singerlake.flock").stat().st_ino == inode
+
+
+def test_what_is_not_whole_is_given_beside_the_listing(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path, clock=SystemClock(), ids=random_id)
+    storage.put("a/b/whole", b"1")
+    for place, body in {"a/.tmp-1": b"22", "a/b/.tmp-2": b"333", "ab/.tmp-3": b"4"}.items():
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_bytes(body)
+    (tmp_path / "a/.tmp-link").symlink_to(tmp_path / "ab/.tmp-3")
+
+    def given(prefix: str) -> dict[str, bytes]:
+        found = {}
+        for name, stream in storage.unfinished(prefix):
+            with stream:
+                found[name] = stream.read()
+        return found
+
+    assert given("a/") == {"a/.tmp-1": b"22", "a/b/.tmp-2": b"333"}
+    assert given("a/b/") == {"a/b/.tmp-2": b"333"}
+    assert given("") == {"a/.tmp-1": b"22", "a/b/.tmp-2": b"333", "ab/.tmp-3": b"4"}
+    assert given("c/") == {}
+    assert [entry.key for entry in storage.list("a/")] == ["a/b/whole"]

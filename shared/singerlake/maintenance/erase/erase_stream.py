@@ -23,6 +23,7 @@ from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.erase.condition import Condition
 from singerlake.maintenance.erase.find import FindRecords, Sought
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
+from singerlake.maintenance.erase.traces import look_at_unfinished
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.progress import UNSEEN, Progress
@@ -95,7 +96,7 @@ def erase_records(
     if not dry_run:
         context.store.publish(erasure.loaded, run_ended=True)
         entries = list(data_files(context.storage, context.tap, context.stream))
-    erasure.look_beside([Sought(entry.key, entry.size) for entry in entries])
+    erasure.look_beside(Sought(entry.key, entry.size) for entry in entries)
     return erasure.result()
 
 
@@ -233,7 +234,7 @@ class _Erasure:
         with suppress(SingerlakeError):
             self.context.storage.delete(self._key(made.file))
 
-    def look_beside(self, objects: list[Sought]) -> None:
+    def look_beside(self, objects: Iterable[Sought]) -> None:
         """Look into the data files that readers are not led to."""
         listed = {self._key(file) for file in self.manifest.files}
         retired = {self.context.prefix + file.path: file.id for file in self.manifest.retired}
@@ -245,6 +246,8 @@ class _Erasure:
             elif found.trouble is not None and found.trouble.kind != "missing":
                 message = f"is listed nowhere and cannot be looked into: {found.trouble.message}"
                 self.findings.append(Finding("broken", item.key, message, problem=False))
+        for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.condition):
+            self.left.append(Trace(name, found.records))
 
     def _key(self, file: NewFile) -> str:
         return self.context.prefix + file.path

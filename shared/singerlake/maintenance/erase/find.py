@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.match import RecordMatcher
+from singerlake.maintenance.erase.match import Matches, RecordMatcher
 from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.singer_file import inflate
@@ -61,30 +61,28 @@ class FindRecords:
         return [self._look(storage, item, body) for item, body in zip(items, bodies, strict=True)]
 
     def _look(self, storage: Storage, item: Sought, body: bytes | None) -> Found:
-        found = _Finding(item.key)
         try:
             with storage.open(item.key) if body is None else io.BytesIO(body) as stream:
-                found.read(stream, self._matcher)
+                return self.look_into(item.key, stream)
         except MissingFileError:
             return Found(trouble=Finding("missing", item.key, "is not there"))
+
+    def look_into(self, key: str, stream: BinaryIO) -> Found:
+        """What is in the object with that key, whose stored bytes ``stream`` gives. Raises what ``stream`` raises."""
+        records, entries = 0, set[int]()
+        try:
+            for lines in inflate(stream, where={"key": key}, size=CHUNK_BYTES):
+                matches = self._matches(lines, key)
+                records += len(matches.lines)
+                entries |= matches.entries
         except BrokenFileError as error:
-            return Found(found.records, frozenset(found.entries), Finding("broken", item.key, error.message))
-        return Found(found.records, frozenset(found.entries))
+            return Found(records, frozenset(entries), Finding("broken", key, error.message))
+        return Found(records, frozenset(entries))
 
-
-class _Finding:
-    def __init__(self, key: str) -> None:
-        self.records = 0
-        self.entries: set[int] = set()
-        self._key = key
-
-    def read(self, stream: BinaryIO, matcher: RecordMatcher) -> None:
-        for lines in inflate(stream, where={"key": self._key}, size=CHUNK_BYTES):
-            try:
-                matches = matcher(lines)
-            except (ValueError, RecursionError):
-                raise BrokenFileError(
-                    "holds a line that is not a Singer message", hint="run 'singerlake verify'", key=self._key
-                ) from None
-            self.records += len(matches.lines)
-            self.entries |= matches.entries
+    def _matches(self, lines: bytes, key: str) -> Matches:
+        try:
+            return self._matcher(lines)
+        except (ValueError, RecursionError):
+            raise BrokenFileError(
+                "holds a line that is not a Singer message", hint="run 'singerlake verify'", key=key
+            ) from None

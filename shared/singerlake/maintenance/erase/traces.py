@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from singerlake.format import layout
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.find import FindRecords, Sought
+from singerlake.maintenance.erase.find import FindRecords, Found, Sought
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
@@ -21,10 +21,27 @@ def find_traces(storage: Storage, tap: str, stream: str, condition: Condition, e
     )
     for item, found in engine(FindRecords(condition), objects):
         if found.records:
-            records = "a record" if found.records == 1 else f"{found.records:,} records"
-            yield Finding("erased", item.key, f"holds {records} that should be erased")
+            yield _trace(item.key, found.records)
         if found.trouble is not None and found.trouble.kind != "missing":
             yield Finding("erased", item.key, f"cannot be looked into to its end: {found.trouble.message}")
+    for name, found in look_at_unfinished(storage, prefix, condition):
+        yield _trace(name, found.records)
+
+
+def look_at_unfinished(storage: Storage, prefix: str, condition: Condition) -> Iterator[tuple[str, Found]]:
+    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a record that
+    ``condition`` means. Raises what storage raises."""
+    finder = FindRecords(condition)
+    for name, opened in storage.unfinished(prefix):
+        with opened as stored:
+            # Of a data file there is no end yet; anything else is no gzip.
+            found = finder.look_into(name, stored)
+        if found.records:
+            yield name, found
+
+
+def _trace(key: str, count: int) -> Finding:
+    return Finding("erased", key, f"holds {'a record' if count == 1 else f'{count:,} records'} that should be erased")
 
 
 def _is_metadata(path: str) -> bool:

@@ -140,6 +140,9 @@ class CloudStorage:
         entries.sort(key=lambda entry: entry.key)
         return Folder(entries=tuple(entries), folders=tuple(sorted(folders)))
 
+    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
+        return iter(())
+
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         check_key(key)
 

@@ -191,6 +191,15 @@ class LocalStorage:
                 entries.append(entry)
         return Folder(entries=tuple(entries), folders=tuple(folders))
 
+    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
+        check_prefix(prefix)
+        top = Path(self._places.top)
+        for path in sorted((top / prefix.rpartition("/")[0]).rglob(TEMPORARY_PREFIX + "*")):
+            name = path.relative_to(top).as_posix()
+            if name.startswith(prefix) and path.is_file() and not path.is_symlink():
+                with suppress(FileNotFoundError), self._reading(name):
+                    yield name, path.open("rb")
+
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):
             path = self._places.path(key)

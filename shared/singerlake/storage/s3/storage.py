@@ -216,6 +216,9 @@ class S3Storage:
             folders.extend(each["Prefix"][len(self._prefix + prefix) :] for each in page.get("CommonPrefixes", ()))
         return Folder(entries=tuple(entries), folders=tuple(folders))
 
+    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
+        return iter(())
+
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         full = self._prefix + check_key(key)
 
