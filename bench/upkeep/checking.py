@@ -13,6 +13,7 @@ from bench.commits import million
 from bench.measure import Command, Row, paired, peak, run
 from bench.plugins import data
 from bench.plugins.ingest import SCRIPTS, target
+from bench.upkeep import erasing
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 
@@ -40,6 +41,7 @@ def rows(work: Path) -> Iterator[Row]:
             bound=1.5,
             runs=RUNS,
         )
+    yield from erasing.rows(lake, _verify(lake))
     shutil.rmtree(lake)
     yield _peak(work / "listed")
 

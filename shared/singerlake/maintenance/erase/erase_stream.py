@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
@@ -238,7 +238,13 @@ class _Erasure:
         """Look into the data files that readers are not led to."""
         listed = {self._key(file) for file in self.manifest.files}
         retired = {self.context.prefix + file.path: file.id for file in self.manifest.retired}
-        beside = [item for item in objects if item.key not in listed]
+        known = {trace.key: trace for trace in self.traces if trace.key in retired}
+        beside = []
+        for item in objects:
+            if item.key in known:
+                self.left.append(replace(known[item.key], id=retired[item.key]))
+            elif item.key not in listed:
+                beside.append(item)
         for item, found in self.engine(FindRecords(self.condition), beside):
             self.progress.advance(item.bytes)
             if found.records:

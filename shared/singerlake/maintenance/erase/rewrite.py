@@ -1,7 +1,7 @@
 """A data file written again with holes in the place of the records that a condition means.
 
-What has no such record is copied, a gzip member at a time. That the new file is right is seen twice: its own text
-without the holes is the old one's without the records, and what storage gives back are the bytes that were written.
+What has no such record is copied, a gzip member at a time. What storage gives back of the new file is read once, and
+held against the text and the bytes that it should have.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from isal import isal_zlib
+
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
-from singerlake.format.lines.holes import HOLE, without_holes
+from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
@@ -31,7 +33,7 @@ from singerlake.maintenance.erase.members import read_gzip_members
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, inflate, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, spool_error
 from singerlake.storage.port import Storage
 
 _BEGINNING = 1 << 16
@@ -104,9 +106,8 @@ class RewriteFiles:
             return Rewritten()
         path = folder / "file"
         new = self._joined(item, head, made, path)
-        if _text_without_holes(path) != made.kept.digest():
-            raise BrokenFileError("could not be written again with the same lines", hint="report this", key=key)
-        return self._uploaded(storage, new, path, sum(made.erased.values()))
+        self._upload(storage, new, path, made.crc)
+        return Rewritten(new, sum(made.erased.values()))
 
     def _head(self, storage: Storage, file: DataFile, key: str) -> FileHead:
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
@@ -152,32 +153,31 @@ class RewriteFiles:
             erased=old.erased + count,
         )
 
-    def _uploaded(self, storage: Storage, new: NewFile, path: Path, records: int) -> Rewritten:
+    def _upload(self, storage: Storage, new: NewFile, path: Path, crc: int) -> None:
         key = self.prefix + new.path
         storage.upload(key, path)
         with storage.open(key) as body:
             seen = scan(body, key=key, times=False)
         facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
-        if any(getattr(seen, fact) != getattr(new, fact) for fact in facts):
+        if seen.content != (new.raw_bytes, crc) or any(getattr(seen, fact) != getattr(new, fact) for fact in facts):
             raise StorageUnavailableError(
                 "storage returned other bytes than were written",
                 hint="check the storage, then run again; no file was replaced",
                 key=key,
             )
-        return Rewritten(new, records)
 
 
 @dataclass
 class _NewBody:
-    """All of a new file but its front. ``erased`` counts records by original, ``kept`` is the SHA-256 of the lines that
-    stay, without holes, ``members`` are those with messages."""
+    """All of a new file but its front. ``erased`` counts records by original, ``crc`` is the CRC-32 of the text,
+    ``members`` are those with messages."""
 
     head: FileHead
     matcher: RecordMatcher
     path: Path
     out: BinaryIO = field(init=False)
     erased: Counter[str] = field(default_factory=Counter)
-    kept: hashlib._Hash = field(default_factory=hashlib.sha256)
+    crc: int = 0
     members: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
     raw_bytes: int = 0
@@ -191,8 +191,7 @@ class _NewBody:
             raise BrokenFileError("holds a line that is not a Singer message", hint=_VERIFY) from None
         if hits:
             lines = self._with_holes(lines, hits)
-        else:
-            self.kept.update(without_holes(lines)[0])
+        self.crc = isal_zlib.crc32(lines, self.crc)
         if stored is not None and not hits:
             self._append(stored, lines)
             return
@@ -206,9 +205,7 @@ class _NewBody:
         for at in hits:
             self.erased[self._original(self.messages + at - bisect_left(schemas, at))] += 1
             lines[at] = HOLE[:-1]
-        changed = b"\n".join(lines)
-        self.kept.update(without_holes(changed)[0])
-        return changed
+        return b"\n".join(lines)
 
     def _original(self, message: int) -> str:
         """The original file that the message with that number, from 0 on, came from."""
@@ -263,12 +260,3 @@ class _Checked:
     def is_whole(self) -> bool:
         """Whether all that was read is the file that the manifest lists."""
         return (self._size, self._sha256.hexdigest()) == (self._file.bytes, self._file.sha256)
-
-
-def _text_without_holes(path: Path) -> bytes:
-    """The SHA-256 of a file's lines without the holes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stored:
-        for lines in inflate(stored, where={"key": str(path)}):
-            digest.update(without_holes(lines)[0])
-    return digest.digest()
