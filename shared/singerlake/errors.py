@@ -21,6 +21,7 @@
     │   ├── MissingFileError
     │   ├── BrokenFileError
     │   ├── LostBookmarkError
+    │   ├── ExpiredMessagesError
     │   ├── LineageChangedError
     │   ├── LostStateError
     │   ├── CheckFailedError
@@ -203,6 +204,12 @@ class LostBookmarkError(LakeError):
     """A bookmark points at a file that neither the manifest nor any file's provenance knows."""
 
     kind: ClassVar[str] = "lost_bookmark"
+
+
+class ExpiredMessagesError(LakeError):
+    """Messages that a reader wants next have expired: the stream begins behind them."""
+
+    kind: ClassVar[str] = "expired_messages"
 
 
 class LineageChangedError(LakeError):

@@ -176,13 +176,14 @@ class LakeStream:
         record: bool = False,
         messages: str = "records",
         mode: str = "PERMISSIVE",
+        skip_expired: bool = False,
     ) -> pa.RecordBatchReader:
         """The stream as it is now, as record batches in offset order, which pandas, Polars and DuckDB take. The options
         mean what they mean to Spark (``docs/how-to/spark.md``). Needs ``pip install 'singerlake[arrow]'``.
 
-        Raises ``SettingError``, ``UnknownNameError``, ``LineageChangedError``; while it is read
-        ``ValueDoesNotFitError`` (mode ``FAILFAST``), ``BrokenFileError``, ``MissingFileError`` and what the storage
-        raises.
+        Raises ``SettingError``, ``UnknownNameError``, ``LineageChangedError``, ``ExpiredMessagesError``; while it is
+        read ``ValueDoesNotFitError`` (mode ``FAILFAST``), ``BrokenFileError``, ``MissingFileError`` and what the
+        storage raises.
         """
         from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
@@ -198,6 +199,7 @@ class LakeStream:
             record=record,
             messages=messages,
             mode=mode,
+            skip_expired=skip_expired,
         )
         return open_reader(self.lake.storage, self.snapshot(), request)
 

@@ -65,12 +65,14 @@ def size_of(event: Event) -> int:
 @dataclass
 class Reader:
     """Reads on from ``position``, or without one from where ``from_version`` first appears; ``versions`` (labels,
-    hashes, path segments) restricts to files of those. Goes once over what was committed when it began."""
+    hashes, path segments) restricts to files of those. ``skip_expired``: where messages at the position expired, it
+    goes on behind them. Goes once over what was committed when it began."""
 
     stream: LakeStream
     position: Bookmark | None = None
     from_version: str | None = None
     versions: tuple[str, ...] | None = None
+    skip_expired: bool = False
     _current: DataFile | None = None
 
     def events(self, manifest: Manifest) -> Generator[Event, None, None]:
@@ -78,7 +80,8 @@ class Reader:
         another, costs a new look at the manifest.
 
         Raises ``CorruptObjectError`` for a manifest that leaves an offset out or has one twice, ``UnknownNameError``,
-        ``LostBookmarkError``, ``MissingFileError``, ``BrokenFileError`` and what storage raises.
+        ``LostBookmarkError``, ``ExpiredMessagesError``, ``MissingFileError``, ``BrokenFileError`` and what storage
+        raises.
         """
         while True:
             try:
@@ -101,7 +104,7 @@ class Reader:
     def _files(self, manifest: Manifest) -> Iterator[Event]:
         storage = self.stream.lake.storage
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
-        start = start_offset(self.stream, manifest, self.position, self.from_version)
+        start = start_offset(self.stream, manifest, self.position, self.from_version, skip_expired=self.skip_expired)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
         listed = manifest.files_from(start)
         check_offsets(manifest, listed, start, manifest.next_offset)

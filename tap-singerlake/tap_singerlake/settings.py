@@ -43,6 +43,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "Replay only these schema versions, by label or hash: a list, or JSON text per stream: "
         '`{"flights": ["v1", "v3"]}`. Default: all.',
     },
+    "skip_expired": setting(
+        "boolean",
+        "Skip expired",
+        "Where messages after a bookmark have expired, go on at the oldest one that is left. Default: an error.",
+        default=False,
+    ),
     "include_lake_metadata": setting(
         "boolean",
         "Include lake metadata",

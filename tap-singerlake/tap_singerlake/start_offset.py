@@ -10,14 +10,23 @@ import msgspec
 from singerlake.errors import SettingError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import first_offset
+from singerlake.format.state.selection import first_offset, offset_left
 from singerlake.stream import LakeStream
 
 
-def start_offset(stream: LakeStream, manifest: Manifest, bookmark: Bookmark | None, from_version: str | None) -> int:
-    """The offset of the first message of a replay. Raises ``UnknownNameError``, ``LostBookmarkError`` and what storage
-    raises."""
-    return first_offset(manifest, from_version) if bookmark is None else stream.resume(manifest, bookmark)
+def start_offset(
+    stream: LakeStream,
+    manifest: Manifest,
+    bookmark: Bookmark | None,
+    from_version: str | None,
+    *,
+    skip_expired: bool = False,
+) -> int:
+    """The offset of the first message of a replay. Raises ``UnknownNameError``, ``LostBookmarkError``, without
+    ``skip_expired`` ``ExpiredMessagesError``, and what storage raises."""
+    if bookmark is None:
+        return first_offset(manifest, from_version)
+    return offset_left(manifest, stream.resume(manifest, bookmark), skip_expired=skip_expired)
 
 
 def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:

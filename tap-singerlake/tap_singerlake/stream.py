@@ -216,6 +216,7 @@ class ReplayedStream(Stream):
             position=self._bookmark(),
             from_version=settings.from_version(self.config).of(self.name),
             versions=settings.versions(self.config).of(self.name),
+            skip_expired=bool(self.config.get("skip_expired")),
         )
 
     def _output(self) -> Output:

@@ -141,6 +141,10 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "run",
         "drop",
         "erase",
+        "expire",
+        "ls",
+        "set",
+        "unset",
     }
     for command in found:
         assert command.help

@@ -33,6 +33,8 @@ _NAMES = [
     "gc",
     "drop",
     "erase",
+    "expire",
+    "policy",
     "lock",
     "store",
     "project",

@@ -10,15 +10,18 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
+from singerlake.format.retention import Retention
 from singerlake.format.state.manifest import check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Annotations of one tap, set by people and kept through every rebuild."""
+    """Annotations of one tap, set by people and kept through every rebuild. ``retention`` is by stream, ``""`` standing
+    for all others."""
 
     owner: str = ""
     description: str = ""
     links: dict[str, str] = {}
+    retention: dict[str, Retention] = {}
 
 
 class RootMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +56,16 @@ def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
     fields: dict[str, Any] = msgspec.to_builtins(root)
     there = decode(before, dict)
     noted = there.get("taps", {})
-    fields["taps"] = {tap: {**noted.get(tap, {}), **notes} for tap, notes in fields["taps"].items()}
+    fields["taps"] = {tap: _notes(noted.get(tap, {}), notes) for tap, notes in fields["taps"].items()}
     return indented({**there, **fields})
+
+
+def _notes(before: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
+    """The notes of a tap over those of ``before``. Without a retention there is no word of it."""
+    made = {**before, **notes}
+    if not made["retention"]:
+        del made["retention"]
+    return made
 
 
 def from_json(body: bytes, *, key: str) -> RootMetadata:

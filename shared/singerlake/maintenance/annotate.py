@@ -74,7 +74,8 @@ def edited(notes: TapNotes, edit: Edit) -> TapNotes:
     if missing:
         known = ", ".join(repr(name) for name in notes.links)
         raise SettingError(f"there is no link {missing[0]!r}", hint=f"there are: {known}" if known else "there is none")
-    return TapNotes(
+    return msgspec.structs.replace(
+        notes,
         owner=notes.owner if edit.owner is None else edit.owner,
         description=notes.description if edit.description is None else edit.description,
         links={**{name: url for name, url in notes.links.items() if name not in edit.unlink}, **edit.links},

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import msgspec
 
@@ -25,15 +24,12 @@ from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
-from singerlake.maintenance.gc.apply import Collected, collect_stream
-from singerlake.maintenance.verify.findings import Finding
+from singerlake.maintenance.gc.apply import Collected, collect_now
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.port import Entry
 
 _ATTEMPTS = 20
-_STEPS = ("shown", "deleted", "forgotten")
-"""Of collection: each takes one more run of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +88,10 @@ def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
 
 def delete_now(context: StreamContext) -> Collected:
     """Delete the files of a stream that was dropped, and its old transactions, without a grace time: readers that still
-    read it fail, and so do writers that stood still since before the drop. Raises as ``collect_stream``."""
-    deleted, keys, findings = NONE, list[str](), list[Finding]()
-    for _ in _STEPS:
-        collected = collect_stream(context, grace=timedelta(0), delete=True)
-        deleted += collected.deleted
-        keys += collected.keys
-        findings += collected.findings
+    read it fail, and so do writers that stood still since before the drop. Raises as ``collect_now``."""
+    collected = collect_now(context)
     context.store.trim(keep=0, dry_run=False)
-    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
+    return collected
 
 
 def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: str) -> Drop:

@@ -6,7 +6,14 @@ from singerlake.clock import Backoff, Clock
 from singerlake.errors import StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile
-from singerlake.format.state.transactions import AddFiles, Change, CollectFiles, ReplaceFiles, Transaction
+from singerlake.format.state.transactions import (
+    AddFiles,
+    Change,
+    CollectFiles,
+    ExpireFiles,
+    ReplaceFiles,
+    Transaction,
+)
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 
 ATTEMPTS = 100
@@ -89,6 +96,8 @@ def is_done(manifest: Manifest, change: Change) -> bool:
         files = change.new
     elif isinstance(change, CollectFiles):
         return _collected(manifest, change)
+    elif isinstance(change, ExpireFiles):
+        return change.before <= manifest.next_offset and not (manifest.files and manifest.files[0].end <= change.before)
     else:
         return False
     return bool(files) and all(_known(manifest, file) for file in files)

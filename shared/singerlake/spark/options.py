@@ -23,6 +23,7 @@ OPTIONAL = (
     "messages",
     "mode",
     "variant",
+    "skip_expired",
     "partition_bytes",
     "cores",
     "pushdown",
@@ -73,6 +74,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             record=truth("record", options.get("record", "false")),
             messages=messages_of(options.get("messages", MessageKinds.RECORDS.value)),
             variant=truth("variant", options.get("variant", "false")),
+            skip_expired=truth("skip_expired", options.get("skip_expired", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
             partition_bytes=_positive(
                 "partition_bytes", options, "not a positive number of bytes", "write it in digits, as 67108864"

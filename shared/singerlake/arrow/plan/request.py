@@ -53,6 +53,7 @@ class Request:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
     exclusive; ``lineage`` is the one that they are of (None: any). ``columns`` are names in the order wanted (None:
     all). ``variant``: JSON of no declared type becomes a variant and not text. ``record`` adds the records' text.
+    ``skip_expired``: where messages from ``from_offset`` on expired, what is left of them.
     ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and ``cores``, those that
     partitions are read on; None: as many as this process has).
 
@@ -70,6 +71,7 @@ class Request:
     messages: MessageKinds = MessageKinds.RECORDS
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
+    skip_expired: bool = False
     partition_bytes: int | None = None
     cores: int | None = None
 
@@ -110,13 +112,14 @@ def request_of(
     record: bool,
     messages: str,
     mode: str,
+    skip_expired: bool,
     **others: Any,
 ) -> Request:
     """A request from what a caller in Python gives, of any type. Raises ``SettingError``."""
     for name, value in (("columns", columns), ("versions", versions)):
         if isinstance(value, str):
             raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
-    for name, flag in (("metadata", metadata), ("record", record)):
+    for name, flag in (("metadata", metadata), ("record", record), ("skip_expired", skip_expired)):
         if not isinstance(flag, bool):
             raise SettingError(f"{name} is neither True nor False", hint="set it to one of them")
     return Request(
@@ -126,6 +129,7 @@ def request_of(
         record=record,
         messages=messages_of(str(messages)),
         mode=mode_of(str(mode)),
+        skip_expired=skip_expired,
         **others,
     )
 

@@ -15,7 +15,7 @@ from singerlake.arrow.schema.columns import Field, Struct, with_variants
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject, known_in
 from singerlake.arrow.schema.own import ALL, RESCUED, option_for, own_columns
-from singerlake.errors import LineageChangedError, SettingError, UnknownNameError
+from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, Manifest
 
@@ -36,7 +36,7 @@ class Pin:
 
 def pin(manifest: Manifest, request: Request) -> Pin:
     """What is wanted of the stream as it is now. Raises ``UnknownNameError`` listing the versions, ``SettingError`` for
-    an offset behind the stream's end."""
+    an offset behind the stream's end, ``ExpiredMessagesError`` for one before its floor."""
     versions = request.versions
     end = manifest.next_offset
     for name, offset in (("from_offset", request.from_offset), ("to_offset", request.to_offset)):
@@ -47,12 +47,15 @@ def pin(manifest: Manifest, request: Request) -> Pin:
                 tap=manifest.tap,
                 stream=manifest.stream,
             )
-    first = request.from_offset
+    if request.from_offset is None:
+        first = selection.first_offset(manifest, request.from_version)
+    else:
+        first = selection.offset_left(manifest, request.from_offset, skip_expired=request.skip_expired)
     return Pin(
         lineage=manifest.lineage,
         files=_files_mark(manifest, manifest.next_offset) if manifest.lineage is None else "",
-        first=selection.first_offset(manifest, request.from_version) if first is None else first,
-        stop=end if request.to_offset is None else request.to_offset,
+        first=first,
+        stop=end if request.to_offset is None else max(first, request.to_offset),
         versions=None
         if versions is None
         else tuple(selection.resolve_version(manifest, version) for version in versions),
@@ -78,13 +81,21 @@ def check_lineage(manifest: Manifest, request: Request) -> None:
 
 
 def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
-    """The files that hold what was pinned, in the stream as it is now. Raises ``LineageChangedError``, and
+    """The files that hold what was pinned, in the stream as it is now. Raises ``LineageChangedError``,
+    ``ExpiredMessagesError``, and
     ``CorruptObjectError`` where their offsets leave a message out or hold one twice."""
     if manifest.lineage != pinned.lineage or (
         manifest.lineage is None and _files_mark(manifest, pinned.stop) != pinned.files
     ):
         raise LineageChangedError(
             "the stream was rebuilt or dropped after this DataFrame or table was made",
+            hint="load it again",
+            tap=manifest.tap,
+            stream=manifest.stream,
+        )
+    if pinned.first < min(pinned.stop, manifest.floor):
+        raise ExpiredMessagesError(
+            "the first messages expired after this DataFrame or table was made",
             hint="load it again",
             tap=manifest.tap,
             stream=manifest.stream,

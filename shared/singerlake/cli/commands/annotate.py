@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
@@ -41,7 +40,8 @@ def annotate_command(
     metadata = lake.root_metadata()
     notes = metadata.taps.get(tap, TapNotes()) if metadata else TapNotes()
     if as_json:
-        say_json({"lake": lake.storage.url, "tap": tap, **msgspec.to_builtins(notes)})
+        said = {"owner": notes.owner, "description": notes.description, "links": notes.links}
+        say_json({"lake": lake.storage.url, "tap": tap, **said})
         return
     for name, text in {"tap": tap, "owner": notes.owner, "description": notes.description, **notes.links}.items():
         if text:

@@ -28,8 +28,9 @@ from singerlake.cli.output import (
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.erase_stream import Erased, Trace, collect_now, erase_records
+from singerlake.maintenance.erase.erase_stream import Erased, Trace, erase_records
 from singerlake.maintenance.file_count import NONE, Tally
+from singerlake.maintenance.gc.apply import collect_now
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.projections.state.commit import tables_from
@@ -94,7 +95,7 @@ def erase(
             record_run(context, "erase", done.replaced, records=done.records, started=started)
         if now:
             try:
-                collected = collect_now(context, done.left)
+                collected = collect_now(context, frozenset(trace.id for trace in done.left if trace.id is not None))
                 deleted = collected.deleted
                 findings += collected.findings
             except SingerlakeError as error:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from singerlake.adapters import open_storage
+from singerlake.cli.commands.expire import told
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
@@ -35,8 +36,13 @@ from singerlake.cli.output import (
     size,
 )
 from singerlake.errors import LakeError, SettingError, SingerlakeError
+from singerlake.format.retention import retention_of
+from singerlake.format.root import RootMetadata
 from singerlake.lake import Lake
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS
+from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
+from singerlake.maintenance.expire.policy import retentions
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.gc.batch_files import old_batches
@@ -59,6 +65,7 @@ class _StreamCollection:
     collected: Collected
     trimmed: Trimmed
     locks: tuple[str, ...]
+    expired: Expired
 
 
 @click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
@@ -110,9 +117,9 @@ def gc(
 
     Shows what would be deleted; deletes only with --delete. A file needs at least two runs, a grace time apart: the
     first notes which files manifest.json calls retired, a later one deletes files that were noted a grace time ago.
-    With --orphans, it first retires files that no manifest lists and that are older than the grace time. Writers and
-    readers may run meanwhile; run it again if it was interrupted. Exits with 1 if something is left that a person
-    should look at, and with 2 if access was denied.
+    What the policy of a stream says expires first. With --orphans, it retires files that no manifest lists and that
+    are older than the grace time. Writers and readers may run meanwhile; run it again if it was interrupted. Exits
+    with 1 if something is left that a person should look at, and with 2 if access was denied.
 
     With --batches, it looks only at batch files below ROOT: those older than the grace time go at once,
     also if no target has loaded them yet.
@@ -126,6 +133,7 @@ def gc(
     findings: list[Finding] = []
     failed: dict[tuple[str, str], SingerlakeError] = {}
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
+    metadata = lake.root_metadata()
     with progress() as start:
         for name, each in chosen_streams(lake, tap, stream):
             there, started = lake.stream(name, each), lake.clock.now()
@@ -133,6 +141,7 @@ def gc(
             try:
                 store = there.store()
                 context = context_of(there, store)
+                expired = _expired(context, metadata, now, delete=delete)
                 collected = collect_stream(
                     context,
                     grace=grace,
@@ -142,6 +151,8 @@ def gc(
                     progress=bar,
                 )
                 changed = collected.retired + collected.deleted
+                if delete and expired.files.files:
+                    record_run(context, "expire", expired.files, records=expired.records, started=started)
                 if delete and changed.files:
                     record_run(context, "gc", changed, started=started)
                 # Of a stream that was dropped nothing is kept.
@@ -157,7 +168,7 @@ def gc(
                 failed[name, each] = error
                 continue
             findings += collected.findings
-            done.append(_StreamCollection(name, each, collected, trimmed, tuple(held.key for held in locks)))
+            done.append(_StreamCollection(name, each, collected, trimmed, tuple(held.key for held in locks), expired))
     if as_json:
         say_json(_json(lake, done, findings, failed, delete))
     else:
@@ -168,6 +179,14 @@ def gc(
             say(f"{shown(name)}/{shown(each)}: not collected: {shown(str(why))}", problem=True)
         say_findings(findings)
     ctx.exit(exit_code(failed.values()) or (1 if any(finding.problem for finding in findings) else 0))
+
+
+def _expired(context: StreamContext, metadata: RootMetadata | None, now: datetime, *, delete: bool) -> Expired:
+    """What expires by the policy of the stream."""
+    retention = retention_of(retentions(metadata, context.tap), context.stream)
+    if retention is None:
+        return Expired()
+    return expire_messages(context, Cut(retention=retention, now=now), dry_run=not delete)
 
 
 def _collect_batches(storage: Storage, lake: Lake, grace: timedelta, *, delete: bool, as_json: bool) -> None:
@@ -207,6 +226,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         for count, what in ((collected.deleted, "deleted"), (collected.retired, "retired as orphans"))
         if count.files
     ]
+    if one.expired.files.files:
+        gone.insert(0, told(one.expired, delete=delete))
     if one.trimmed.keys:
         gone.append(f"{counted(one.trimmed.keys, 'record')} of old transactions {would}removed")
     if one.locks:
@@ -252,6 +273,7 @@ def _json(
             {
                 "tap": one.tap,
                 "stream": one.stream,
+                "expired": asdict(one.expired.files),
                 "keys": one.collected.keys,
                 "deleted": asdict(one.collected.deleted),
                 "retired": asdict(one.collected.retired),

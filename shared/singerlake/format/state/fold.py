@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from singerlake.format import ERASED_FORMAT, FORMAT
+from singerlake.format import FORMAT, NEWEST_FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import transactions as tx
 from singerlake.format.state.append_only import AppendOnlyList
@@ -100,6 +102,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         fields = _add(manifest, change, transaction.at)
     elif isinstance(change, tx.ReplaceFiles):
         fields = _replace(manifest, change, transaction.at)
+    elif isinstance(change, tx.ExpireFiles):
+        fields = _expire(manifest, change, transaction.at)
     elif isinstance(change, tx.RetireFiles):
         fields = _retire(manifest, change, transaction.at)
     elif isinstance(change, tx.CollectFiles):
@@ -173,7 +177,7 @@ def _format(manifest: Manifest, added: Iterable[DataFile]) -> int:
 
 def format_of(files: Iterable[DataFile]) -> int:
     """The oldest format that can say what ``files`` are."""
-    return ERASED_FORMAT if any(file.erased for file in files) else FORMAT
+    return NEWEST_FORMAT if any(file.erased for file in files) else FORMAT
 
 
 def _listed(file: NewFile, version: str, offset: int) -> DataFile:
@@ -240,6 +244,20 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
     )
     return {"files": AppendOnlyList(files), "retired": retired, "format": _format(manifest, outputs)}
+
+
+def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, Any] | Conflict:
+    if change.before > manifest.next_offset:
+        return Conflict(f"offset {change.before} is beyond the stream's end, {manifest.next_offset}")
+    kept = bisect_right(manifest.files, change.before, key=attrgetter("end"))
+    if not kept:
+        return {}
+    gone = (Retired(id=file.id, path=file.path, by=None, since=at) for file in manifest.files[:kept])
+    return {
+        "files": AppendOnlyList(manifest.files[kept:]),
+        "retired": manifest.retired.extended(gone),
+        "format": NEWEST_FORMAT,
+    }
 
 
 def _holder(outputs: list[DataFile], offset: int) -> str:

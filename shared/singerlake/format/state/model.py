@@ -150,6 +150,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         """Retired files by identity."""
         return self.retired.by_id
 
+    @property
+    def floor(self) -> int:
+        """The first offset that a listed file has, or will have: what was before has expired."""
+        return self.files[0].offset if self.files else self.next_offset
+
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
         return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]

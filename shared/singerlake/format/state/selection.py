@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from singerlake.errors import CorruptObjectError, UnknownNameError
-from singerlake.format import layout
+from singerlake.errors import CorruptObjectError, ExpiredMessagesError, UnknownNameError
+from singerlake.format import FORMAT, layout
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 
 
@@ -61,11 +61,25 @@ def _label(text: str) -> tuple[int, str]:
 
 
 def first_offset(manifest: Manifest, from_version: str | None) -> int:
-    """The offset at which a version first appears; 0 for None. Everything from there on follows, whatever its
-    schema, so that nothing is lost when an older schema comes back. Raises ``UnknownNameError``."""
+    """The offset at which a version first appears, or at which the stream begins (None). Everything from there on
+    follows, whatever its schema, so that nothing is lost when an older schema comes back; what expired does not. Raises
+    ``UnknownNameError``."""
     if from_version is None:
-        return 0
-    return schema_of(manifest, resolve_version(manifest, from_version)).first_offset
+        return manifest.floor
+    return max(manifest.floor, schema_of(manifest, resolve_version(manifest, from_version)).first_offset)
+
+
+def offset_left(manifest: Manifest, wanted: int, *, skip_expired: bool) -> int:
+    """The offset at which a reader continues that wants ``wanted`` next: another one, the floor, only with
+    ``skip_expired``. Raises ``ExpiredMessagesError`` where the messages from ``wanted`` on expired."""
+    if wanted >= manifest.floor or skip_expired:
+        return max(wanted, manifest.floor)
+    raise ExpiredMessagesError(
+        f"the messages from offset {wanted} to {manifest.floor - 1} expired before they were read",
+        hint="set skip_expired to go on at the oldest one that is left",
+        tap=manifest.tap,
+        stream=manifest.stream,
+    )
 
 
 def select(
@@ -76,6 +90,7 @@ def select(
     ``CorruptObjectError`` as ``check_offsets``."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
     stop = manifest.next_offset if end is None else min(end, manifest.next_offset)
+    offset = max(offset, manifest.floor)
     listed = [file for file in manifest.files_from(offset) if file.offset < stop]
     check_offsets(manifest, listed, offset, stop)
     return [Slice(file, max(0, offset - file.offset)) for file in listed if wanted is None or file.version in wanted]
@@ -86,8 +101,14 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
     each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
     little or twice."""
     begin, end = (manifest.files[0].offset, manifest.files[-1].end) if manifest.files else (0, 0)
-    if (begin, end) != (0, manifest.next_offset):
-        raise _contradiction(manifest, f"offsets go from 0 to {manifest.next_offset}, its files from {begin} to {end}")
+    if manifest.format > FORMAT:
+        # The oldest files may have expired, or all of them.
+        floor, end = begin, end if manifest.files else manifest.next_offset
+    else:
+        floor = 0
+    if (begin, end) != (floor, manifest.next_offset):
+        said = f"offsets go from {floor} to {manifest.next_offset}, its files from {begin} to {end}"
+        raise _contradiction(manifest, said)
     offset = min(listed[0].offset, first) if listed else first
     for file in listed:
         if file.offset != offset:

@@ -27,6 +27,12 @@ class EraseFiles(ReplaceFiles, frozen=True, kw_only=True, tag_field="kind", tag=
     """The same, but for records that are holes now."""
 
 
+class ExpireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="expire_files"):
+    """The first files are listed no more, as far as they end at ``before`` or earlier."""
+
+    before: int
+
+
 class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="retire_files"):
     """Stage one of collection for files no transaction lists: ``(id, path)`` each."""
 
@@ -60,7 +66,7 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
     successor: str
 
 
-Change = AddFiles | ReplaceFiles | EraseFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
+Change = AddFiles | ReplaceFiles | EraseFiles | ExpireFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,4 +77,6 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
-prepare_decoders(AddFiles, ReplaceFiles, EraseFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction)
+prepare_decoders(
+    AddFiles, ReplaceFiles, EraseFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction
+)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.state.fold import Conflict
@@ -25,7 +24,6 @@ from singerlake.maintenance.erase.find import FindRecords, Sought
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.maintenance.erase.traces import look_at_unfinished
 from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files
 from singerlake.maintenance.verify.findings import Finding
@@ -33,8 +31,6 @@ from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 
 _ROUNDS = 20
-_STEPS = ("shown", "deleted", "forgotten")
-"""Of collection: each takes one more run of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +94,6 @@ def erase_records(
         entries = list(data_files(context.storage, context.tap, context.stream))
     erasure.look_beside(Sought(entry.key, entry.size) for entry in entries)
     return erasure.result()
-
-
-def collect_now(context: StreamContext, traces: Iterable[Trace]) -> Collected:
-    """Delete the retired files among ``traces`` without a grace time: readers that still read them fail. Raises as
-    ``collect_stream``."""
-    ids = frozenset(trace.id for trace in traces if trace.id is not None)
-    deleted, keys, findings = NONE, list[str](), list[Finding]()
-    for _ in _STEPS:
-        collected = collect_stream(context, grace=timedelta(0), delete=True, only=ids)
-        deleted += collected.deleted
-        keys += collected.keys
-        findings += collected.findings
-    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
 
 
 @dataclass

@@ -34,6 +34,8 @@ from singerlake.storage.probe import storage_time
 
 GRACE = timedelta(days=7)
 """How long each step waits: longer than any reader reads on from a state it loaded, or a writer stands still."""
+_STEPS = ("shown", "deleted", "forgotten")
+"""Of collection: each takes one more run of it."""
 _AT_ONCE = 10_000
 """Files in one transaction, so that it stays small."""
 _DELETED_AT_ONCE = 1_000
@@ -103,6 +105,18 @@ def collect_stream(
     keys = tuple(entry.key for entry in deleted)
     gone = tally(entry.size for entry in deleted)
     return Collected(plan, retired, gone, keys, tuple(collection.findings), collection.without_versions)
+
+
+def collect_now(context: StreamContext, only: Collection[str] | None = None) -> Collected:
+    """Delete retired files, of ``only`` these ids or all, without a grace time: readers that still read them fail,
+    and so do writers that stood still. Raises as ``collect_stream``."""
+    deleted, keys, findings = NONE, list[str](), list[Finding]()
+    for _ in _STEPS:
+        collected = collect_stream(context, grace=timedelta(0), delete=True, only=only)
+        deleted += collected.deleted
+        keys += collected.keys
+        findings += collected.findings
+    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from singerlake.format import layout
+from singerlake.format import FORMAT, layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import full_hash
 from singerlake.format.state.model import Manifest
@@ -19,7 +19,8 @@ def check_state(manifest: Manifest, key: str) -> tuple[Finding, ...]:
 
 def _files(manifest: Manifest, key: str) -> Iterator[Finding]:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
-    offset = 0
+    # In a newer format the oldest files may have expired.
+    offset = manifest.floor if manifest.format > FORMAT else 0
     seen: set[str] = set()
     for file in manifest.files:
         if file.offset != offset:

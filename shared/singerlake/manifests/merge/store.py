@@ -26,6 +26,7 @@ from singerlake.format.state.transactions import (
     Change,
     Close,
     CollectFiles,
+    ExpireFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -253,7 +254,9 @@ class MergeStore:
                 settled = self._records.may_hold(state, each.name, each.time)
                 if _took_effect(state, each.change) or (settled and isinstance(each.change, RecordRun)):
                     self._records.outcomes[id] = None
-                elif settled and isinstance(each.change, AddFiles | ReplaceFiles | RetireFiles | CollectFiles):
+                elif settled and isinstance(
+                    each.change, AddFiles | ReplaceFiles | ExpireFiles | RetireFiles | CollectFiles
+                ):
                     self._records.outcomes[id] = Conflict("it was void for a reason that was trimmed since")
                 else:
                     self._gone.add(id)

@@ -19,6 +19,7 @@ from singerlake.format.state.transactions import (
     Change,
     Close,
     CollectFiles,
+    ExpireFiles,
     RecordRun,
     ReplaceFiles,
     RetireFiles,
@@ -57,6 +58,9 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
         return Delta()
     if isinstance(change, AddFiles):
         return Delta(listed=after.files[len(before.files) :])
+    if isinstance(change, ExpireFiles):
+        gone = len(before.files) - len(after.files)
+        return Delta(unlisted=before.files[:gone], retired=after.retired[len(before.retired) :])
     if isinstance(change, RetireFiles):
         return Delta(retired=after.retired[len(before.retired) :])
     if isinstance(change, CollectFiles):

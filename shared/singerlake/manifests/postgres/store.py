@@ -18,6 +18,7 @@ from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
     AddFiles,
     CollectFiles,
+    ExpireFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -216,7 +217,9 @@ class PostgresStore:
         if base.transaction == head.position:
             return self._checked(base, head)
         # What replaces the whole state, or ends it, was meant for the state its author saw.
-        fits_any = isinstance(transaction.change, (AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun))
+        fits_any = isinstance(
+            transaction.change, (AddFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+        )
         if not fits_any or head.number - base.transaction.number > _LONGEST_TAIL:
             return None
         tail = read_tail(connection, self._table_id, base, head)

@@ -14,7 +14,7 @@ from singerlake.arrow.plan.snapshot import declared
 from singerlake.arrow.schema.columns import Array, Column, Date, JsonText, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
-from singerlake.errors import LakeError, LineageChangedError, SettingError, UnknownNameError
+from singerlake.errors import ExpiredMessagesError, LakeError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
@@ -140,7 +140,7 @@ class TablePlan:
             stream=self.declaration.stream,
             lineage=self.manifest.lineage,
             offset=self.stop,
-            erased=_erased(self.manifest),
+            erased=tuple((file.end, file.erased) for file in self.manifest.files if file.erased),
         )
 
 
@@ -185,12 +185,14 @@ def make_plan(
     elif base is not None and base.state.is_published:
         why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, names, base.state)
         start = 0 if why else base.state.sources[0].offset
+        _check_not_expired(declaration, manifest, start, why, full_refresh=full_refresh)
         if start > manifest.next_offset:
             raise LakeError(
                 f"the table holds messages up to offset {start}, the stream ends at {manifest.next_offset}",
                 hint="a part of the stream is gone: restore it, or run with --full-refresh",
                 key=state_key(declaration.name),
             )
+    start = max(start, manifest.floor)
     return TablePlan(
         declaration=declaration,
         columns=columns,
@@ -202,6 +204,21 @@ def make_plan(
         generation=1 if base is None else max(1, base.state.generation + bool(why)),
         why=why,
     )
+
+
+def _check_not_expired(
+    declaration: TableDeclaration, manifest: Manifest, start: int, why: str, *, full_refresh: bool
+) -> None:
+    """Raise ``ExpiredMessagesError`` where a run would go on, or begin anew, without messages that it has not seen."""
+    if start >= manifest.floor or full_refresh:
+        return
+    if why:
+        what = f"the table would be made anew ({why}), and messages that made it have expired"
+        hint = "undo the change, or give up the rows of expired messages with --full-refresh"
+    else:
+        what = f"the messages from offset {start} to {manifest.floor - 1} expired before the table had them"
+        hint = "make the table anew of what is left with --full-refresh"
+    raise ExpiredMessagesError(what, hint=hint, key=state_key(declaration.name))
 
 
 def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
@@ -287,7 +304,7 @@ def _why_anew(
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
-    if source.erased < _erased(manifest):
+    if _holes_known(source, manifest) < sum(file.erased for file in manifest.files):
         return "records of the stream were erased since"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
@@ -305,8 +322,10 @@ def _why_anew(
     return ""
 
 
-def _erased(manifest: Manifest) -> int:
-    return sum(file.erased for file in manifest.files)
+def _holes_known(source: Source, manifest: Manifest) -> int:
+    """How many holes there were above the floor of now when the table was made. Files are joined and never cut, so that
+    the floor of now was between two files then, too."""
+    return sum(holes for end, holes in source.erased if end > manifest.floor)
 
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:

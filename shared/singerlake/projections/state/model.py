@@ -23,13 +23,13 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``.
-    ``erased`` were the holes in all of the stream then."""
+    ``erased`` were the files with holes in all of the stream then, as ``(end, holes)``."""
 
     tap: str
     stream: str
     lineage: str
     offset: int
-    erased: int = 0
+    erased: tuple[tuple[int, int], ...] = ()
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True):

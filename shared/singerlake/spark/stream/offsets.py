@@ -14,6 +14,7 @@ import msgspec
 from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.selection import offset_left
 from singerlake.humanize import shown
 from singerlake.stream import LakeStream
 
@@ -64,13 +65,17 @@ def _end(file: DataFile) -> int:
 class Positions:
     """What bookmarks mean in a stream. Remembers it, since after a rebuild it may take a look into every file."""
 
-    def __init__(self, stream: LakeStream) -> None:
+    def __init__(self, stream: LakeStream, *, skip_expired: bool = False) -> None:
         self._stream = stream
+        self._skip_expired = skip_expired
         self._known: dict[tuple[str, Bookmark], int] = {}
 
     def offset(self, manifest: Manifest, bookmark: Bookmark) -> int:
         """The offset in ``manifest`` at which a query with ``bookmark`` continues; a rebuild gives a warning. Raises
-        ``LostBookmarkError``."""
+        ``LostBookmarkError``, ``ExpiredMessagesError``."""
+        return offset_left(manifest, self._resumed(manifest, bookmark), skip_expired=self._skip_expired)
+
+    def _resumed(self, manifest: Manifest, bookmark: Bookmark) -> int:
         lineage = manifest.lineage
         known = self._known.get((lineage, bookmark)) if lineage is not None else None
         if known is not None:
@@ -105,17 +110,18 @@ class Positions:
     def between(self, manifest: Manifest, start: Bookmark, end: Bookmark) -> tuple[int, int]:
         """The offsets of the messages of a batch [start, end), which may have been planned long ago.
 
-        Raises ``LostBookmarkError``, and ``LineageChangedError`` where these are certainly not, or cannot be shown to
-        be, as many messages as there were when the batch was planned: a batch that is run again must hold the same
-        ones.
+        Raises ``LostBookmarkError``, ``ExpiredMessagesError``, and ``LineageChangedError`` where these are certainly
+        not, or cannot be shown to be, as many messages as there were when the batch was planned: a batch that is run
+        again must hold the same ones.
         """
-        first, stop = self.offset(manifest, start), self.offset(manifest, end)
+        first, stop = self._resumed(manifest, start), self._resumed(manifest, end)
         if start.lineage == end.lineage or start.offset == 0:
             same = stop - first == end.offset - start.offset
         else:
             same = end.lineage == manifest.lineage
         if same and first <= stop <= manifest.next_offset:
-            return first, stop
+            left = offset_left(manifest, first, skip_expired=self._skip_expired)
+            return left, max(left, stop)
         raise LineageChangedError(
             f"a batch from offset {start.offset} to {end.offset} was planned, but the stream was then rebuilt, dropped "
             "or restored to an older state, and no longer holds the same messages there",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from singerlake.errors import MissingFileError, SettingError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.format.state.selection import schema_of
+from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
@@ -106,9 +106,12 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins: at ``from_version``, ``from_offset``, or the beginning. Raises
-        ``LineageChangedError`` where ``lineage`` is another one than the stream's."""
+        ``LineageChangedError`` where ``lineage`` is another one than the stream's, ``ExpiredMessagesError``."""
         state, source = self._look()
-        check_lineage(state, self._options.request)
+        request = self._options.request
+        check_lineage(state, request)
+        if request.from_offset is not None:
+            offset_left(state, request.from_offset, skip_expired=request.skip_expired)
         return to_json(bookmark_at(state, source.first))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
@@ -186,9 +189,13 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             stream = open_stream(self._options)
             follower = Follower(stream)
             state = follower.newest()
-            pinned = pin(state, self._options.request)
+            request = self._options.request
+            # Where a query begins counts for its first start alone; what was before may have expired since.
+            pinned = pin(state, replace(request, skip_expired=True))
             self._settle(state, selected(state, pinned))
-            self._source = _Source(follower, Positions(stream), pinned.first, pinned.versions)
+            self._source = _Source(
+                follower, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
+            )
         else:
             state = self._source.follower.newest()
         self._newest = state

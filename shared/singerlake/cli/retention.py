@@ -1,0 +1,44 @@
+"""``--older-than`` and ``--keep-versions``: how long messages are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from singerlake.format.retention import Retention, age_of
+
+
+def retention_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take both; ``retention_from`` says what they mean."""
+    older = click.option(
+        "--older-than", metavar="AGE", help="Expire messages older than this, as 400d, 12h; by their time_extracted."
+    )
+    versions = click.option(
+        "--keep-versions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Expire what came before the first message of the youngest N versions.",
+    )
+    return older(versions(command))
+
+
+def retention_from(older_than: str | None, keep_versions: int | None) -> Retention | None:
+    """What the two options say; None where neither is given. Raises ``SettingError``."""
+    if older_than is None and keep_versions is None:
+        return None
+    if older_than is not None:
+        age_of(older_than)
+    return Retention(older_than=older_than, keep_versions=keep_versions)
+
+
+def in_words(retention: Retention) -> str:
+    """A retention as a person reads it."""
+    parts = []
+    if retention.older_than is not None:
+        parts.append(f"older than {retention.older_than} expires")
+    if retention.keep_versions is not None:
+        versions = "version" if retention.keep_versions == 1 else f"{retention.keep_versions:,} versions"
+        parts.append(f"before the youngest {versions} expires")
+    return ", and what is ".join(parts)

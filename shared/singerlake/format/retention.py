@@ -1,0 +1,51 @@
+"""How long the messages of a stream are kept, as ``singerlake.json`` says it for a tap: section 12.3 of
+``shared/docs/format.md``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from singerlake.errors import SettingError
+from singerlake.format.decoders import prepare_decoders
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_AGE = re.compile(r"([0-9]{1,6})([smhd])\Z")
+LONGEST = timedelta(days=36_500)
+ALL_OTHERS = ""
+"""Stands for the streams of a tap that are not named: no stream has an empty name."""
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What of a stream is kept: messages that are younger than ``older_than`` (``400d``), and the youngest
+    ``keep_versions`` versions. What either rule means expires."""
+
+    older_than: str | None = None
+    keep_versions: int | None = None
+
+    @property
+    def age(self) -> timedelta | None:
+        """``older_than`` as a time. Raises ``SettingError``."""
+        return None if self.older_than is None else age_of(self.older_than)
+
+
+def age_of(text: str) -> timedelta:
+    """``90s``, ``30m``, ``12h``, ``400d``. Raises ``SettingError``."""
+    found = _AGE.match(text)
+    if found is None:
+        raise SettingError(f"{text!r} is no age", hint="write 90s, 30m, 12h or 400d")
+    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if age > LONGEST:
+        raise SettingError(f"{text!r} is longer than {LONGEST.days}d", hint="leave it out to keep everything")
+    return age
+
+
+def retention_of(rules: Mapping[str, Retention], stream: str) -> Retention | None:
+    """What a tap's ``rules`` say of one of its streams; None: it is kept for ever."""
+    return rules.get(stream, rules.get(ALL_OTHERS))
+
+
+prepare_decoders(Retention)

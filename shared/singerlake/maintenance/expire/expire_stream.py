@@ -1,0 +1,139 @@
+"""Expiring the oldest files of one stream: they are listed no more, and offsets stay as they are.
+
+Nothing is deleted here: ``singerlake.maintenance.gc`` deletes retired files. The rules are in section 12.3 of
+``shared/docs/format.md``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+
+from singerlake.errors import SettingError, TooManyConflictsError
+from singerlake.format.lines.times import known_span
+from singerlake.format.retention import Retention
+from singerlake.format.state.fold import Conflict
+from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.transactions import ExpireFiles
+from singerlake.maintenance.commit_change import commit_change, stream_closed
+from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.manifests.port import Loaded
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Up to where messages expire: ``before`` an offset, or by a ``retention`` at the time ``now``."""
+
+    before: int | None = None
+    retention: Retention | None = None
+    now: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them. The stream begins at ``floor`` then.
+    ``ids`` are those of all its expired files that wait for collection. ``undated``: the file whose times are unknown,
+    so that neither it nor what is behind it expires by age."""
+
+    files: Tally = NONE
+    records: int = 0
+    floor: int = 0
+    ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    undated: str | None = None
+
+
+def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expired:
+    """Expire the messages of a stream up to ``cut``, or with ``dry_run`` say what that would take.
+
+    Raises ``SettingError`` for an offset beyond the stream's end, ``LostStateError`` where there are data files and no
+    state, ``StreamClosedError`` where the stream is on its way to another manifest store, ``TooManyConflictsError``,
+    ``UnknownOutcomeError``, and what storage and store raise.
+    """
+    for _ in range(_ATTEMPTS):
+        loaded = context.load()
+        if loaded is None:
+            return Expired()
+        manifest = loaded.manifest
+        if manifest.closed is not None:
+            raise stream_closed(context.tap, context.stream, manifest.closed)
+        before, undated = cut_offset(manifest, cut)
+        plan = plan_expiry(manifest, before, undated, context.prefix)
+        if dry_run or not plan.files.files:
+            return plan
+        outcome = commit_change(context, loaded, ExpireFiles(before=before), who="singerlake expire")
+        if isinstance(outcome, Loaded):
+            context.store.publish(outcome, run_ended=True)
+            return plan
+        if isinstance(outcome, Conflict) and outcome.successor is not None:
+            raise stream_closed(context.tap, context.stream, outcome.successor)
+    raise TooManyConflictsError(
+        "the stream kept being changed; nothing expired",
+        hint="run again when rebuild and drop are done",
+        tap=context.tap,
+        stream=context.stream,
+    )
+
+
+def plan_expiry(manifest: Manifest, before: int, undated: str | None, prefix: str) -> Expired:
+    """What expires of a state by ``expire_files`` with ``before``. Pure."""
+    kept = bisect_right(manifest.files, before, key=attrgetter("end"))
+    gone = manifest.files[:kept]
+    return Expired(
+        files=tally(file.bytes for file in gone),
+        records=sum(file.records for file in gone),
+        floor=manifest.files[kept].offset if kept < len(manifest.files) else manifest.next_offset,
+        ids=tuple(file.id for file in gone),
+        keys=tuple(prefix + file.path for file in gone),
+        undated=undated,
+    )
+
+
+def cut_offset(manifest: Manifest, cut: Cut) -> tuple[int, str | None]:
+    """The offset before which messages expire, and the path of the file whose unknown times ended the search by age.
+    Pure. Raises ``SettingError``."""
+    if cut.before is not None:
+        if cut.before > manifest.next_offset:
+            raise SettingError(
+                f"offset {cut.before} is beyond the stream's end, {manifest.next_offset}",
+                hint="name an offset of the stream; 'singerlake versions' shows where versions begin",
+                tap=manifest.tap,
+                stream=manifest.stream,
+            )
+        return cut.before, None
+    retention = cut.retention or Retention()
+    old, undated = _old(manifest, retention, cut.now)
+    return max(old, _of_old_versions(manifest, retention)), undated
+
+
+def _old(manifest: Manifest, retention: Retention, now: datetime | None) -> tuple[int, str | None]:
+    if retention.age is None or now is None:
+        return 0, None
+    oldest = now - retention.age
+    end = manifest.floor
+    for file in manifest.files:
+        last = _last(file)
+        if last is None:
+            return end, file.path
+        if last >= oldest:
+            break
+        end = file.end
+    return end, None
+
+
+def _last(file: DataFile) -> datetime | None:
+    span = known_span(file.first, file.last)
+    return None if span is None else span[1]
+
+
+def _of_old_versions(manifest: Manifest, retention: Retention) -> int:
+    if retention.keep_versions is None:
+        return 0
+    begins = sorted((each.first_offset for each in manifest.schemas.values()), reverse=True)
+    kept = begins[: max(1, retention.keep_versions)]
+    return kept[-1] if len(kept) == retention.keep_versions else 0
