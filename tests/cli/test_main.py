@@ -142,7 +142,6 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "drop",
         "erase",
         "expire",
-        "ls",
         "set",
         "unset",
     }
