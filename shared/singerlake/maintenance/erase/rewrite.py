@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from singerlake.clock import timestamp
@@ -25,13 +24,14 @@ from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
 from singerlake.format.state.model import DataFile, NewFile
+from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.condition import Condition
 from singerlake.maintenance.erase.match import RecordMatcher
 from singerlake.maintenance.erase.members import read_gzip_members
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, inflate, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, inflate
 from singerlake.storage.port import Storage
 
 _BEGINNING = 1 << 16
@@ -78,18 +78,16 @@ class RewriteFiles:
         return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
-        """Write a file again; a finding where it is not what the manifest says. Raises ``StorageFullError`` for the
-        local disk, ``StorageUnavailableError`` where storage gives back other bytes, and what storage raises."""
+        """Write a file again; a finding where it is not what the manifest says. Raises what ``local_folder`` raises,
+        ``StorageUnavailableError`` where storage gives back other bytes, and what storage raises."""
         key = self.prefix + item.file.path
         try:
-            with TemporaryDirectory(prefix="singerlake-erase-") as folder:
-                return self._written(storage, item, key, Path(folder))
+            with local_folder("files without the erased records") as folder:
+                return self._written(storage, item, key, folder)
         except MissingFileError:
             return Finding("missing", key, f"is listed but missing; {_KEPT}")
         except BrokenFileError as error:
             return Finding("broken", key, f"{error.message}; {_KEPT}")
-        except OSError as error:
-            raise spool_error(error, Path(error.filename or "")) from error
 
     def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
         head = self._head(storage, item.file, key)
