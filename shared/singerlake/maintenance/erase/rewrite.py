@@ -11,13 +11,14 @@ import shutil
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import timestamp
-from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
+from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE, without_holes
 from singerlake.format.lines.messages import is_schema_line
@@ -153,16 +154,26 @@ class RewriteFiles:
     def _uploaded(self, storage: Storage, new: NewFile, path: Path, records: int) -> Rewritten:
         key = self.prefix + new.path
         storage.upload(key, path)
-        with storage.open(key) as body:
-            seen = scan(body, key=key, times=False)
-        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
-        if any(getattr(seen, fact) != getattr(new, fact) for fact in facts):
+        if not self._is_there(storage, new, key):
+            # Its id was in no transaction, so nothing can ever list it.
+            with suppress(SingerlakeError):
+                storage.delete(key)
             raise StorageUnavailableError(
                 "storage returned other bytes than were written",
-                hint="check the storage, then run again; no file was replaced",
+                hint="check the storage, then run again; the file that it was to replace stays as it is",
                 key=key,
             )
         return Rewritten(new, records)
+
+    def _is_there(self, storage: Storage, new: NewFile, key: str) -> bool:
+        """Whether storage gives back what was written. What is damaged there says nothing of the old file."""
+        try:
+            with storage.open(key) as body:
+                seen = scan(body, key=key, times=False)
+        except (BrokenFileError, MissingFileError):
+            return False
+        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
+        return all(getattr(seen, fact) == getattr(new, fact) for fact in facts)
 
 
 @dataclass
