@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
 
+from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
+from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, parse_condition
 from singerlake.maintenance.erase.erase_stream import Erased, erase_records
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Provenance
+from tests.maintenance.test_drop_stream import at
 from tests.maintenance.vacuum.test_stores import PREFIX, messages
 from tests.manifests.stores import Place, make_place
 
@@ -112,3 +116,27 @@ def holds(place: Place, key: str, numbers: Collection[int]) -> bool:
     assert stored is not None
     text = gzip.decompress(stored.body)
     return any(b'"n": %d}' % number in text for number in numbers)
+
+
+def erase_alone(place: Place, *numbers: int) -> Erased:
+    """With one thread, whose steps can be counted."""
+    return erase(place, *numbers, engine=Threads(place.storage, 1))
+
+
+def data_files(place: Place) -> set[str]:
+    paths = {entry.key.removeprefix(PREFIX) for entry in place.storage.list(PREFIX)}
+    return {path for path in paths if path.endswith(layout.SUFFIX)}
+
+
+def at_every_step(begin: Callable[[], Place], act: Callable[[Place], object], after: Callable[[Place], None]) -> int:
+    """Erase message 1 from a new stream for each step that this takes, with ``act`` at that step; how many there
+    are."""
+    for number in itertools.count():
+        place = begin()
+        met = at(place, number, lambda place=place: act(place))  # type: ignore[misc]
+        erase_alone(place, 1)
+        place.storage.hook = lambda _: None
+        if not met:
+            return number
+        after(place)
+    raise AssertionError

@@ -1,25 +1,29 @@
-"""Erasing while vacuums, writers, collectors, rebuilds, drops and migrations are at work on the same stream."""
+"""Erasing while vacuums, other erasures and writers are at work on the same stream."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from singerlake.errors import ForeignManifestError, LostBookmarkError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
-from singerlake.format.state.bookmark import Bookmark
-from singerlake.maintenance.engines.engine import Threads
+from singerlake.format.state.transactions import RetireFiles
 from singerlake.maintenance.erase.erase_stream import Erased
-from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
-from tests.maintenance.erase.erasing import check, erase, holders, place_of, read, with_holes
-from tests.maintenance.gc.test_stores import collect, days, is_there
-from tests.maintenance.migrate.moving import LAKE_PAIRS, PAIRS, a_file, content, lives_in, migrate, newest, writer_of
-from tests.maintenance.test_drop_stream import at, drop, is_empty
-from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, once, vacuum
+from tests.maintenance.erase.erasing import (
+    check,
+    data_files,
+    erase,
+    erase_alone,
+    holders,
+    place_of,
+    with_holes,
+)
+from tests.maintenance.gc.test_stores import collect, days
+from tests.maintenance.migrate.moving import a_file, writer_of
+from tests.maintenance.test_drop_stream import at
+from tests.maintenance.vacuum.test_stores import PREFIX, begun, is_sound, messages, once, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place
 
 pytestmark = pytest.mark.in_turn("place")
@@ -28,30 +32,6 @@ pytestmark = pytest.mark.in_turn("place")
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest) -> Place:
     return place_of(request.param, request)
-
-
-def erase_alone(place: Place, *numbers: int) -> Erased:
-    """With one thread, whose steps can be counted."""
-    return erase(place, *numbers, engine=Threads(place.storage, 1))
-
-
-def data_files(place: Place) -> set[str]:
-    paths = {entry.key.removeprefix(PREFIX) for entry in place.storage.list(PREFIX)}
-    return {path for path in paths if path.endswith(layout.SUFFIX)}
-
-
-def at_every_step(begin: Callable[[], Place], act: Callable[[Place], object], after: Callable[[Place], None]) -> int:
-    """Erase message 1 from a new stream for each step that this takes, with ``act`` at that step; how many there
-    are."""
-    for number in itertools.count():
-        place = begin()
-        met = at(place, number, lambda place=place: act(place))  # type: ignore[misc]
-        erase_alone(place, 1)
-        place.storage.hook = lambda _: None
-        if not met:
-            return number
-        after(place)
-    raise AssertionError
 
 
 # Vacuum
@@ -124,6 +104,59 @@ def test_the_same_erasure_twice_at_once_erases_once(place: Place) -> None:
     check(place, text, 1)
 
 
+@pytest.mark.parametrize("operation", ["open", "beginning"], ids=["looked into", "written again"])
+def test_a_file_that_others_replaced_and_removed_before_it_is(place: Place, operation: str) -> None:
+    before = begun(place)
+    text = messages(place)
+
+    def replace_and_remove() -> None:
+        vacuum(place)
+        for file in before.files:
+            place.storage.delete(PREFIX + file.path)
+
+    once(place, operation, replace_and_remove)
+    done = erase_alone(place, 1)
+    place.storage.hook = lambda _: None
+    assert (done.records, done.findings) == (1, ())
+    check(place, text, 1)
+
+
+def test_a_file_that_was_retired_before_it_was_committed_is_written_anew(place: Place) -> None:
+    begun(place)
+    text = messages(place)
+
+    def sweep() -> None:
+        known = {file.path for file in place.state().files}
+        orphans = tuple((layout.file_id_in(path) or "", path) for path in data_files(place) - known)
+        assert orphans
+        loaded = place.store().load()
+        assert loaded is not None
+        place.committed(loaded, RetireFiles(files=orphans))
+
+    once(place, "upload", sweep, done=True)
+    done = erase_alone(place, 1)
+    place.storage.hook = lambda _: None
+    assert (done.records, done.findings) == (1, ())
+    check(place, text, 1)
+    assert data_files(place) == {
+        *(file.path for file in place.state().files),
+        *(file.path for file in place.state().retired if file.by is not None),
+    }
+
+
+@pytest.mark.parametrize("kind", ["lockfile", "merge"])
+def test_where_storage_honours_no_conditions_the_stream_s_lock_is_held(kind: str) -> None:
+    place = Place(kind, ignore_conditions=True)
+    begun(place)
+    text = messages(place)
+    locked: list[str] = []
+    place.storage.hook = lambda step: locked.append(step.key) if step.operation == "put" else None
+    erase(place, 1, 9)
+    place.storage.hook = lambda _: None
+    assert (layout.stream_lock_key("t", "s") in locked) is place.store().exclusive
+    check(place, text, 1, 9)
+
+
 # Writers
 
 
@@ -176,161 +209,3 @@ def test_an_erasure_at_any_step_of_a_writer_hinders_it_nowhere(kind: str, tmp_pa
         assert upload.file.id in place.state().by_id, number
         assert messages(place)[:8] == with_holes(text, 2), number
         assert is_sound(place), number
-
-
-# Collection
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_collector_at_any_step_does_no_harm(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 3)
-        vacuum(place)
-        collect(place)
-        days(place, 8)
-        return place
-
-    text = messages(begin())
-
-    def after(place: Place) -> None:
-        check(place, text, 1)
-        for _ in range(4):
-            days(place, 8)
-            collect(place, orphans=True)
-        assert holders(place, 1) == []
-        check(place, text, 1)
-
-    assert at_every_step(begin, lambda place: collect(place, orphans=True), after) > 5
-
-
-def test_nothing_is_deleted_whose_replacement_with_holes_is_not_whole(place: Place) -> None:
-    before = begun(place, 2)
-    erase(place, 1)
-    collect(place)
-    days(place, 8)
-    (file, _) = place.state().files
-    place.storage.put(PREFIX + file.path, b"x" * file.bytes)
-    done = collect(place)
-    assert [finding.kind for finding in done.findings] == ["differs"]
-    assert is_there(place, before.files[0])
-
-
-# Rebuild
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_rebuild_at_any_step_brings_nothing_back(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 3)
-        return place
-
-    text = messages(begin())
-
-    def act(place: Place) -> None:
-        repair_stream(place.context(), RepairOptions(discard=True))
-
-    assert at_every_step(begin, act, lambda place: check(place, text, 1)) > 5
-
-
-# Drop
-
-
-def test_what_was_erased_stays_erased_after_a_drop_and_a_rebuild(place: Place) -> None:
-    begun(place)
-    text = messages(place)
-    erase(place, 1, 9)
-    drop(place)
-    assert is_empty(place.state())
-    assert place.state().format == 1
-    told = erase(place, 1)
-    assert (told.records, [trace.records for trace in told.left]) == (0, [1])
-    repair_stream(place.context(), RepairOptions(discard=True))
-    loaded = place.store().load()
-    assert loaded is not None
-    place.store().publish(loaded, run_ended=True)
-    check(place, text, 1, 9)
-
-
-def test_a_stream_that_begins_anew_after_a_drop_is_erased_from(place: Place) -> None:
-    before = begun(place, 2)
-    erase(place, 1)
-    drop(place)
-    add(place, 2)
-    text = messages(place)
-    erase(place, 2)
-    check(place, text, 2)
-    stream = place.lake.stream("t", "s")
-    with pytest.raises(LostBookmarkError):
-        stream.resume(stream.snapshot(), Bookmark(lineage=before.lineage, offset=2, file=before.files[0].id, line=2))
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_drop_at_any_step_takes_all(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 2)
-        return place
-
-    def after(place: Place) -> None:
-        assert is_empty(place.state())
-        assert is_sound(place)
-        for _ in range(3):
-            days(place, 8)
-            collect(place, orphans=True)
-        assert data_files(place) == set()
-
-    assert at_every_step(begin, drop, after) > 5
-
-
-# Migration
-
-
-@pytest.mark.crossed("source", "target")
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_stream_with_holes_is_moved_as_it_is(source: str, target: str, request: pytest.FixtureRequest) -> None:
-    place = lives_in(source, target, request=request)
-    begun(place)
-    text = messages(place)
-    erase(place, 1)
-    before = place.state()
-    migrate(place, target)
-    after = newest(place)
-    assert (after.store, after.format, content(after)) == (target, 2, content(before))
-    place.kind = target
-    assert place.state() == after
-    check(place, text, 1)
-    erase(place, 2, 9)
-    vacuum(place)
-    erase(place, 10)
-    check(place, text, 1, 2, 9, 10)
-    assert [offset for offset, _ in read(place.lake)] == [n for n in range(20) if n not in (1, 2, 9, 10)]
-
-
-@pytest.mark.crossed("source", "target")
-@pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
-def test_a_migration_at_any_step_stops_an_erasure_and_a_new_one_ends_it(
-    source: str, target: str, request: pytest.FixtureRequest
-) -> None:
-    stopped = 0
-    for number in itertools.count():
-        place = lives_in(source, target, request=request)
-        begun(place, 3)
-        text = messages(place)
-        met = at(place, number, lambda place=place: migrate(place, target))
-        try:
-            erase_alone(place, 1, 9)
-        except (StreamClosedError, ForeignManifestError):
-            # The old store says where the stream goes on, or has nothing of it any more.
-            stopped += 1
-        place.storage.hook = lambda _: None
-        if not met:
-            break
-        place.kind = target
-        erase(place, 1, 9)
-        check(place, text, 1, 9)
-    assert stopped

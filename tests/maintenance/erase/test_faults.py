@@ -19,10 +19,9 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.format import layout
-from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase import erase_stream
-from singerlake.maintenance.erase.erase_stream import Erased, collect_now
-from tests.maintenance.erase.erasing import check, erase, holders, read, with_holes
+from singerlake.maintenance.erase.erase_stream import collect_now
+from tests.maintenance.erase.erasing import check, erase, erase_alone, holders, read, with_holes
 from tests.maintenance.gc.test_stores import collect, days, dump
 from tests.maintenance.migrate.moving import Killed, kill_at
 from tests.maintenance.vacuum.test_stores import add, begun, messages, once, vacuum
@@ -30,10 +29,6 @@ from tests.manifests.stores import ON_THE_LAKE, Place
 from tests.storage.memory import Step
 
 pytestmark = pytest.mark.in_turn("kind")
-
-
-def erase_alone(place: Place, *numbers: int) -> Erased:
-    return erase(place, *numbers, engine=Threads(place.storage, 1))
 
 
 def joined(kind: str) -> tuple[Place, list[bytes]]:

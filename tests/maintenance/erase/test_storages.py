@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import os
 import uuid
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from singerlake.adapters import open_storage
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.engines.processes import Processes
 from singerlake.maintenance.erase.erase_stream import Erased, erase_records
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
@@ -102,6 +106,16 @@ def test_a_member_that_holds_all_of_a_large_file_is_written_as_several(lake: Lak
     (new,) = lake.stream("t", "s").snapshot().files
     assert len(new.members) > 1
     assert max(count for _, count in new.members) * MIB <= 3 * MEMBER_BYTES
+
+
+@pytest.mark.parametrize("lake", ["local"], indirect=True)
+def test_other_processes_read_and_write_the_files(lake: Lake) -> None:
+    text = lines(*[200] * 24)
+    build_stream(lake, "t", "s", SCHEMA, text, file_size=2)
+    with closing(Processes(partial(open_storage, lake.storage.url), 2)) as engine:
+        done = erase_records(context_of(lake), where(1, 9, 20), who="ada", dry_run=False, engine=engine)
+    assert (done.records, done.findings) == (3, ())
+    check(lake, text, 1, 9, 20)
 
 
 def foreign(lake: Lake, *members: bytes, extra: bytes | None = None) -> None:
