@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.errors import ForeignManifestError
-from singerlake.format.state.manifest import from_json
+from singerlake.errors import ForeignManifestError, UnsupportedFormatError
+from singerlake.format import FORMAT, NEWEST_FORMAT
+from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.manifests import publish
-from singerlake.manifests.publish import publish_manifest
+from singerlake.manifests.publish import publish_manifest, published
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, born, done, new_file
 from tests.storage.memory import MemoryStorage, Step
@@ -75,12 +76,26 @@ def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> No
     assert there(storage) == two
 
 
-def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format", [FORMAT, NEWEST_FORMAT])
+def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch, format: int) -> None:
     monkeypatch.setattr(publish, "_LARGE", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
-    one, two, _ = states()
+    one, two, _ = (msgspec.structs.replace(state, format=format) for state in states())
     publish_manifest(storage, KEY, one)
     asked: list[str] = []
     storage.hook = lambda step: asked.append(step.operation)
     publish_manifest(storage, KEY, two)
+    there = published(storage, KEY)
+    assert there is not None
+    assert (there.store, there.number) == (two.store, two.transaction.number)
     assert "get" not in asked
+
+
+def test_of_a_newer_format_nothing_is_taken_from_the_beginning() -> None:
+    storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
+    one, two, _ = states()
+    storage.put(KEY, to_json(msgspec.structs.replace(one, format=NEWEST_FORMAT + 1)))
+    with pytest.raises(UnsupportedFormatError):
+        published(storage, KEY)
+    with pytest.raises(UnsupportedFormatError):
+        publish_manifest(storage, KEY, two)

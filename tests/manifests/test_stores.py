@@ -17,6 +17,7 @@ from singerlake.format.state.transactions import (
     AddFiles,
     Close,
     CollectFiles,
+    EraseFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -24,7 +25,7 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Outdated, Pending
-from tests.format.state.test_fold import add, check_log, new_file
+from tests.format.state.test_fold import add, check_log, new_file, with_holes
 from tests.manifests.stores import KINDS, Place, make_place
 
 KEY = layout.manifest_key("t", "s")
@@ -138,8 +139,22 @@ def test_files_are_replaced_atomically_and_once(place: Place) -> None:
         ReplaceFiles(old=(), new=(new_file("n", 4),)),
         RetireFiles(files=(("a", "p"),)),
         RetireFiles(files=(("orphan", "p"), ("b", "p"))),
+        EraseFiles(old=("x",), new=(with_holes(new_file("n", 3), 1),)),
+        EraseFiles(old=("a",), new=(msgspec.structs.replace(new_file("n", 3), erased=1),)),
+        ReplaceFiles(old=("a",), new=(with_holes(new_file("n", 3), 1),)),
     ],
-    ids=["input missing", "too many messages", "output present", "not contiguous", "no input", "listed", "one listed"],
+    ids=[
+        "input missing",
+        "too many messages",
+        "output present",
+        "not contiguous",
+        "no input",
+        "listed",
+        "one listed",
+        "nothing to erase from",
+        "more than each record",
+        "holes in a replacement",
+    ],
 )
 def test_what_does_not_fit_is_a_conflict_and_has_no_effect_at_all(
     place: Place, change: ReplaceFiles | RetireFiles

@@ -1,4 +1,5 @@
-"""What every manifest store does for readers and for its own size: publishing the state, trimming what is behind it."""
+"""What every manifest store does for readers and for its own size, publishing the state and trimming what is behind it,
+and what it makes of erased records."""
 
 from __future__ import annotations
 
@@ -7,8 +8,13 @@ import pytest
 
 from singerlake.errors import ForeignManifestError
 from singerlake.format import layout
+from singerlake.format.state import fold
+from singerlake.format.state.fold import Conflict
 from singerlake.format.state.manifest import from_json, to_json
-from tests.format.state.test_fold import add, new_file
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import EraseFiles, Rebase, ReplaceFiles
+from singerlake.manifests.port import Loaded
+from tests.format.state.test_fold import add, new_file, with_holes
 from tests.manifests.stores import KINDS, Place, make_place
 
 KEY = layout.manifest_key("t", "s")
@@ -82,3 +88,48 @@ def test_trimming_again_and_again_keeps_the_stream_whole(place: Place) -> None:
         base = place.committed(base, add(new_file(f"f{number}")))
         place.store().trim(keep=number % 3, dry_run=False)
         assert place.listed() == [f"f{each}" for each in range(number + 1)]
+
+
+def test_records_are_erased_atomically_and_once(place: Place) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3), new_file("b", 2)), add(new_file("c", 1)))
+    assert place.state().format == 1
+    change = EraseFiles(old=("b",), new=(with_holes(new_file("b1", 2), 1),))
+    for _ in range(2):
+        place.committed(base, change)
+        state = place.state()
+        assert [(file.id, file.offset, file.records, file.erased) for file in state.files] == [
+            ("a", 0, 3, 0),
+            ("b1", 3, 1, 1),
+            ("c", 5, 1, 0),
+        ]
+    assert [(gone.id, gone.by) for gone in state.retired] == [("b", "b1")]
+    caught = place.store().catch_up(base)
+    assert caught is not None
+    assert (state.format, caught.manifest) == (2, state)
+
+
+def test_holes_stay_when_their_files_are_joined_and_go_with_the_state(place: Place) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3), new_file("b", 2)))
+    base = place.committed(base, EraseFiles(old=("a",), new=(with_holes(new_file("a1", 3), 3),)))
+    base = place.committed(base, ReplaceFiles(old=("a1", "b"), new=(with_holes(new_file("ab", 5), 3),)))
+    base = place.committed(base, EraseFiles(old=("ab",), new=(with_holes(new_file("ab1", 5), 4),)))
+    state = place.state()
+    assert [(file.id, file.records, file.erased) for file in state.files] == [("ab1", 1, 4)]
+    assert (state.format, base.manifest) == (2, state)
+    place.store().publish(base, run_ended=True)
+    assert place.state() == state
+    rebuilt = fold.apply(place.first(), place.transaction(add(new_file("z", 7))))
+    assert isinstance(rebuilt, Manifest)
+    after = place.committed(base, Rebase(manifest=rebuilt))
+    assert (place.state(), place.state().format) == (after.manifest, 1)
+
+
+def test_of_an_erasure_and_a_replacement_of_one_file_one_is_a_conflict(place: Place) -> None:
+    base = place.committed(place.born(), add(new_file("a", 3), new_file("b", 2)))
+    one = place.commit(base, EraseFiles(old=("b",), new=(with_holes(new_file("b1", 2), 1),)))
+    other = place.commit(base, ReplaceFiles(old=("a", "b"), new=(new_file("ab", 5),)))
+    late = place.commit(base, EraseFiles(old=("b",), new=(with_holes(new_file("b2", 2), 2),)))
+    assert isinstance(one, Loaded)
+    assert isinstance(other, Conflict)
+    assert isinstance(late, Conflict)
+    assert place.listed() == ["a", "b1"]

@@ -77,7 +77,7 @@ def _work(world: World, kind: Kind) -> None:
         return
     world.faults.cease()
     world.scheduler.land(everything=True)
-    auditor = (kind.auditor or _Auditor)("auditor", world, kind)
+    auditor = (kind.auditor or Auditor)("auditor", world, kind)
     world.start(auditor)
     _until(world, lambda: not world.unfinished)
 
@@ -103,7 +103,7 @@ def cast_of(world: World, kind: Kind) -> Iterator[Actor]:
     yield from kind.extras(world, kind)
 
 
-class _Auditor(Actor):
+class Auditor(Actor):
     """A fresh reader when all is over: it sees every acknowledged file, and the state that is the newest."""
 
     def run(self, process: Process) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
-from singerlake.format import layout
+from singerlake.format import FORMAT, layout
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, Retired, Run
@@ -127,6 +127,7 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
     gone = drop.files + drop.unlisted
     after = msgspec.structs.replace(
         before,
+        format=FORMAT,
         lineage=lineage,
         next_offset=0,
         versions={},

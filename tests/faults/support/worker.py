@@ -1,5 +1,5 @@
-"""A process of the fault cases: publishes prepared files, vacuums, collects, trims or reads, and can be hit at any
-call.
+"""A process of the fault cases: publishes prepared files, vacuums, erases, collects, trims or reads, and can be hit at
+any call.
 
 It acknowledges a file, in ``<name>.acks``, only when the file is committed and settled. What it says and how it fails
 is in ``<name>.log``.
@@ -27,6 +27,9 @@ from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
 from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.engines.engine import Threads
+from singerlake.maintenance.erase.condition import parse_condition
+from singerlake.maintenance.erase.erase_stream import erase_records
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
@@ -36,6 +39,9 @@ from tests.faults.support.places import LOCK, Place
 _BARRIER_SECONDS = 60
 THREE_FILES = 1500
 """Stored bytes of three prepared files, more or less: what a vacuum joins into one."""
+
+MEANT = ("first-1-0-2", "first-1-1-0", "first-4-0-0")
+"""What the records hold that are to be erased: two of one prepared file, and one of another."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,8 @@ def _perform(job: Job, calls: Calls) -> None:
     store = Watched("store", lake.stream("t", job.place.stream).store(job.place.kind.name), calls)
     if job.task == "vacuum":
         _vacuum(job, lake, store)
+    elif job.task == "erase":
+        _erase(job, lake, store)
     elif job.task == "gc":
         _collect(job, lake, store)
     elif job.task == "trim":
@@ -193,6 +201,19 @@ def _vacuum(job: Job, lake: Lake, store: Any) -> None:
         StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
         target_bytes=THREE_FILES,
         threads=1,
+    )
+    print(done, flush=True)
+    assert not any(finding.problem for finding in done.findings)
+
+
+def _erase(job: Job, lake: Lake, store: Any) -> None:
+    """Erase ``MEANT``, one file after the other."""
+    done = erase_records(
+        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
+        parse_condition(f"n in {MEANT}", str),
+        who=job.name,
+        dry_run=False,
+        engine=Threads(lake.storage, 1),
     )
     print(done, flush=True)
     assert not any(finding.problem for finding in done.findings)

@@ -19,13 +19,14 @@ from singerlake.format.state.transactions import (
     Change,
     Close,
     CollectFiles,
+    EraseFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
     RetireFiles,
     Transaction,
 )
-from tests.format.state.test_fold import add, born, done, new_file
+from tests.format.state.test_fold import add, born, done, new_file, with_holes
 
 APPENDIX_A: list[tuple[Any, Any, Any]] = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),
@@ -125,6 +126,7 @@ FILES = st.builds(
     first=TEXT,
     last=TEXT,
     members=st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple),
+    erased=st.just(0) | NUMBERS,
 )
 ROWS = st.lists(FILES, max_size=4, unique_by=lambda file: file.id).map(tuple)
 SCHEMAS = st.builds(
@@ -140,7 +142,8 @@ RUNS = st.builds(Run, id=TEXT, writer=TEXT, started=TEXT, updated=TEXT, status=T
 def replacements(draw: st.DrawFn) -> ReplaceFiles:
     files = draw(ROWS)
     cut = draw(st.integers(0, len(files)))
-    return ReplaceFiles(old=tuple(file.id for file in files[:cut]), new=files[cut:])
+    kind = draw(st.sampled_from([ReplaceFiles, EraseFiles]))
+    return kind(old=tuple(file.id for file in files[:cut]), new=files[cut:])
 
 
 @st.composite
@@ -199,13 +202,15 @@ def test_a_patch_has_null_only_for_a_file_that_goes(change: Change) -> None:
     patch = decode(encode(to_entry(Transaction(id="t", at="", change=change))), MergeEntry).patch
     ways = nulls(patch)
     gone = set(change.old) if isinstance(change, ReplaceFiles) else set()
-    assert {tuple(way) for way in ways} == {("files", id) for id in gone}
+    name = "erased" if isinstance(change, EraseFiles) else "files"
+    assert {tuple(way) for way in ways} == {(name, id) for id in gone}
 
 
 @pytest.mark.parametrize(
     ("change", "patch"),
     [
         (ReplaceFiles(old=("a", "b"), new=()), {"files": {"a": None, "b": None}}),
+        (EraseFiles(old=("a", "b"), new=()), {"erased": {"a": None, "b": None}}),
         (RetireFiles(files=(("o", "v/o"),)), {"retired": {"o": "v/o"}}),
         (
             CollectFiles(shown=("s",), deleted=("d",), forgotten=("f",)),
@@ -241,6 +246,33 @@ def test_a_patch_is_true_of_the_files_as_a_document() -> None:
     assert set(document["files"]) == {file.id for file in manifest.files} == {"ab", "c", "d"}
 
 
+ERASURE = EraseFiles(old=("a",), new=(with_holes(new_file("b"), 1),))
+
+
+def test_an_erasure_is_no_replacement_to_a_program_that_knows_only_that() -> None:
+    """The names that such a program looks for are not in the patch, so that it refuses the entry and does not list a
+    file with holes in a state of format 1."""
+    patch = json.loads(encode(to_entry(Transaction(id="t", at="", change=ERASURE))))["patch"]
+    assert list(patch) == ["erased"]
+    assert not {"files", "schemas", "runs", "retired", "collected", "closed", "manifest"} & patch.keys()
+    kinds = AddFiles | ReplaceFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
+    with pytest.raises(msgspec.ValidationError, match="erase_files"):
+        msgspec.json.decode(msgspec.json.encode(ERASURE), type=kinds)
+
+
+def test_only_a_file_with_holes_says_how_many() -> None:
+    patch = to_entry(Transaction(id="t", at="", change=ERASURE)).patch
+    assert patch["erased"]["b"]["erased"] == 1
+    plain = to_entry(Transaction(id="t", at="", change=ReplaceFiles(old=("a",), new=(new_file("b"),)))).patch
+    assert "erased" not in plain["files"]["b"]
+
+
+def test_an_erasure_and_a_replacement_of_the_same_files_are_told_apart() -> None:
+    plain = ReplaceFiles(old=ERASURE.old, new=ERASURE.new)
+    back = [to_transaction(to_entry(Transaction(id="t", at="", change=change))).change for change in (ERASURE, plain)]
+    assert [type(change) for change in back] == [EraseFiles, ReplaceFiles]
+
+
 def test_the_order_of_files_does_not_rest_on_the_order_of_an_object_s_keys() -> None:
     names = ["z", "a", "m", "b"]
     body = encode(to_entry(Transaction(id="t", at="", change=add(*(new_file(name) for name in names)))))
@@ -269,6 +301,10 @@ def test_a_listed_file_is_written_as_the_new_file_it_was() -> None:
         {"patch": {"files": {"a": None}, "schemas": {}}, "order": ["a"]},
         {"patch": {"files": {"a": {"path": "p"}}}, "order": ["a"]},
         {"patch": {"files": {"a": 1}}, "order": ["a"]},
+        {"patch": {"erased": []}},
+        {"patch": {"erased": {"a": None}}, "order": ["a", "b"]},
+        {"patch": {"erased": {"a": {"path": "p"}}}, "order": ["a"]},
+        {"patch": {"erased": {"a": 1}}, "order": ["a"]},
         {"patch": {"files": {}, "schemas": {"h": {"schema": {"type": "object"}}}}},
         {"patch": {"files": {}, "schemas": {"h": {"schema": "{"}}}},
         {"patch": {"files": {}, "schemas": {"h": {}}}},
@@ -294,6 +330,7 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
     changes: list[Change] = [
         add(new_file("a"), new_file("b")),
         ReplaceFiles(old=("a", "b"), new=(new_file("ab", 6),)),
+        EraseFiles(old=("ab",), new=(with_holes(new_file("ab1", 6), 2),)),
         RetireFiles(files=(("o", "v/o"),)),
         RecordRun(run=Run(id="r", writer="w", started="2026")),
         Close(successor="log"),

@@ -17,6 +17,7 @@ from singerlake.format.state.transactions import (
     Change,
     Close,
     CollectFiles,
+    EraseFiles,
     Rebase,
     RecordRun,
     ReplaceFiles,
@@ -45,6 +46,11 @@ def new_file(file_id: str, messages: int = 3, schema: int = 0, version: str | No
         last="2026-01-01T00:00:00.000000Z",
         members=((0, messages),),
     )
+
+
+def with_holes(file: NewFile, holes: int) -> NewFile:
+    """``file`` with so many of its records erased."""
+    return msgspec.structs.replace(file, records=file.messages - holes, erased=holes)
 
 
 def data_file(file_id: str, messages: int, offset: int) -> DataFile:
@@ -289,6 +295,7 @@ CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.lists(st.integers(0, 12), min_size=1, max_size=4), st.integers(0, 2)),
         st.tuples(st.just("replace"), st.integers(0, 11), st.integers(1, 4)),
+        st.tuples(st.just("erase"), st.integers(0, 11), st.integers(0, 3)),
         st.tuples(st.just("retire"), st.lists(st.integers(0, 12), min_size=1, max_size=2), st.none()),
         st.tuples(st.just("collect"), st.integers(0, 7), st.none()),
         st.tuples(st.just("again"), st.integers(0, 30), st.none()),
@@ -313,10 +320,14 @@ def test_no_sequence_of_changes_and_retries_moves_a_message_or_leaves_a_gap(step
             start = first % len(manifest.files)
             run = list(manifest.files[start : start + second])
             run = [file for file in run if file.version == run[0].version]
-            change = ReplaceFiles(
-                old=tuple(file.id for file in run),
-                new=(new_file(f"m{len(history)}", sum(file.messages for file in run), version=run[0].version),),
-            )
+            joined = new_file(f"m{len(history)}", sum(file.messages for file in run), version=run[0].version)
+            holes = sum(file.erased for file in run)
+            change = ReplaceFiles(old=tuple(file.id for file in run), new=(with_holes(joined, holes),))
+        elif kind == "erase" and manifest.files:
+            file = manifest.files[first % len(manifest.files)]
+            again = new_file(f"m{len(history)}", file.messages, version=file.version)
+            holes = min(file.erased + second, file.messages)
+            change = EraseFiles(old=(file.id,), new=(with_holes(again, holes),))
         elif kind == "retire":
             change = RetireFiles(files=tuple((f"f{n}", f"x/f{n}") for n in first))
         elif kind == "collect":
@@ -339,6 +350,8 @@ def test_no_sequence_of_changes_and_retries_moves_a_message_or_leaves_a_gap(step
                 )
         assert outcome.next_offset >= manifest.next_offset
         assert outcome.transaction.number == manifest.transaction.number + 1
+        assert outcome.format >= max(manifest.format, fold.format_of(outcome.files))
+        assert sum(file.erased for file in outcome.files) >= sum(file.erased for file in manifest.files)
         manifest = outcome
         check_log(manifest)
         for file in manifest.files:

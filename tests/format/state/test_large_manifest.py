@@ -37,6 +37,7 @@ FILES = st.builds(
     last=NAMES,
     members=st.lists(st.tuples(NUMBERS, NUMBERS), max_size=3).map(tuple),
     offset=NUMBERS,
+    erased=st.just(0) | NUMBERS,
 )
 RETIRED = st.builds(Retired, id=NAMES, path=NAMES, by=st.none() | NAMES, since=NAMES)
 

@@ -294,7 +294,7 @@ def test_what_storage_gives_back_is_held_against_what_was_written(
         upload(key, path)
 
     monkeypatch.setattr(storage, "upload", torn)
-    with pytest.raises(StorageUnavailableError, match=r"other bytes than were written.*no file was replaced"):
+    with pytest.raises(StorageUnavailableError, match=r"other bytes than were written.*stays as it is"):
         rewritten(storage, file)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +32,19 @@ def written_file(id: str, messages: int, *, run: str, seq: int) -> Upload:
     return _upload(id, compress_member(_SCHEMA_LINE + b"\n", 1, extra=msgspec.json.encode(header)), messages)
 
 
+def numbered_line(id: str, number: int, value: int) -> bytes:
+    """The message of that number in a file whose records differ; ``value`` is what its property ``n`` holds."""
+    return b'{"type":"RECORD","stream":"s","record":{"n":%d,"of":"%s/%d"}}' % (value, id.encode(), number)
+
+
+def numbered_file(id: str, values: Sequence[int], *, run: str, seq: int) -> Upload:
+    """A file as a target writes it, of records that differ."""
+    header = FileHeader(id=id, created=_TIME, run=run, seq=seq)
+    head = compress_member(_SCHEMA_LINE + b"\n", 1, extra=msgspec.json.encode(header))
+    lines = [numbered_line(id, number, value) for number, value in enumerate(values)]
+    return _upload(id, head, len(values), b"".join(line + b"\n" for line in lines))
+
+
 def vacuumed_file(id: str, origins: tuple[tuple[str, int], ...], *, lineage: str, offset: int) -> Upload:
     """A file that holds the messages of others."""
     provenance = Provenance(id=id, lineage=lineage, offset=offset, replaces=origins)
@@ -38,8 +52,9 @@ def vacuumed_file(id: str, origins: tuple[tuple[str, int], ...], *, lineage: str
     return _upload(id, head, sum(messages for _, messages in origins))
 
 
-def _upload(id: str, head: bytes, messages: int) -> Upload:
-    body = head + _records(messages)
+def _upload(id: str, head: bytes, messages: int, lines: bytes | None = None) -> Upload:
+    lines = _RECORD_LINE * messages if lines is None else lines
+    body = head + _compressed(lines)
     file = NewFile(
         id=id,
         path=layout.file_path(STREAM, VERSION, START, START, id),
@@ -47,7 +62,7 @@ def _upload(id: str, head: bytes, messages: int) -> Upload:
         messages=messages,
         records=messages,
         bytes=len(body),
-        raw_bytes=len(_SCHEMA_LINE) + 1 + messages * len(_RECORD_LINE),
+        raw_bytes=len(_SCHEMA_LINE) + 1 + len(lines),
         sha256=hashlib.sha256(body).hexdigest(),
         first=_TIME,
         last=_TIME,
@@ -56,6 +71,6 @@ def _upload(id: str, head: bytes, messages: int) -> Upload:
     return Upload(cast(Path, Spooled(body)), file, SCHEMA)
 
 
-@cache
-def _records(messages: int) -> bytes:
-    return compress_member(_RECORD_LINE * messages, 1)
+@lru_cache(maxsize=64)
+def _compressed(lines: bytes) -> bytes:
+    return compress_member(lines, 1)

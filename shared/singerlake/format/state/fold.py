@@ -231,6 +231,8 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     if isinstance(change, tx.EraseFiles):
         if sum(counts[0]) != sum(counts[1]):
             return Conflict("replacements do not hold a record or a hole for each one")
+        if counts[1][1] < counts[0][1]:
+            return Conflict("replacements hold fewer erased records")
     elif counts[0][1] != counts[1][1]:
         return Conflict("replacements do not hold the same number of erased records")
     offset = replaced[0].offset

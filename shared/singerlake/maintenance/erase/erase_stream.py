@@ -191,7 +191,8 @@ class _Erasure:
 
     def _refused(self, file: DataFile, finding: Finding) -> None:
         if not self._was_replaced(file, finding):
-            self.findings.append(finding)
+            # What was said when it was looked into is said here, too.
+            self.findings = [known for known in self.findings if known.key != finding.key] + [finding]
         # It is looked into once: what cannot be read now cannot be erased by trying again.
         self.clean.add(file.id)
 

@@ -11,29 +11,30 @@ import shutil
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from isal import isal_zlib
 
 from singerlake.clock import timestamp
-from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
+from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
 from singerlake.format.state.model import DataFile, NewFile
+from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.condition import Condition
 from singerlake.maintenance.erase.match import RecordMatcher
 from singerlake.maintenance.erase.members import read_gzip_members
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member
 from singerlake.storage.port import Storage
 
 _BEGINNING = 1 << 16
@@ -80,18 +81,16 @@ class RewriteFiles:
         return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
-        """Write a file again; a finding where it is not what the manifest says. Raises ``StorageFullError`` for the
-        local disk, ``StorageUnavailableError`` where storage gives back other bytes, and what storage raises."""
+        """Write a file again; a finding where it is not what the manifest says. Raises what ``local_folder`` raises,
+        ``StorageUnavailableError`` where storage gives back other bytes, and what storage raises."""
         key = self.prefix + item.file.path
         try:
-            with TemporaryDirectory(prefix="singerlake-erase-") as folder:
-                return self._written(storage, item, key, Path(folder))
+            with local_folder("files without the erased records") as folder:
+                return self._written(storage, item, key, folder)
         except MissingFileError:
             return Finding("missing", key, f"is listed but missing; {_KEPT}")
         except BrokenFileError as error:
             return Finding("broken", key, f"{error.message}; {_KEPT}")
-        except OSError as error:
-            raise spool_error(error, Path(error.filename or "")) from error
 
     def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
         head = self._head(storage, item.file, key)
@@ -156,15 +155,25 @@ class RewriteFiles:
     def _upload(self, storage: Storage, new: NewFile, path: Path, crc: int) -> None:
         key = self.prefix + new.path
         storage.upload(key, path)
-        with storage.open(key) as body:
-            seen = scan(body, key=key, times=False)
-        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
-        if seen.content != (new.raw_bytes, crc) or any(getattr(seen, fact) != getattr(new, fact) for fact in facts):
+        if not self._is_there(storage, new, key, crc):
+            # Its id was in no transaction, so nothing can ever list it.
+            with suppress(SingerlakeError):
+                storage.delete(key)
             raise StorageUnavailableError(
                 "storage returned other bytes than were written",
-                hint="check the storage, then run again; no file was replaced",
+                hint="check the storage, then run again; the file that it was to replace stays as it is",
                 key=key,
             )
+
+    def _is_there(self, storage: Storage, new: NewFile, key: str, crc: int) -> bool:
+        """Whether storage gives back what was written. What is damaged there says nothing of the old file."""
+        try:
+            with storage.open(key) as body:
+                seen = scan(body, key=key, times=False)
+        except (BrokenFileError, MissingFileError):
+            return False
+        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
+        return seen.content == (new.raw_bytes, crc) and all(getattr(seen, fact) == getattr(new, fact) for fact in facts)
 
 
 @dataclass

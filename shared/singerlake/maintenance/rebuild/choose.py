@@ -145,7 +145,8 @@ def _without_copies(
                 # Only a header that was made up for it says so.
                 own = content_id(hashlib.sha256(own.encode()).hexdigest())
             used.add(own)
-            kept.append(msgspec.structs.replace(file, id=own, replaces=()))
+            holes = tuple((own, records) for _, records in file.erased)
+            kept.append(msgspec.structs.replace(file, id=own, replaces=(), erased=holes))
             findings.append(
                 Finding("clash", prefix + file.path, f"other content than {kept[0].path} under its id; taken as {own}")
             )

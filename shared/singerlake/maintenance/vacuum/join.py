@@ -85,12 +85,14 @@ def read_head(file: DataFile, stored: bytes) -> FileHead:
             "its gzip members do not add up to what the manifest says", hint="run 'singerlake verify'"
         )
     provenance, size = split_provenance(stored)
+    erased = provenance.erased if provenance else ()
     header = read_header(stored)
     own = provenance.id if provenance else header.id if header else file.id
     if own != file.id:
         if not is_by_content(file.id, file.sha256):
             raise BrokenFileError(f"says that it is file {own}, listed as {file.id}", hint="run 'singerlake verify'")
         # Another file has the id that is in it; its content is what it is known by.
+        erased = tuple((file.id, *row[1:]) for row in erased)
         provenance = None
     sources = provenance.replaces if provenance else ((file.id, file.messages),)
     if sum(messages for _, messages in sources) != file.messages:
@@ -100,7 +102,6 @@ def read_head(file: DataFile, stored: bytes) -> FileHead:
     through = ((file.id, 0), *provenance.through) if provenance else ()
     if not all(0 <= before < file.messages for _, before in through):
         raise BrokenFileError("names a member that it does not have", hint="run 'singerlake verify'")
-    erased = provenance.erased if provenance else ()
     if sum(row[1] for row in erased) != file.erased:
         raise BrokenFileError("has another number of erased records than it says", hint="run 'singerlake verify'")
     return FileHead(file, stored[:size], sources, through, _schema(stored[size:]), erased)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.projections.rows.order import between, values_at
 from singerlake.projections.rows.types import place
-from singerlake.projections.tasks.local_folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def write_run(storage: Storage, key: str, rows: pa.Table, order: Sequence[str]) 
 
     chunks = []
     options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with local_folder() as folder:
+    with local_folder("files of a table") as folder:
         path = folder / "run"
         with path.open("wb") as file:
             for begin in range(0, rows.num_rows, CHUNK_ROWS):

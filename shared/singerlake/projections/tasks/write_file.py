@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
+from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.projections.declaration.model import Format, Formulas
 from singerlake.projections.formats.all import FORMATS, writer_of
 from singerlake.projections.formats.port import FileFormat
@@ -19,7 +20,6 @@ from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.types import to_json
 from singerlake.projections.state.keys import file_path, side_path, table_prefix
 from singerlake.projections.state.model import SideFile, TableFile
-from singerlake.projections.tasks.local_folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:
 
 def _upload(storage: Storage, key: str, rows: pa.Table, writer: FileFormat) -> tuple[int, str]:
     """Stored bytes and SHA-256 of a new file at ``key``."""
-    with local_folder() as folder:
+    with local_folder("files of a table") as folder:
         path = folder / "file"
         writer.write(rows, path)
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What the disk of this machine refuses, while a file of a table is made, is an error that says what to do."""
+"""What the disk of this machine refuses, while a file is made, is an error that says what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
-from singerlake.projections.tasks.local_folder import local_folder
+from singerlake.maintenance.engines.local_folder import local_folder
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def test_what_the_disk_refuses_is_told_and_the_folder_goes(number: int, kind: ty
     seen: list[Path] = []
 
     def make() -> None:
-        with local_folder() as folder:
+        with local_folder("files of a table") as folder:
             seen.append(folder)
             (folder / "half").write_bytes(b"x")
             raise OSError(number, "refused")
 
-    with pytest.raises(kind, match=r"set \$TMPDIR") as caught:
+    with pytest.raises(kind, match=r"files of a table.*set \$TMPDIR") as caught:
         make()
     assert caught.value.context == {"folder": tempfile.gettempdir()}
     assert not seen[0].exists()
@@ -41,5 +41,5 @@ def test_a_machine_without_a_folder_for_files_is_told_of(monkeypatch: pytest.Mon
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
     monkeypatch.setattr(tempfile, "gettempdir", refuse)
-    with pytest.raises(StorageUnavailableError, match="no usable temporary directory"), local_folder():
+    with pytest.raises(StorageUnavailableError, match="no usable temporary directory"), local_folder("x"):
         pass

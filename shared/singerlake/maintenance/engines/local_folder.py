@@ -12,9 +12,9 @@ from singerlake.errors import AccessDeniedError, StorageFullError, StorageUnavai
 
 
 @contextmanager
-def local_folder() -> Iterator[Path]:
-    """A new folder, which goes with the block. Raises ``StorageFullError``, ``AccessDeniedError`` or
-    ``StorageUnavailableError`` for what its disk refuses."""
+def local_folder(made: str) -> Iterator[Path]:
+    """A new folder, which goes with the block; ``made``, in the plural, is what is made there. Raises
+    ``StorageFullError``, ``AccessDeniedError`` or ``StorageUnavailableError`` for what its disk refuses."""
     where = "$TMPDIR"
     try:
         where = tempfile.gettempdir()
@@ -23,11 +23,11 @@ def local_folder() -> Iterator[Path]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFullError(
-                "no space is left for files of a table", hint="free some, or set $TMPDIR", folder=where
+                f"no space is left for {made}", hint="free some, or set $TMPDIR", folder=where
             ) from error
         if isinstance(error, PermissionError):
-            raise AccessDeniedError("files of a table cannot be written", hint="set $TMPDIR", folder=where) from error
+            raise AccessDeniedError(f"{made} cannot be written", hint="set $TMPDIR", folder=where) from error
         reason = (error.strerror or "the disk refused").lower()
         raise StorageUnavailableError(
-            f"files of a table cannot be written: {reason}", hint="check the disk, or set $TMPDIR", folder=where
+            f"{made} cannot be written: {reason}", hint="check the disk, or set $TMPDIR", folder=where
         ) from error
