@@ -10,7 +10,7 @@ from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import erase_records
+from singerlake.maintenance.erase.erase_stream import erase_messages
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds
@@ -46,7 +46,7 @@ def is_finished(crew: Crew) -> bool:
     place = crew.place
     lake = place.lake()
     context = StreamContext(place.storage, place.store(), TAP, place.stream, lake.clock, lake.ids)
-    told = erase_records(context, parse_condition(f"n in {MEANT}", str), who="", dry_run=True)
+    told = erase_messages(context, parse_condition(f"n in {MEANT}", str), who="", dry_run=True)
     return told.records == 0 and all(trace.id is not None for trace in told.left)
 
 

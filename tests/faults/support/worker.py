@@ -29,7 +29,7 @@ from singerlake.lock_file import LockSettings
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import erase_records
+from singerlake.maintenance.erase.erase_stream import erase_messages
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
@@ -208,7 +208,7 @@ def _vacuum(job: Job, lake: Lake, store: Any) -> None:
 
 def _erase(job: Job, lake: Lake, store: Any) -> None:
     """Erase ``MEANT``, one file after the other."""
-    done = erase_records(
+    done = erase_messages(
         StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
         parse_condition(f"n in {MEANT}", str),
         who=job.name,

@@ -90,14 +90,17 @@ def test_more_can_be_erased_of_a_file_and_nothing_comes_back() -> None:
     assert [(gone.id, gone.by) for gone in manifest.retired] == [("b", "b1"), ("b1", "b2")]
 
 
-def test_what_is_no_record_stays_no_record() -> None:
+def test_what_is_no_record_is_erased_with_its_run_and_never_becomes_one() -> None:
     """A file of an ACTIVATE_VERSION and two records."""
     mixed = msgspec.structs.replace(new_file("m", 3), records=2)
     manifest = done(born(), add(mixed))
     after = done(manifest, EraseFiles(old=("m",), new=(msgspec.structs.replace(mixed, id="n", records=0, erased=2),)))
     assert (after.files[0].records, after.files[0].erased) == (0, 2)
-    over = msgspec.structs.replace(mixed, id="n", records=0, erased=3)
-    assert "a record or a hole for each one" in refused(manifest, EraseFiles(old=("m",), new=(over,)))
+    run = msgspec.structs.replace(mixed, id="n", records=0, erased=3)
+    assert done(manifest, EraseFiles(old=("m",), new=(run,))).files[0].erased == 3
+    for records, erased in ((1, 3), (3, 0), (0, 1)):
+        over = msgspec.structs.replace(mixed, id="n", records=records, erased=erased)
+        assert "a record or a hole for each one" in refused(manifest, EraseFiles(old=("m",), new=(over,)))
 
 
 @pytest.mark.parametrize(
@@ -122,10 +125,10 @@ def test_what_is_no_record_stays_no_record() -> None:
         (EraseFiles(old=("a",), new=(with_holes(new_file("c", 2), 1), new_file("n", 1))), "listed already"),
         (EraseFiles(old=("a", "a"), new=(with_holes(new_file("n", 6), 1),)), "named twice"),
         (EraseFiles(old=("a",), new=(with_holes(new_file("a", 3), 1),)), "named twice"),
-        (ReplaceFiles(old=("b1",), new=(new_file("n", 2),)), "same number of erased records"),
-        (ReplaceFiles(old=("a", "b1"), new=(new_file("n", 5),)), "same number of erased records"),
-        (ReplaceFiles(old=("a",), new=(with_holes(new_file("n", 3), 1),)), "same number of erased records"),
-        (ReplaceFiles(old=("b1",), new=(with_holes(new_file("n", 2), 2),)), "same number of erased records"),
+        (ReplaceFiles(old=("b1",), new=(new_file("n", 2),)), "same number of erased messages"),
+        (ReplaceFiles(old=("a", "b1"), new=(new_file("n", 5),)), "same number of erased messages"),
+        (ReplaceFiles(old=("a",), new=(with_holes(new_file("n", 3), 1),)), "same number of erased messages"),
+        (ReplaceFiles(old=("b1",), new=(with_holes(new_file("n", 2), 2),)), "same number of erased messages"),
     ],
 )
 def test_a_change_that_does_not_fit_is_a_conflict(change: ReplaceFiles, reason: str) -> None:
@@ -134,7 +137,7 @@ def test_a_change_that_does_not_fit_is_a_conflict(change: ReplaceFiles, reason: 
 
 def test_holes_are_never_given_back() -> None:
     back = EraseFiles(old=("b1",), new=(new_file("n", 2),))
-    assert "fewer erased records" in refused(erased(), back)
+    assert "fewer erased messages" in refused(erased(), back)
 
 
 def test_an_orphan_s_id_is_not_given_to_a_file_with_holes() -> None:

@@ -16,7 +16,7 @@ from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, parse_condition
-from singerlake.maintenance.erase.erase_stream import Erased, erase_records
+from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Provenance
 from tests.maintenance.test_drop_stream import at
@@ -39,7 +39,7 @@ def where(*numbers: int) -> Condition:
 
 
 def erase(place: Place, *numbers: int, dry_run: bool = False, who: str = WHO, **options: Any) -> Erased:
-    return erase_records(place.context(), where(*numbers), who=who, dry_run=dry_run, **options)
+    return erase_messages(place.context(), where(*numbers), who=who, dry_run=dry_run, **options)
 
 
 def with_holes(lines: Sequence[bytes], *gone: int) -> list[bytes]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.maintenance.erase.condition import Condition, Test, parse_condition
-from singerlake.maintenance.erase.find import FindRecords
+from singerlake.maintenance.erase.find import FindMessages
 from singerlake.maintenance.erase.match import RecordMatcher
 
 
@@ -121,7 +121,7 @@ def test_values_that_some_record_holds_are_told() -> None:
 
 
 def test_the_task_finds_the_same_in_another_process() -> None:
-    task = FindRecords(parse_condition("a.b = 1", lambda name: name))
+    task = FindMessages(parse_condition("a.b = 1", lambda name: name))
     again = pickle.loads(pickle.dumps(task))
     assert again._matcher(lines({"a": {"b": 1}})).lines == [0]
 

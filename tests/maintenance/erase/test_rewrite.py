@@ -313,4 +313,4 @@ def storage() -> MemoryStorage:
 
 
 def test_the_task_can_travel() -> None:
-    assert replace(TASK, who="lee") == RewriteFiles(TASK.condition, PREFIX, "s", AT, "lee")
+    assert replace(TASK, who="lee") == RewriteFiles(TASK.meant, PREFIX, "s", AT, "lee")

@@ -17,7 +17,7 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.processes import Processes
-from singerlake.maintenance.erase.erase_stream import Erased, erase_records
+from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
@@ -45,7 +45,7 @@ def context_of(lake: Lake) -> StreamContext:
 
 
 def erase(lake: Lake, *numbers: int) -> Erased:
-    return erase_records(context_of(lake), where(*numbers), who="ada", dry_run=False)
+    return erase_messages(context_of(lake), where(*numbers), who="ada", dry_run=False)
 
 
 def lines(*sizes: int) -> list[bytes]:
@@ -113,7 +113,7 @@ def test_other_processes_read_and_write_the_files(lake: Lake) -> None:
     text = lines(*[200] * 24)
     build_stream(lake, "t", "s", SCHEMA, text, file_size=2)
     with closing(Processes(partial(open_storage, lake.storage.url), 2)) as engine:
-        done = erase_records(context_of(lake), where(1, 9, 20), who="ada", dry_run=False, engine=engine)
+        done = erase_messages(context_of(lake), where(1, 9, 20), who="ada", dry_run=False, engine=engine)
     assert (done.records, done.findings) == (3, ())
     check(lake, text, 1, 9, 20)
 

@@ -20,7 +20,7 @@ from singerlake.format.state.model import DataFile, Manifest, Run
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, Test
-from singerlake.maintenance.erase.erase_stream import erase_records
+from singerlake.maintenance.erase.erase_stream import erase_messages
 from singerlake.maintenance.rebuild import rebuild
 from singerlake.manifests.writer import Upload
 from singerlake.singer_file import read_provenance
@@ -166,7 +166,7 @@ class EraserJob(Actor):
             if not dry_run:
                 truth.meant.add(value)
             meant = truth.holding(value)
-            done = erase_records(
+            done = erase_messages(
                 StreamContext(storage, store, TAP, STREAM, process.clock, world.ids),
                 Condition((Test(("n",), ((Decimal(value), 0),)),)),
                 who=self.name,

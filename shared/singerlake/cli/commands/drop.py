@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli.dropped_run import drop_run
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import chosen_streams, context_of, json_option, quiet_option, stream_option, with_lake
 from singerlake.cli.output import (
@@ -48,13 +49,23 @@ class _DroppedStream:
 @partial(with_lake, stores=True)
 @click.option("--tap", metavar="TAP", required=True, help="The tap to drop, or whose stream to drop.")
 @stream_option
+@click.option("--run", metavar="ID", help="Drop only the messages that this run of a target brought.")
 @click.option("--delete", is_flag=True, help="Drop; otherwise only show what would be dropped.")
 @click.option("--now", is_flag=True, help="With --delete: delete the files at once. Readers that still read them fail.")
 @json_option
 @quiet_option
 @click.pass_context
-def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: bool, now: bool, as_json: bool) -> None:
-    """Drop a tap with all of its streams, or one stream of it.
+def drop(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str,
+    stream: str | None,
+    run: str | None,
+    delete: bool,
+    now: bool,
+    as_json: bool,
+) -> None:
+    """Drop a tap with all of its streams, or one stream of it; with --run only what one run brought to them.
 
     Shows what would be dropped; drops only with --delete. From then on no reader finds the streams. Their files stay
     until 'singerlake gc --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at
@@ -63,6 +74,9 @@ def drop(ctx: click.Context, lake: Lake, tap: str, stream: str | None, delete: b
     """
     if now and not delete:
         raise click.UsageError("--now needs --delete")
+    if run is not None:
+        drop_run(ctx, lake, tap, stream, run, delete=delete, now=now, as_json=as_json)
+        return
     done: list[_DroppedStream] = []
     findings: list[Finding] = []
     failed: dict[str, SingerlakeError] = {}

@@ -229,12 +229,14 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         (sum(file.records for file in files), sum(file.erased for file in files)) for files in (replaced, change.new)
     ]
     if isinstance(change, tx.EraseFiles):
-        if sum(counts[0]) != sum(counts[1]):
+        (records, erased), (left, holes) = counts
+        if holes < erased:
+            return Conflict("replacements hold fewer erased messages")
+        messages = sum(file.messages for file in replaced)
+        if left > records or not records + erased <= left + holes <= messages:
             return Conflict("replacements do not hold a record or a hole for each one")
-        if counts[1][1] < counts[0][1]:
-            return Conflict("replacements hold fewer erased records")
     elif counts[0][1] != counts[1][1]:
-        return Conflict("replacements do not hold the same number of erased records")
+        return Conflict("replacements do not hold the same number of erased messages")
     offset = replaced[0].offset
     outputs: list[DataFile] = []
     for file in change.new:

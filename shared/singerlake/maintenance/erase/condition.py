@@ -59,6 +59,17 @@ class Condition:
         return sum(test.entries for test in self.tests)
 
 
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """All messages that the run with that id brought, ACTIVATE_VERSION messages too."""
+
+    run: str
+
+
+Meant = Condition | OfRun
+"""What is to be erased."""
+
+
 def parse_condition(text: str, read: Callable[[str], str]) -> Condition:
     """What ``text`` means; ``read`` gives the content of a file by its name. Raises ``SettingError``, and what ``read``
     raises."""

@@ -1,4 +1,4 @@
-"""Erasing records from one stream: files without them take the place of the files that hold them.
+"""Erasing messages from one stream: files without them take the place of the files that hold them.
 
 Each file becomes visible with its own commit, so an erasure that was stopped is simply run again. It ends when every
 file that the stream lists was looked into, also those that came meanwhile. Nothing is deleted here but a file of this
@@ -19,8 +19,8 @@ from singerlake.format.state.transactions import EraseFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine, Threads
-from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.find import FindRecords, Sought
+from singerlake.maintenance.erase.condition import Meant
+from singerlake.maintenance.erase.find import FindMessages, Found, Sought
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.maintenance.erase.traces import look_at_unfinished
 from singerlake.maintenance.file_count import NONE, Tally
@@ -35,9 +35,11 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An object that holds ``records`` that are meant. ``id`` is that of a retired file, None of any other."""
+    """An object that holds ``messages`` that are meant, ``records`` of them RECORD messages. ``id`` is that of a
+    retired file, None of any other."""
 
     key: str
+    messages: int
     records: int
     id: str | None = None
 
@@ -57,21 +59,26 @@ class Erased:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def messages(self) -> int:
+        """How many messages were erased, or would be."""
+        return sum(trace.messages for trace in self.traces)
+
+    @property
     def records(self) -> int:
-        """How many records were erased, or would be."""
+        """How many RECORD messages these are."""
         return sum(trace.records for trace in self.traces)
 
 
-def erase_records(
+def erase_messages(
     context: StreamContext,
-    condition: Condition,
+    meant: Meant,
     *,
     who: str,
     dry_run: bool,
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
 ) -> Erased:
-    """Erase the records of a stream that ``condition`` means, or with ``dry_run`` say where they are. ``who`` is noted
+    """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted
     in the new files. ``engine`` reads and writes the files, threads of this process by default. The total of
     ``progress`` is the stored bytes of all data files.
 
@@ -85,7 +92,7 @@ def erase_records(
         return Erased()
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
-    erasure = _Erasure(context, condition, who, engine or Threads(context.storage), progress, loaded)
+    erasure = _Erasure(context, meant, who, engine or Threads(context.storage), progress, loaded)
     entries = list(data_files(context.storage, context.tap, context.stream))
     progress.sized(sum(entry.size for entry in entries))
     erasure.run(dry_run=dry_run)
@@ -99,7 +106,7 @@ def erase_records(
 @dataclass
 class _Erasure:
     context: StreamContext
-    condition: Condition
+    meant: Meant
     who: str
     engine: Engine
     progress: Progress
@@ -135,7 +142,7 @@ class _Erasure:
                 return
             holding = list(self._look_into(unknown))
             if dry_run:
-                self.traces += [Trace(self._key(file), records) for file, records in holding]
+                self.traces += [Trace(self._key(file), found.messages, found.records) for file, found in holding]
                 return
             self._write_again([file for file, _ in holding])
             self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
@@ -146,19 +153,19 @@ class _Erasure:
             stream=self.context.stream,
         )
 
-    def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, int]]:
-        """The files that hold what is meant, with how many records of it."""
+    def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, Found]]:
+        """The files that hold what is meant, with how much of it."""
         sought = {self._key(file): file for file in files}
         items = (Sought(key, file.bytes) for key, file in sought.items())
-        for item, found in self.engine(FindRecords(self.condition), items):
+        for item, found in self.engine(FindMessages(self.meant), items):
             file = sought[item.key]
             self.progress.advance(item.bytes)
             self.looked += Tally(1, file.bytes)
             self.entries |= found.entries
             if found.trouble is not None and not self._was_replaced(file, found.trouble):
                 self.findings.append(found.trouble)
-            if found.records:
-                yield file, found.records
+            if found.messages:
+                yield file, found
             else:
                 self.clean.add(file.id)
 
@@ -173,7 +180,7 @@ class _Erasure:
         lineage = self.manifest.lineage
         assert lineage is not None
         task = RewriteFiles(
-            self.condition,
+            self.meant,
             self.context.prefix,
             self.context.stream,
             self.context.clock.now(),
@@ -209,7 +216,7 @@ class _Erasure:
         if isinstance(outcome, Loaded):
             self.loaded = outcome
             self.clean.add(made.file.id)
-            self.traces.append(Trace(self._key(file), made.records))
+            self.traces.append(Trace(self._key(file), made.messages, made.records))
             self.replaced += Tally(1, file.bytes)
             return
         if outcome.successor is not None:
@@ -229,15 +236,15 @@ class _Erasure:
                 self.left.append(replace(known[item.key], id=retired[item.key]))
             elif item.key not in listed:
                 beside.append(item)
-        for item, found in self.engine(FindRecords(self.condition), beside):
+        for item, found in self.engine(FindMessages(self.meant), beside):
             self.progress.advance(item.bytes)
-            if found.records:
-                self.left.append(Trace(item.key, found.records, retired.get(item.key)))
+            if found.messages:
+                self.left.append(Trace(item.key, found.messages, found.records, retired.get(item.key)))
             elif found.trouble is not None and found.trouble.kind != "missing":
                 message = f"is listed nowhere and cannot be looked into: {found.trouble.message}"
                 self.findings.append(Finding("broken", item.key, message, problem=False))
-        for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.condition):
-            self.left.append(Trace(name, found.records))
+        for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.meant):
+            self.left.append(Trace(name, found.messages, found.records))
 
     def _key(self, file: NewFile) -> str:
         return self.context.prefix + file.path

@@ -1,4 +1,4 @@
-"""Where the records are that a condition means: data files read one by one, and not changed."""
+"""Where the messages are that are to be erased: data files read one by one, and not changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import BrokenFileError, MissingFileError
-from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.match import Matches, RecordMatcher
+from singerlake.maintenance.erase.condition import Meant, OfRun
+from singerlake.maintenance.erase.match import Matcher
+from singerlake.maintenance.erase.members import read_gzip_members
+from singerlake.maintenance.erase.of_run import matcher_of
 from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.singer_file import inflate
@@ -28,24 +30,25 @@ class Sought(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How many ``records`` of an object are meant, and which values of the condition they hold. ``trouble`` says why
-    not all of it was looked into."""
+    """How many messages of an object are meant, how many ``records`` are among them, and which values of the condition
+    they hold. ``trouble`` says why not all of it was looked into."""
 
+    messages: int = 0
     records: int = 0
     entries: frozenset[int] = frozenset()
     trouble: Finding | None = None
 
 
-class FindRecords:
-    """The task: an object of gzip and lines, and what of ``condition`` is in it."""
+class FindMessages:
+    """The task: an object of gzip and lines, and what is ``meant`` in it."""
 
-    def __init__(self, condition: Condition) -> None:
-        self._condition = condition
-        self._matcher = RecordMatcher(condition)
+    def __init__(self, meant: Meant) -> None:
+        self._meant = meant
+        self._matcher = matcher_of(meant)
 
-    def __reduce__(self) -> tuple[type[FindRecords], tuple[Condition]]:
-        # What is compiled of the condition is no thing to send to another process.
-        return FindRecords, (self._condition,)
+    def __reduce__(self) -> tuple[type[FindMessages], tuple[Meant]]:
+        # What is compiled of a condition is no thing to send to another process.
+        return FindMessages, (self._meant,)
 
     def size(self, item: Sought) -> int:
         """Its stored bytes."""
@@ -69,20 +72,46 @@ class FindRecords:
 
     def look_into(self, key: str, stream: BinaryIO) -> Found:
         """What is in the object with that key, whose stored bytes ``stream`` gives. Raises what ``stream`` raises."""
-        records, entries = 0, set[int]()
+        look = _Look(key)
+        trouble = None
         try:
-            for lines in inflate(stream, where={"key": key}, size=CHUNK_BYTES):
-                matches = self._matches(lines, key)
-                records += len(matches.lines)
-                entries |= matches.entries
+            if isinstance(self._meant, OfRun):
+                # Which run a message is of, the members before it say: each file has a matcher of its own.
+                look.into_members(stream, matcher_of(self._meant))
+            else:
+                look.into_text(stream, self._matcher)
         except BrokenFileError as error:
-            return Found(records, frozenset(entries), Finding("broken", key, error.message))
-        return Found(records, frozenset(entries))
+            trouble = Finding("broken", key, error.message)
+        return Found(look.messages, look.records, frozenset(look.entries), trouble)
 
-    def _matches(self, lines: bytes, key: str) -> Matches:
+
+class _Look:
+    """What was seen of one object so far."""
+
+    def __init__(self, key: str) -> None:
+        self.messages = self.records = 0
+        self.entries: set[int] = set()
+        self._key = key
+
+    def into_text(self, stream: BinaryIO, matcher: Matcher) -> None:
+        for lines in inflate(stream, where={"key": self._key}, size=CHUNK_BYTES):
+            self._take(matcher, lines)
+
+    def into_members(self, stream: BinaryIO, matcher: Matcher) -> None:
+        def take(extra: bytes | None, _: bytes | None, lines: bytes) -> None:
+            matcher.begin(extra)
+            if lines:
+                self._take(matcher, lines)
+
+        read_gzip_members(stream, take, key=self._key)
+
+    def _take(self, matcher: Matcher, lines: bytes) -> None:
         try:
-            return self._matcher(lines)
+            matches = matcher(lines)
         except (ValueError, RecursionError):
             raise BrokenFileError(
-                "holds a line that is not a Singer message", hint="run 'singerlake verify'", key=key
+                "holds a line that is not a Singer message", hint="run 'singerlake verify'", key=self._key
             ) from None
+        self.messages += len(matches.lines)
+        self.records += matches.records
+        self.entries |= matches.entries

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -27,15 +27,28 @@ _Other = str | int | float | bool | list[Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Which ``lines`` hold a record that is meant, by index, and which values of the condition (``entries``, counted
-    over its tests) one of these records holds."""
+    """Which ``lines`` are meant, by index, and how many ``records`` are among them; and which values of the condition
+    (``entries``, counted over its tests) one of these records holds."""
 
     lines: Sequence[int]
-    entries: frozenset[int]
+    records: int
+    entries: frozenset[int] = frozenset()
+
+
+class Matcher(Protocol):
+    """Finds the lines of a file that are meant."""
+
+    def begin(self, extra: bytes | None) -> None:
+        """The next lines are those of another gzip member, whose ``SL`` field is ``extra``."""
+        ...
+
+    def __call__(self, lines: bytes) -> Matches:
+        """The matches among whole lines. Raises ``ValueError`` for a line that is no JSON object."""
+        ...
 
 
 class RecordMatcher:
-    """Finds the records that ``condition`` means."""
+    """Finds the records that ``condition`` means, wherever they stand."""
 
     def __init__(self, condition: Condition) -> None:
         tree: _Tree = {}
@@ -50,6 +63,9 @@ class RecordMatcher:
         message = msgspec.defstruct("Message", [("type", Any, None), ("record", record | _Other, None)], gc=False)
         self._decoder = msgspec.json.Decoder(message)
 
+    def begin(self, extra: bytes | None) -> None:
+        """Nothing depends on it."""
+
     def __call__(self, lines: bytes) -> Matches:
         """The matches among whole lines. Raises ``ValueError`` for a line that is no JSON object."""
         found: list[int] = []
@@ -59,7 +75,7 @@ class RecordMatcher:
             if held := self._held(messages[at]):
                 found.append(at)
                 entries |= held
-        return Matches(found, frozenset(entries))
+        return Matches(found, len(found), frozenset(entries))
 
     def _messages(self, lines: bytes) -> Sequence[Any]:
         try:

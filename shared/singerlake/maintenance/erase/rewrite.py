@@ -1,6 +1,6 @@
-"""A data file written again with holes in the place of the records that a condition means.
+"""A data file written again with holes in the place of the messages that are to be erased.
 
-What has no such record is copied, a gzip member at a time. What storage gives back of the new file is read once, and
+What has no such message is copied, a gzip member at a time. What storage gives back of the new file is read once, and
 held against the text and the bytes that it should have.
 """
 
@@ -28,9 +28,10 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
-from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.match import RecordMatcher
+from singerlake.maintenance.erase.condition import Meant
+from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import read_gzip_members
+from singerlake.maintenance.erase.of_run import matcher_of
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
@@ -55,10 +56,11 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The new ``file``, which is on storage and listed nowhere yet, and how many records are holes in it that were none
-    before. None of both where there was none to erase."""
+    """The new ``file``, which is on storage and listed nowhere yet, and how many ``messages`` are holes in it that were
+    none before, ``records`` of them RECORD messages. None of all where there was none to erase."""
 
     file: NewFile | None = None
+    messages: int = 0
     records: int = 0
 
 
@@ -66,7 +68,7 @@ class Rewritten:
 class RewriteFiles:
     """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
 
-    condition: Condition
+    meant: Meant
     prefix: str
     stream: str
     at: datetime
@@ -94,7 +96,7 @@ class RewriteFiles:
 
     def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
         head = self._head(storage, item.file, key)
-        made = _NewBody(head, RecordMatcher(self.condition), folder / "body")
+        made = _NewBody(head, matcher_of(self.meant), folder / "body")
         with storage.open(key) as stored, made.path.open("wb") as made.out:
             checked = _Checked(stored, item.file)
             checked.skip(len(head.dropped))
@@ -106,7 +108,7 @@ class RewriteFiles:
         path = folder / "file"
         new = self._joined(item, head, made, path)
         self._upload(storage, new, path, made.crc)
-        return Rewritten(new, sum(made.erased.values()))
+        return Rewritten(new, sum(made.erased.values()), made.records)
 
     def _head(self, storage: Storage, file: DataFile, key: str) -> FileHead:
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
@@ -142,7 +144,7 @@ class RewriteFiles:
             path=layout.file_path(self.stream, old.version, since, until, item.id),
             version=old.version,
             messages=old.messages,
-            records=old.records - count,
+            records=old.records - made.records,
             bytes=path.stat().st_size,
             raw_bytes=made.raw_bytes,
             sha256=digest,
@@ -178,14 +180,16 @@ class RewriteFiles:
 
 @dataclass
 class _NewBody:
-    """All of a new file but its front. ``erased`` counts records by original, ``crc`` is the CRC-32 of the text,
+    """All of a new file but its front. ``erased`` counts new holes by original, ``records`` those in the place of a
+    RECORD, ``crc`` is the CRC-32 of the text,
     ``members`` are those with messages."""
 
     head: FileHead
-    matcher: RecordMatcher
+    matcher: Matcher
     path: Path
     out: BinaryIO = field(init=False)
     erased: Counter[str] = field(default_factory=Counter)
+    records: int = 0
     crc: int = 0
     members: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
@@ -194,11 +198,14 @@ class _NewBody:
 
     def take(self, extra: bytes | None, stored: bytes | None, lines: bytes) -> None:
         """The next member of the old file, or a part of one. Raises ``BrokenFileError``."""
+        self.matcher.begin(extra)
         try:
-            hits = self.matcher(lines).lines if lines else ()
+            matches = self.matcher(lines) if lines else None
         except (ValueError, RecursionError):
             raise BrokenFileError("holds a line that is not a Singer message", hint=_VERIFY) from None
-        if hits:
+        hits = matches.lines if matches is not None else ()
+        if matches is not None and hits:
+            self.records += matches.records
             lines = self._with_holes(lines, hits)
         self.crc = isal_zlib.crc32(lines, self.crc)
         if stored is not None and not hits:

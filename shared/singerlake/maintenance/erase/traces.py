@@ -6,37 +6,37 @@ from collections.abc import Iterator
 
 from singerlake.format import layout
 from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.find import FindRecords, Found, Sought
+from singerlake.maintenance.erase.condition import Meant
+from singerlake.maintenance.erase.find import FindMessages, Found, Sought
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
 
-def find_traces(storage: Storage, tap: str, stream: str, condition: Condition, engine: Engine) -> Iterator[Finding]:
-    """A finding for each object of a stream's folder that holds a record that ``condition`` means, and for each that
+def find_traces(storage: Storage, tap: str, stream: str, meant: Meant, engine: Engine) -> Iterator[Finding]:
+    """A finding for each object of a stream's folder that holds a record that is ``meant``, and for each that
     cannot be looked into to its end. ``engine`` reads them. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
     objects = (
         Sought(entry.key, entry.size) for entry in storage.list(prefix) if not _is_metadata(entry.key[len(prefix) :])
     )
-    for item, found in engine(FindRecords(condition), objects):
+    for item, found in engine(FindMessages(meant), objects):
         if found.records:
             yield _trace(item.key, found.records)
         if found.trouble is not None and found.trouble.kind != "missing":
             yield Finding("erased", item.key, f"cannot be looked into to its end: {found.trouble.message}")
-    for name, found in look_at_unfinished(storage, prefix, condition):
+    for name, found in look_at_unfinished(storage, prefix, meant):
         yield _trace(name, found.records)
 
 
-def look_at_unfinished(storage: Storage, prefix: str, condition: Condition) -> Iterator[tuple[str, Found]]:
-    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a record that
-    ``condition`` means. Raises what storage raises."""
-    finder = FindRecords(condition)
+def look_at_unfinished(storage: Storage, prefix: str, meant: Meant) -> Iterator[tuple[str, Found]]:
+    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
+    is ``meant``. Raises what storage raises."""
+    finder = FindMessages(meant)
     for name, opened in storage.unfinished(prefix):
         with opened as stored:
             # Of a data file there is no end yet; anything else is no gzip.
             found = finder.look_into(name, stored)
-        if found.records:
+        if found.messages:
             yield name, found
 
 

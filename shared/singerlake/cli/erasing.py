@@ -1,0 +1,162 @@
+"""What ``erase`` and ``drop --run`` do with one stream, and how they tell it."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from singerlake.cli.options import context_of
+from singerlake.cli.output import counted, error_json, finding_json, shown, size
+from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.lake import Lake
+from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.erase.condition import Condition, Meant
+from singerlake.maintenance.erase.erase_stream import Erased, Trace, erase_messages
+from singerlake.maintenance.file_count import NONE, Tally
+from singerlake.maintenance.gc.apply import collect_now
+from singerlake.maintenance.progress import Progress
+from singerlake.maintenance.record_run import record_run
+from singerlake.maintenance.verify.findings import Finding
+from singerlake.projections.state.commit import tables_from
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What was done to a stream, or without ``delete`` would be. ``left`` are the files that still hold what was
+    ``meant``, ``deleted`` those that went at once; ``failed`` is why not all of them did. ``tables`` are made from the
+    stream."""
+
+    tap: str
+    stream: str
+    meant: Meant
+    delete: bool
+    now: bool
+    done: Erased
+    left: tuple[Trace, ...]
+    deleted: Tally
+    findings: tuple[Finding, ...]
+    failed: SingerlakeError | None
+    tables: tuple[str, ...]
+
+
+def erase_from(
+    lake: Lake,
+    tap: str,
+    stream: str,
+    meant: Meant,
+    *,
+    delete: bool,
+    now: bool,
+    engine: Engine,
+    progress: Progress,
+) -> Erasure:
+    """Erase what is ``meant`` from a stream; without ``delete`` only look. ``now``: delete the files that held it.
+    Raises as ``erase_messages``."""
+    there, started = lake.existing_stream(tap, stream), lake.clock.now()
+    with expected_errors(tap=tap, stream=stream):
+        context = context_of(there, there.store())
+        done = erase_messages(context, meant, who=_who(), dry_run=not delete, engine=engine, progress=progress)
+    if delete and done.messages:
+        record_run(context, "erase", done.replaced, records=done.records, started=started)
+    deleted, failed, findings = NONE, None, done.findings
+    if now:
+        try:
+            collected = collect_now(context, frozenset(trace.id for trace in done.left if trace.id is not None))
+            deleted = collected.deleted
+            findings += collected.findings
+        except SingerlakeError as error:
+            # What was erased is erased.
+            failed = error
+    left = tuple(trace for trace in done.left if not now or trace.id is None or lake.storage.head(trace.key))
+    tables = tables_from(lake.storage, tap).get(stream, ())
+    return Erasure(tap, stream, meant, delete, now, done, left, deleted, findings, failed, tables)
+
+
+def _who() -> str:
+    """Who erases, as the new files say it for as long as they are there."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"[:200]
+
+
+def told(one: Erasure) -> list[str]:
+    """One line for what goes, one for each kind of what stays."""
+    done = one.done
+    verb = "erased" if isinstance(one.meant, Condition) else "dropped"
+    files = f"{len(done.traces):,} of {counted(done.looked.files, 'file')}"
+    what = f"{_amount(one, done.traces)} {verb if one.delete else f'would be {verb}'} in {files}"
+    lines = [f"{shown(one.tap)}/{shown(one.stream)}: {what}"]
+    if not one.delete:
+        lines += _traces(one, done.traces)
+    if isinstance(one.meant, Condition):
+        unmet = one.meant.entries - len(done.entries)
+        if unmet and one.meant.entries > 1:
+            lines.append(f"  no record holds {unmet:,} of {counted(one.meant.entries, 'value')}")
+    if one.now:
+        lines.append(f"  deleted: {counted(one.deleted.files, 'file')} ({size(one.deleted.bytes)})")
+    retired = tuple(trace for trace in one.left if trace.id is not None)
+    if retired:
+        lines.append(f"  {_still(one, retired)} until 'singerlake gc --delete' has run twice, a grace time apart")
+        lines += [] if one.delete else _traces(one, retired)
+    unlisted = tuple(trace for trace in one.left if trace.id is None)
+    if unlisted:
+        lines.append(
+            f"  {_still(one, unlisted)}, which nothing lists: a run at work may; see 'singerlake gc --orphans'"
+        )
+        lines += _traces(one, unlisted)
+    if done.messages and one.tables:
+        again = "are made anew by" if one.delete else "would be made anew by"
+        lines.append(f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}")
+    return lines
+
+
+def failure(one: Erasure) -> str:
+    """The line that says what failed after all was erased."""
+    verb = "erased" if isinstance(one.meant, Condition) else "dropped"
+    return f"{shown(one.tap)}/{shown(one.stream)}: {verb}, and then failed: {shown(str(one.failed))}"
+
+
+def _amount(one: Erasure, traces: tuple[Trace, ...]) -> str:
+    if isinstance(one.meant, Condition):
+        return counted(sum(trace.records for trace in traces), "record")
+    return counted(sum(trace.messages for trace in traces), "message")
+
+
+def _still(one: Erasure, traces: tuple[Trace, ...]) -> str:
+    amount = _amount(one, traces)
+    return f"{amount} {'is' if amount.startswith('1 ') else 'are'} still in {counted(len(traces), 'file')}"
+
+
+def _traces(one: Erasure, traces: tuple[Trace, ...]) -> list[str]:
+    lines = [f"    {shown(trace.key)}: {_amount(one, (trace,))}" for trace in traces[:_SHOWN]]
+    if len(traces) > _SHOWN:
+        lines.append(f"    and {len(traces) - _SHOWN:,} more, which --json names")
+    return lines
+
+
+def as_json(one: Erasure) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "tap": one.tap,
+        "stream": one.stream,
+        "messages": one.done.messages,
+        "records": one.done.records,
+        "files": [_trace_json(trace) for trace in one.done.traces],
+        "looked": asdict(one.done.looked),
+        "left": [{**_trace_json(trace), "retired": trace.id is not None} for trace in one.left],
+        "values_held": sorted(one.done.entries),
+        "deleted": asdict(one.deleted),
+        "tables": one.tables,
+        "findings": [finding_json(finding) for finding in one.findings],
+        "error": error_json(one.failed) if one.failed else None,
+    }
+
+
+def _trace_json(trace: Trace) -> dict[str, Any]:
+    return {"key": trace.key, "messages": trace.messages, "records": trace.records}

@@ -1,0 +1,100 @@
+"""``singerlake drop --run``: what one run brought goes from every stream, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from singerlake.lake import Lake
+from target_singerlake.target import TargetSingerlake
+from tests.cli.commands.test_vacuum import everything
+from tests.cli.conftest import Run
+from tests.lakes import record_line
+
+SCHEMA = {"properties": {"id": {"type": "integer"}}}
+
+
+def capture(root: Path, first: int, *streams: str, activate: bool = False) -> str:
+    """A run of the target that brings three records to each stream; its id."""
+    lines = []
+    for stream in streams:
+        lines.append(json.dumps({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": ["id"]}))
+        lines += [record_line(stream, {"id": n}).decode() for n in range(first, first + 3)]
+        if activate:
+            lines.append(json.dumps({"type": "ACTIVATE_VERSION", "stream": stream, "version": first}))
+    target = TargetSingerlake(config={"lake_root": str(root), "tap_id": "t"})
+    target.listen(io.StringIO("\n".join(lines) + "\n"))
+    run = Lake.open(str(root)).stream("t", streams[0]).snapshot().runs[-1]
+    assert run.captures
+    return run.id
+
+
+def ids(root: Path, stream: str) -> list[int]:
+    return Lake.open(str(root)).stream("t", stream).to_arrow().read_all().column("id").to_pylist()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_a_run_brought_goes_from_every_stream(run: Run, root: Path, joined: bool) -> None:
+    capture(root, 0, "a", "b")
+    bad = capture(root, 10, "a", "b", activate=True)
+    capture(root, 20, "a")
+    if joined:
+        assert run("vacuum", root).exit_code == 0
+    before = everything(root)
+    shown = run("drop", root, "--tap", "t", "--run", bad)
+    assert shown.exit_code == 0
+    assert "t/a: 4 messages would be dropped in 1 of " in shown.stdout
+    assert "t/b: 4 messages would be dropped in 1 of " in shown.stdout
+    assert everything(root) == before
+    told = run("drop", root, "--tap", "t", "--run", bad, "--delete", "--now")
+    assert told.exit_code == 0
+    assert "t/a: 4 messages dropped in 1 of " in told.stdout
+    assert (ids(root, "a"), ids(root, "b")) == ([0, 1, 2, 20, 21, 22], [0, 1, 2])
+    rows = Lake.open(str(root)).stream("t", "a").to_arrow(metadata=True, messages="all").read_all()
+    assert rows.column("_singerlake_offset").to_pylist() == [0, 1, 2, 7, 8, 9]
+    assert run("verify", root).exit_code == 0
+
+
+def test_one_stream_alone(run: Run, root: Path) -> None:
+    bad = capture(root, 0, "a", "b")
+    assert run("drop", root, "--tap", "t", "--stream", "b", "--run", bad, "--delete").exit_code == 0
+    assert (ids(root, "a"), ids(root, "b")) == ([0, 1, 2], [])
+    capture(root, 5, "b")
+    assert ids(root, "b") == [5, 6, 7]
+
+
+def test_a_run_that_nothing_is_of_is_refused(run: Run, root: Path) -> None:
+    bad = capture(root, 0, "a")
+    result = run("drop", root, "--tap", "t", "--run", "nobody", "--delete")
+    assert (result.exit_code, result.stderr.partition(";")[0]) == (2, "error: no file holds a message of run 'nobody'")
+    assert run("drop", root, "--tap", "t", "--run", bad, "--delete", "--now").exit_code == 0
+    assert run("drop", root, "--tap", "t", "--run", bad, "--delete").exit_code == 2
+
+
+def test_json(run: Run, root: Path) -> None:
+    capture(root, 0, "a", "b")
+    bad = capture(root, 10, "a", activate=True)
+    told = json.loads(run("drop", root, "--tap", "t", "--run", bad, "--json", "--delete").stdout)
+    assert (told["run"], told["dry_run"], told["failed"]) == (bad, False, [])
+    assert [(each["stream"], each["messages"], each["records"]) for each in told["streams"]] == [
+        ("a", 4, 3),
+        ("b", 0, 0),
+    ]
+
+
+def test_a_damaged_file_is_reported_and_the_other_stream_is_done(run: Run, root: Path) -> None:
+    bad = capture(root, 0, "a", "b")
+    path = root / "raw/t/a" / Lake.open(str(root)).stream("t", "a").snapshot().files[0].path
+    path.write_bytes(path.read_bytes()[:-5])
+    result = run("drop", root, "--tap", "t", "--run", bad, "--delete")
+    assert result.exit_code == 1
+    assert "broken: raw/t/a/" in result.stdout
+    assert ids(root, "b") == []

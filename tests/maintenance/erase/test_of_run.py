@@ -1,0 +1,52 @@
+"""What one run brought, told by headers: in its own files, in joined ones, and where there are no headers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.format.lines.holes import HOLE
+from singerlake.maintenance.erase.condition import OfRun
+from singerlake.maintenance.erase.of_run import RunMatcher, matcher_of
+from singerlake.singer_file import FileHeader, Provenance
+from tests.maintenance.erase.test_rewrite import SCHEMA, kept
+
+ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}\n'
+
+
+def header(run: str) -> bytes:
+    return msgspec.json.encode(FileHeader(id="f", created="2026-01-01T00:00:00.000000Z", run=run, seq=0))
+
+
+def test_all_messages_of_a_run_are_meant_and_no_schema_or_hole() -> None:
+    matcher = RunMatcher("bad")
+    matcher.begin(header("bad"))
+    assert matcher(SCHEMA).lines == []
+    matcher.begin(None)
+    found = matcher(kept(1) + ACTIVATE + HOLE + SCHEMA + kept(2))
+    assert (list(found.lines), found.records) == ([0, 1, 4], 2)
+    plain = matcher(kept(1) + kept(2))
+    assert (list(plain.lines), plain.records) == ([0, 1], 2)
+
+
+def test_the_next_header_ends_it() -> None:
+    matcher = RunMatcher("bad")
+    front = msgspec.json.encode(Provenance(id="j", lineage="l", offset=0, replaces=(("a", 1),)))
+    met = []
+    for extra in (front, header("good"), None, header("bad"), None, b"{", header("good"), None):
+        matcher.begin(extra)
+        met.append(bool(matcher(kept(1)).lines))
+    assert met == [False, False, False, True, True, True, False, False]
+
+
+def test_a_file_without_a_header_is_of_no_run() -> None:
+    matcher = matcher_of(OfRun(""))
+    matcher.begin(None)
+    assert not matcher(kept(1)).lines
+
+
+def test_the_word_in_a_record_is_a_record() -> None:
+    matcher = RunMatcher("bad")
+    matcher.begin(header("bad"))
+    line = b'{"type":"RECORD","stream":"s","record":{"a":"SCHEMA","b":"ACTIVATE_VERSION"}}\n'
+    found = matcher(line + line)
+    assert (list(found.lines), found.records) == ([0, 1], 2)
