@@ -114,7 +114,7 @@ def translate(error: Exception, settings: GcsSettings, **context: object) -> Sin
     if isinstance(error, GoogleAPICallError):
         return _refusal(error, settings, context)
     if isinstance(error, GoogleAuthError):
-        return _no_token(error, context)
+        return _no_token(error, settings, context)
     if isinstance(error, _broken()):
         return _without_answer(error, context)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError)):
@@ -147,13 +147,14 @@ def _refusal(error: Any, settings: GcsSettings, context: dict[str, object]) -> S
     waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
     case = _case(error)
     if case is not None:
-        return case.kind(case.message, hint=case.hint_for(words), **context, **waited)
+        hint = case.hint_for(words, settings.credentials_from)
+        return case.kind(case.message, hint=hint, **context, **waited)
     if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
         return SettingError("storage refused a request", hint="look at code and reason", **context)
     return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
 
 
-def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
+def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object]) -> SingerlakeError:
     """What google-auth says may show what a server of tokens answered, so only its codes are told."""
     from google.auth import exceptions as auth
 
@@ -174,7 +175,7 @@ def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
         )
     return AccessDeniedError(
         "no access token was given for the credentials",
-        hint="check gcs_service_account_file: its key may be deleted or expired, or this machine's clock wrong; or"
+        hint=f"check {settings.credentials_from}: its key may be deleted or expired, or this machine's clock wrong; or"
         " sign in again",
         **context,
     )
