@@ -24,7 +24,8 @@ CREDENTIALS = (
 )
 _ROLE = "roles/storage.objectUser has what a lake needs"
 _PROJECT = "set gcs_user_project to a project that you may bill, with serviceusage.services.use on it"
-_KEPT = "wait until it may be removed, or choose a bucket that does not keep objects from being replaced"
+_KEPT = "wait until it may be removed, then run again; writers need a bucket that lets objects be replaced"
+_HELD = "release the hold, or wait until it ends; a later run removes what was left"
 _PERMISSION = re.compile(r"\bstorage\.[a-zA-Z]+\.[a-zA-Z]+\b")
 
 
@@ -72,7 +73,7 @@ _CASES = (
         "check {credentials}, whose key may be deleted; or sign in again",
     ),
     Case(403, "retentionPolicyNotMet", AccessDeniedError, "a retention policy keeps the object", _KEPT),
-    Case(403, "objectUnderActiveHold|under active .*hold", AccessDeniedError, "a hold keeps the object", _KEPT),
+    Case(403, "objectUnderActiveHold|under active .*hold", AccessDeniedError, "a hold keeps the object", _HELD),
     Case(
         403,
         "accountDisabled|billing ?(NotEnabled|account|is)",
