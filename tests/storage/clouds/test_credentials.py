@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.storage.clouds.entra import CLIENT_ID, Entra, entra
 
 pytestmark = pytest.mark.thorough
 
+STORES = ("lockfile", "log")
 RECORDS = 6
 SAS_LASTS = timedelta(seconds=12)
 TOKEN_LASTS = 6
@@ -129,8 +131,9 @@ def rest(first: int) -> list[dict[str, object]]:
     return [message for number in range(first, RECORDS) for message in (record(number), state(number))]
 
 
-@pytest.mark.parametrize("store", ["lockfile", "log"])
-@pytest.mark.parametrize("what", ENDS)
+@pytest.mark.parametrize(
+    ("what", "store"), [("SAS token", "lockfile"), ("managed identity", "log"), *product(("service account",), STORES)]
+)
 def test_a_run_ends_with_a_clear_error_and_the_next_one_goes_on(tmp_path: Path, what: str, store: str) -> None:
     make, said = ENDS[what]
     with make() as passing:
