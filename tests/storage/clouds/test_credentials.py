@@ -3,6 +3,7 @@ is in the lake, once, and the next run goes on from there."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.thorough
 
 STORES = ("lockfile", "log")
 RECORDS = 6
-SAS_LASTS = timedelta(seconds=12)
 TOKEN_LASTS = 6
 """Seconds. Azure's library asks for a new one from five minutes before the end of one on."""
 
@@ -43,11 +43,21 @@ def in_azure(server: Azurite, environment: Mapping[str, str] | None = None, **cr
     return Cloud("az", given, server.settings(), environment=environment or {})
 
 
+def seconds_of_a_run(server: Azurite) -> float:
+    """How long a small capture takes here and now."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.monotonic()
+        Commands(in_azure(server, azure_account_key=ACCOUNT_KEY), "lockfile", Path(folder)).capture([record(0)])
+        return time.monotonic() - start
+
+
 @contextmanager
 def sas_token() -> Iterator[Passing]:
     with azurite() as server:
         server.create_container("lake")
-        over, token = time.monotonic() + SAS_LASTS.total_seconds(), server.sas("lake", "rcwdl", lasts=SAS_LASTS)
+        # Long enough for a first STATE, also where the machine is busy.
+        lasts = timedelta(seconds=5 + 4 * seconds_of_a_run(server))
+        over, token = time.monotonic() + lasts.total_seconds(), server.sas("lake", "rcwdl", lasts=lasts)
         yield Passing(
             in_azure(server, azure_sas_token=token),
             # Its end has whole seconds.
