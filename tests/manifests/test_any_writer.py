@@ -34,6 +34,12 @@ def database(request: pytest.FixtureRequest) -> Place:
     return make_place(request.param, request)
 
 
+@pytest.fixture(params=ON_THE_LAKE)
+def beside(request: pytest.FixtureRequest) -> Place:
+    """With a store that lives beside the data."""
+    return make_place(request.param, request)
+
+
 def writer(place: Place, kind: str | None = None) -> StreamWriter:
     return place.lake.stream("t", "s").writer(writer_id="ada", store=kind or place.kind)
 
@@ -157,18 +163,16 @@ def test_a_database_that_was_put_back_to_an_older_state_stops_the_writer(databas
         writer(database).open()
 
 
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_a_state_that_is_lost_is_rebuilt_before_anything_is_added(kind: str, tmp_path: Path) -> None:
-    place = Place(kind)
-    first = upload(place, tmp_path)
-    writer(place).publish(*_parts(first))  # type: ignore[arg-type]
-    place.lake.lake_id(kind)
-    for entry in list(place.storage.list("raw/t/s/")):
+def test_a_state_that_is_lost_is_rebuilt_before_anything_is_added(beside: Place, tmp_path: Path) -> None:
+    first = upload(beside, tmp_path)
+    writer(beside).publish(*_parts(first))  # type: ignore[arg-type]
+    beside.lake.lake_id(beside.kind)
+    for entry in list(beside.storage.list("raw/t/s/")):
         if not entry.key.endswith(layout.SUFFIX):
-            place.storage.delete(entry.key)
-    second = upload(place, tmp_path)
-    writer(place).publish(*_parts(second))  # type: ignore[arg-type]
-    assert place.listed() == [first.file.id, second.file.id]
+            beside.storage.delete(entry.key)
+    second = upload(beside, tmp_path)
+    writer(beside).publish(*_parts(second))  # type: ignore[arg-type]
+    assert beside.listed() == [first.file.id, second.file.id]
 
 
 def test_a_stream_that_is_closed_and_went_nowhere_yet_stops_the_writer(place: Place, tmp_path: Path) -> None:

@@ -78,10 +78,12 @@ class Object:
 
 @dataclass
 class Bucket:
-    """Live objects by name. ``keeps`` nothing, or has a retention policy, or holds all its objects."""
+    """Live objects by name. ``keeps`` nothing, or has a retention policy, or holds objects whose names contain
+    ``kept``."""
 
     name: str
     keeps: str = ""
+    kept: str = ""
     objects: dict[str, Object] = field(default_factory=dict)
 
 
@@ -94,6 +96,9 @@ class Objects:
 
     def create_bucket(self, name: str, keeps: str) -> None:
         self._buckets[name] = Bucket(name, keeps)
+
+    def keep(self, name: str, keeps: str, kept: str) -> None:
+        self.bucket(name).keeps, self.bucket(name).kept = keeps, kept
 
     def bucket(self, name: str) -> Bucket:
         if name not in self._buckets:
@@ -189,7 +194,8 @@ class Objects:
         return found
 
     def _check_kept(self, bucket: str, name: str) -> None:
-        keeps = self.bucket(bucket).keeps
+        found = self.bucket(bucket)
+        keeps = found.keeps if found.kept in name else ""
         if keeps == "retention":
             message = f"Object '{bucket}/{name}' is subject to bucket's retention policy and cannot be deleted"
             raise Refusal(403, "retentionPolicyNotMet", message)

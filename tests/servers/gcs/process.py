@@ -60,6 +60,8 @@ class Application:
             self._anonymous = asked.get("anonymous", self._anonymous)
             if asked.get("expire"):
                 self._tokens.clear()
+            if "keep" in asked:
+                self._api.objects.keep(asked["keep"], asked["by"], asked["name_contains"])
         else:
             self._seen.clear()
         if call.method == "DELETE":

@@ -69,6 +69,10 @@ class GcsServer:
         self._send("POST", "/storage/v1/b", {"name": name, "keeps": keeps})
         return name
 
+    def keep(self, bucket: str, by: str, *, name_contains: str = "") -> None:
+        """Have a bucket keep objects of such names from now on by "retention" or "hold", or none where that is ""."""
+        self._send("POST", "/_control", {"keep": bucket, "by": by, "name_contains": name_contains})
+
     def fail(
         self,
         operations: str,

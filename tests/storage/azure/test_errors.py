@@ -137,8 +137,9 @@ def test_what_an_answer_says_of_the_effect(status: int, code: str, means: Meanin
     [
         (
             "Signature not valid in the specified time frame: Start [a] - Expiry [b]",
-            "has expired.*renew azure_sas_token",
+            "has expired or is not valid yet; renew azure_sas_token, then run again",
         ),
+        ("Lifetime validation failed. The token is expired.", "token of Microsoft Entra has expired; run again"),
         ("Request date header too old: 'Mon, 23 Nov 2026'", "this machine's clock.*set the clock"),
         ("Signature did not match", "does not accept the credentials"),
     ],
@@ -229,7 +230,7 @@ def identity_errors() -> dict[str, tuple[Exception, Meaning, type[errors.Singerl
 
     denied, nowhere = errors.AccessDeniedError, "no credentials for Azure; set azure_account_key.*az login"
     return {
-        "none": (CredentialUnavailableError("no endpoint"), Meaning.FATAL, denied, nowhere),
+        "none": (CredentialUnavailableError("no endpoint"), Meaning.FATAL, denied, f"{nowhere}.*azure_client_id"),
         "chain": (ClientAuthenticationError("DefaultAzureCredential failed to"), Meaning.FATAL, denied, nowhere),
         "refused": (ClientAuthenticationError("AADSTS7000215: hush"), Meaning.FATAL, denied, "check azure_tenant_id"),
         "gone": (ServiceRequestError("no route"), Meaning.BUSY, errors.StorageUnavailableError, "gave no token"),

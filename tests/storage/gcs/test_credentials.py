@@ -145,7 +145,7 @@ class TestTokens:
 
     def test_a_token_that_is_never_accepted_is_a_clear_error(self, gcs: GcsServer, storage: CloudStorage) -> None:
         gcs.fail("insert", status=401, reason="authError", message="Invalid Credentials", times=ALWAYS)
-        with pytest.raises(errors.AccessDeniedError, match=r"not accept the credentials.*gcs_service_account_file"):
+        with pytest.raises(errors.AccessDeniedError, match=r"not accept the credentials.*gcs_service_account_json"):
             storage.put("b", b"1")
 
     def test_a_key_that_was_deleted_is_a_clear_error_and_nothing_was_written(
@@ -153,10 +153,27 @@ class TestTokens:
     ) -> None:
         gcs.expire_tokens()
         gcs.fail("token", status=400, reason="invalid_grant", message="Invalid JWT Signature.", times=ALWAYS)
-        with pytest.raises(errors.AccessDeniedError, match=r"no access token was given.*gcs_service_account_file"):
+        with pytest.raises(errors.AccessDeniedError, match=r"no access token was given.*gcs_service_account_json"):
             storage.put("b", b"1", if_absent=True)
         gcs.calm()
         assert storage.get("b") is None
+
+    @pytest.mark.parametrize("name", ["gcs_service_account_file", "GOOGLE_APPLICATION_CREDENTIALS"])
+    def test_the_file_is_named_by_what_names_it(
+        self, gcs: GcsServer, make: MakeGcs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        (tmp_path / "key").write_text(gcs.service_account())
+        of_setting = name.startswith("gcs_")
+        if not of_setting:
+            monkeypatch.setenv(name, str(tmp_path / "key"))
+        storage = make(**({"service_account_file": str(tmp_path / "key")} if of_setting else {}))
+        gcs.fail("insert", status=401, reason="authError", message="Invalid Credentials", times=ALWAYS)
+        with pytest.raises(errors.AccessDeniedError, match=f"not accept the credentials; check {name},"):
+            storage.put("b", b"1")
+        gcs.expire_tokens()
+        gcs.fail("token", status=400, reason="invalid_grant", message="Invalid JWT Signature.", times=ALWAYS)
+        with pytest.raises(errors.AccessDeniedError, match=f"no access token was given.*; check {name}:"):
+            storage.get("b")
 
     def test_a_server_of_tokens_that_is_gone_is_waited_for(
         self, gcs: GcsServer, make: MakeGcs, clock: PatientlessClock

@@ -64,7 +64,7 @@ NO_BUCKET: dict[str, Callable[[Storage, Path], object]] = {
             "forbidden",
             "Object 'b/lake/a' is under active Event-Based hold and cannot be deleted",
             errors.AccessDeniedError,
-            "a hold keeps the object",
+            "a hold keeps the object; release the hold",
         ),
         (403, "objectUnderActiveHold", "held", errors.AccessDeniedError, "a hold keeps the object"),
         (

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from singerlake.errors import SettingError
-from singerlake.storage.azure.connection_string import ConnectionString, bare_sas, check_key, parsed, signatures
+from singerlake.storage.azure.connection_string import ConnectionString, bare_sas, check_key, expiry, parsed, signatures
 from singerlake.storage.azure.settings import AzureSettings
 
 _CONNECTION_STRING = "AZURE_STORAGE_CONNECTION_STRING"
@@ -23,13 +24,19 @@ _SAS = ("AZURE_STORAGE_SAS_TOKEN",)
 @dataclass(frozen=True, slots=True)
 class Access:
     """``endpoint`` is that of the account's blobs, without a slash behind it. Without ``key`` and ``sas`` a token of
-    Microsoft Entra is used, as ``settings`` say."""
+    Microsoft Entra is used, as ``settings`` say. ``sas_from`` is the setting or the variable that gave ``sas``."""
 
     endpoint: str
     account: str
     key: str | None = field(repr=False)
     sas: str | None = field(repr=False)
     settings: AzureSettings
+    sas_from: str = "azure_sas_token"
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether the SAS token was over by then. False where it does not say, as one of a stored access policy."""
+        until = expiry(self.sas or "")
+        return until is not None and until <= now
 
     def secrets(self) -> tuple[str, ...]:
         """What no message may show."""
@@ -52,11 +59,13 @@ def find_access(settings: AzureSettings, account_host: str | None, environment: 
         ("azure_connection_string", given.account if given else None),
     )
     key, sas = settings.account_key, bare_sas(settings.sas_token, "azure_sas_token")
+    sas_from = "azure_connection_string" if given else "azure_sas_token"
     if given is None and not (key or sas or settings.client_id):
-        given = _given_by(environment, account)
+        given, sas_from = _given_by(environment, account), _CONNECTION_STRING
         account = account or (given.account if given else None)
         if given is None:
             account, key, sas = _keys_of(environment, account)
+            sas_from = _SAS[0]
     account = account or _first(environment, _ACCOUNTS)[1]
     if given is not None:
         key, sas = given.key, given.sas
@@ -67,7 +76,7 @@ def find_access(settings: AzureSettings, account_host: str | None, environment: 
             "azure_endpoint_url is not https, and there is neither an account key nor a SAS token",
             hint="set azure_account_key or azure_sas_token: tokens of Microsoft Entra are sent over https alone",
         )
-    return Access(endpoint, account or _account_of(endpoint), key, sas, settings)
+    return Access(endpoint, account or _account_of(endpoint), key, sas, settings, sas_from)
 
 
 def _agreed(*named: tuple[str, str | None]) -> str | None:

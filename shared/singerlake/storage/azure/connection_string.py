@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl, unquote
 
 from singerlake.errors import SettingError
@@ -89,6 +90,17 @@ def signatures(token: str) -> tuple[str, ...]:
     written = [value for word, _, value in words if word.lower() == "sig" and value]
     plain = [value for word, value in parse_qsl(token) if word.lower() == "sig"]
     return tuple(dict.fromkeys([*written, *map(unquote, written), *plain]))
+
+
+def expiry(token: str) -> datetime | None:
+    """When a SAS token is over, as it says; None where it does not, or not in a way that is known
+    (https://learn.microsoft.com/rest/api/storageservices/formatting-datetime-values)."""
+    said = next((value for word, value in parse_qsl(token) if word.lower() == "se"), "")
+    try:
+        until = datetime.fromisoformat(said)
+    except ValueError:
+        return None
+    return until if until.tzinfo else until.replace(tzinfo=UTC)
 
 
 def _malformed(name: str, why: str) -> SettingError:

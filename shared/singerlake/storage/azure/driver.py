@@ -75,7 +75,9 @@ class AzureDriver:
         return _BATCH
 
     def translate(self, error: Exception, **context: object) -> SingerlakeError:
-        return translate(error, self._access.secrets(), **context)
+        access = self._access
+        has_expired = access.has_expired(SystemClock().now())
+        return translate(error, access.secrets(), sas_from=access.sas_from, has_expired=has_expired, **context)
 
     def get(self, key: str) -> Fetched | None:
         return self._fetched(key)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
-from singerlake.storage.azure.explained import CREDENTIALS, EXPIRED, by_status, explained
+from singerlake.storage.azure.explained import CREDENTIALS, Explained, by_status, expired, explained, of_time
 from singerlake.storage.azure.transport import Broken, broken, is_of_storage, without_secrets
 from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
@@ -34,6 +34,9 @@ _MEANINGS = {
     "InternalError": Meaning.UNKNOWN,
 }
 _ABSENT = ("BlobNotFound", "PathNotFound")
+_NOT_KNOWN = ("AuthenticationFailed", "InvalidAuthenticationInfo")
+_TURNED_AWAY = ("AuthenticationFailed", "AuthorizationFailure", "")
+"""What may be said of a SAS token that is over."""
 _GIVEN_UP = "singerlake_given_up"
 _WRONG_HOST = "check lake_root, azure_account_name and azure_endpoint_url"
 _WRONG_PORT = "check host and port of azure_endpoint_url, that the server runs, and the network"
@@ -113,9 +116,17 @@ def give_up(error: Exception, how: GivenUp | None) -> None:
 AZURE_ERRORS = DriverErrors(meaning, trouble, give_up, retry_after)
 
 
-def translate(error: Exception, secrets: tuple[str, ...], **context: object) -> SingerlakeError:
+def translate(
+    error: Exception,
+    secrets: tuple[str, ...],
+    *,
+    sas_from: str = "azure_sas_token",
+    has_expired: bool = False,
+    **context: object,
+) -> SingerlakeError:
     """This package's error for one of the SDK's, with the server's own words but without secrets. What is not the
-    SDK's is raised as it is."""
+    SDK's is raised as it is. ``sas_from`` names what gave the SAS token; ``has_expired``: by this machine's clock it is
+    over."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
     if not isinstance(error, AzureError):
@@ -135,9 +146,7 @@ def translate(error: Exception, secrets: tuple[str, ...], **context: object) -> 
     if not code and status < 500 and status not in (403, 408, 429):
         return _not_azure(**context, code=f"HTTP {status}")
     context |= {"code": without_secrets(code, secrets) or f"HTTP {status}", **said}
-    if code == "AuthenticationFailed" and (clock := _of_time(error)) is not None:
-        return AccessDeniedError(clock[0], hint=clock[1], **context)
-    if (found := explained(code) if code else by_status(status)) is not None:
+    if (found := _explained(error, sas_from, has_expired=has_expired)) is not None:
         kind, message, hint = found
         return kind(message, hint=hint, **context)
     if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
@@ -176,14 +185,15 @@ def _not_azure(**context: object) -> SettingError:
     return SettingError("the server that answers is not Azure Blob Storage", hint=hint, **context)
 
 
-def _of_time(error: Any) -> tuple[str, str] | None:
-    """What is wrong where a SAS token or a request is out of its time."""
+def _explained(error: Any, sas_from: str, *, has_expired: bool) -> Explained | None:
+    code, status = code_of(error), _status(error)
+    # The answer to a HEAD has no detail, and a server that is not Azure's may have none at all.
+    if has_expired and status in (401, 403) and code in _TURNED_AWAY:
+        return expired(sas_from)
     detail = str((getattr(error, "additional_info", None) or {}).get("authenticationerrordetail") or error)
-    if "not valid in the specified time frame" in detail:
-        return "the SAS token has expired or is not valid yet", EXPIRED
-    if "too old" in detail or "date header" in detail.lower():
-        return "this machine's clock is too far from that of storage", "set the clock of this machine"
-    return None
+    if code in _NOT_KNOWN and (found := of_time(detail, sas_from)) is not None:
+        return found
+    return explained(code) if code else by_status(status)
 
 
 def _is_of_identity(error: Exception) -> bool:

@@ -22,9 +22,10 @@ Explained = tuple[type[SingerlakeError], str, str]
 
 CREDENTIALS = (
     "set azure_account_key, azure_sas_token, azure_connection_string or azure_client_secret, "
-    "or AZURE_STORAGE_* in the environment, or sign in with 'az login'"
+    "or AZURE_STORAGE_* in the environment, or sign in with 'az login'; "
+    "if azure_client_id is set, check that this machine has that identity"
 )
-EXPIRED = "renew azure_sas_token; if it is new, set the clock of this machine"
+CLOCK = "set the clock of this machine"
 _ROLES = (
     "assign the role 'Storage Blob Data Contributor', to readers 'Storage Blob Data Reader', "
     "or give azure_sas_token the permissions it lacks: racwdl, to readers rl"
@@ -150,6 +151,22 @@ EXPLAINED: dict[str, Explained] = {
 }
 
 
+def expired(sas_from: str) -> Explained:
+    """What to say of a SAS token that is over. ``sas_from`` names what gave it."""
+    return AccessDeniedError, "the SAS token has expired", _renew(sas_from)
+
+
+def of_time(detail: str, sas_from: str) -> Explained | None:
+    """What the detail of ``AuthenticationFailed`` says of times. ``sas_from`` names what gave the SAS token."""
+    if "not valid in the specified time frame" in detail:
+        return AccessDeniedError, "the SAS token has expired or is not valid yet", _renew(sas_from)
+    if "token is expired" in detail:
+        return AccessDeniedError, "the token of Microsoft Entra has expired", f"run again; if it stays so, {CLOCK}"
+    if "too old" in detail or "date header" in detail.lower():
+        return AccessDeniedError, "this machine's clock is too far from that of storage", CLOCK
+    return None
+
+
 def explained(code: str) -> Explained | None:
     """What a code says to its reader; None: nothing is known of it."""
     if code in EXPLAINED:
@@ -157,6 +174,10 @@ def explained(code: str) -> Explained | None:
     if "Quota" in code or "LimitExceeded" in code:
         return _FULL
     return _DENIED if code.startswith("Authorization") else None
+
+
+def _renew(sas_from: str) -> str:
+    return f"renew {sas_from}, then run again; if it is new, {CLOCK}"
 
 
 def by_status(status: int) -> Explained | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
@@ -126,39 +128,13 @@ def _error(message: str, known: Broken) -> Exception:
 def _known_of(failure: BaseException) -> Broken:
     from urllib3 import exceptions as urllib3
 
-    causes = list(_causes(failure))
+    chain = list(causes(failure))
     never = (urllib3.NewConnectionError, urllib3.ConnectTimeoutError, urllib3.ProxyError, socket.gaierror)
-    untrusted = any(isinstance(each, ssl.SSLError) and _never_trusted(each) for each in causes)
-    names = [each.errno for each in causes if isinstance(each, socket.gaierror)]
-    reasons = [each.strerror.lower() for each in causes if isinstance(each, OSError) and each.strerror]
+    untrusted = any(isinstance(each, ssl.SSLError) and is_untrusted(each) for each in chain)
     return Broken(
-        kind=type(next((each for each in reversed(causes) if isinstance(each, OSError)), causes[-1])).__name__,
-        sent=not untrusted and not any(isinstance(each, never) for each in causes),
+        kind=type(next((each for each in reversed(chain) if isinstance(each, OSError)), chain[-1])).__name__,
+        sent=not untrusted and not any(isinstance(each, never) for each in chain),
         untrusted=untrusted,
-        no_such_host=bool(names) and socket.EAI_AGAIN not in names,
-        reason=reasons[-1] if reasons else None,
+        no_such_host=is_unknown_host(failure),
+        reason=system_says(failure),
     )
-
-
-def _never_trusted(error: ssl.SSLError) -> bool:
-    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all."""
-    return isinstance(error, ssl.SSLCertVerificationError) or "WRONG_VERSION_NUMBER" in str(error).upper()
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from, as far as that is kept: among arguments, too."""
-    left: list[object] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if not isinstance(each, BaseException) or id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        left += [
-            each.__context__,
-            each.__cause__,
-            getattr(each, "reason", None),
-            getattr(each, "inner_exception", None),
-        ]
-        left += each.args

@@ -24,7 +24,8 @@ CREDENTIALS = (
 )
 _ROLE = "roles/storage.objectUser has what a lake needs"
 _PROJECT = "set gcs_user_project to a project that you may bill, with serviceusage.services.use on it"
-_KEPT = "wait until it may be removed, or choose a bucket that does not keep objects from being replaced"
+_KEPT = "wait until it may be removed, then run again; writers need a bucket that lets objects be replaced"
+_HELD = "release the hold, or wait until it ends; a later run removes what was left"
 _PERMISSION = re.compile(r"\bstorage\.[a-zA-Z]+\.[a-zA-Z]+\b")
 
 
@@ -39,10 +40,12 @@ class Case:
     hint: str
     means: Meaning = Meaning.FATAL
 
-    def hint_for(self, words: str) -> str:
-        """The next step; names the permission that Google's words name."""
+    def hint_for(self, words: str, credentials_from: str) -> str:
+        """The next step; names the permission that Google's words name, and what gives the credentials."""
         permission = _PERMISSION.search(words)
-        return f"grant {permission[0]} on the bucket; {_ROLE}" if permission and _ROLE in self.hint else self.hint
+        if permission and _ROLE in self.hint:
+            return f"grant {permission[0]} on the bucket; {_ROLE}"
+        return self.hint.replace("{credentials}", credentials_from)
 
 
 _CASES = (
@@ -67,10 +70,10 @@ _CASES = (
         "",
         AccessDeniedError,
         "storage does not accept the credentials",
-        "check gcs_service_account_file, whose key may be deleted; or sign in again",
+        "check {credentials}, whose key may be deleted; or sign in again",
     ),
     Case(403, "retentionPolicyNotMet", AccessDeniedError, "a retention policy keeps the object", _KEPT),
-    Case(403, "objectUnderActiveHold|under active .*hold", AccessDeniedError, "a hold keeps the object", _KEPT),
+    Case(403, "objectUnderActiveHold|under active .*hold", AccessDeniedError, "a hold keeps the object", _HELD),
     Case(
         403,
         "accountDisabled|billing ?(NotEnabled|account|is)",

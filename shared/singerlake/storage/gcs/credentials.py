@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.errors import SettingError
-from singerlake.storage.gcs.settings import GcsSettings, is_google
+from singerlake.storage.gcs.settings import CREDENTIALS_VARIABLE, GcsSettings, is_google
 
 _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)
 _AWS_TOKEN = "urn:ietf:params:aws:token-type:aws4_request"  # noqa: S105  # names a kind of token
-_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
 def credentials_for(settings: GcsSettings, endpoint: str | None) -> Any:
@@ -32,8 +31,8 @@ def credentials_for(settings: GcsSettings, endpoint: str | None) -> Any:
         return _loaded(settings.service_account(), "gcs_service_account_json")
     if settings.service_account_file:
         return _read(settings.service_account_file, "gcs_service_account_file")
-    if os.environ.get(_VARIABLE):
-        return _read(os.environ[_VARIABLE], _VARIABLE)
+    if os.environ.get(CREDENTIALS_VARIABLE):
+        return _read(os.environ[CREDENTIALS_VARIABLE], CREDENTIALS_VARIABLE)
     if endpoint and not is_google(endpoint):
         return AnonymousCredentials()
     found, _ = google.auth.default(scopes=_SCOPES)

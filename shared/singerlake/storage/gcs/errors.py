@@ -7,12 +7,11 @@ A write to one object may be sent about once a second; what comes faster is answ
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
 from singerlake.storage.gcs.cases import CREDENTIALS, Case, case_of
 from singerlake.storage.gcs.settings import GcsSettings
 from singerlake.storage.lost_replies import DriverErrors, Meaning
@@ -44,7 +43,7 @@ def meaning(error: Exception) -> Meaning:
     if isinstance(error, GoogleAuthError):
         # Of a request whose token could not be got, nothing was sent that storage accepted.
         return Meaning.BUSY if _is_passing(error) else Meaning.FATAL
-    if isinstance(error, (requests.exceptions.SSLError, urllib3.exceptions.SSLError)) and _is_about_tls(error):
+    if isinstance(error, (requests.exceptions.SSLError, urllib3.exceptions.SSLError)) and is_untrusted(error):
         return Meaning.FATAL
     if isinstance(error, _broken()):
         return Meaning.BUSY if _never_connected(error) else Meaning.UNKNOWN
@@ -78,8 +77,7 @@ def trouble(error: Exception) -> RetryReason:
         return RetryReason.CONFLICT
     if isinstance(error, GoogleAPICallError):
         return RetryReason.BUSY
-    names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
-    return RetryReason.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else RetryReason.SILENT
+    return RetryReason.NO_SUCH_HOST if is_unknown_host(error) else RetryReason.SILENT
 
 
 def retry_after(error: Exception) -> float:
@@ -114,7 +112,7 @@ def translate(error: Exception, settings: GcsSettings, **context: object) -> Sin
     if isinstance(error, GoogleAPICallError):
         return _refusal(error, settings, context)
     if isinstance(error, GoogleAuthError):
-        return _no_token(error, context)
+        return _no_token(error, settings, context)
     if isinstance(error, _broken()):
         return _without_answer(error, context)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError)):
@@ -147,13 +145,14 @@ def _refusal(error: Any, settings: GcsSettings, context: dict[str, object]) -> S
     waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
     case = _case(error)
     if case is not None:
-        return case.kind(case.message, hint=case.hint_for(words), **context, **waited)
+        hint = case.hint_for(words, settings.credentials_from)
+        return case.kind(case.message, hint=hint, **context, **waited)
     if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
         return SettingError("storage refused a request", hint="look at code and reason", **context)
     return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
 
 
-def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
+def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object]) -> SingerlakeError:
     """What google-auth says may show what a server of tokens answered, so only its codes are told."""
     from google.auth import exceptions as auth
 
@@ -174,7 +173,7 @@ def _no_token(error: Exception, context: dict[str, object]) -> SingerlakeError:
         )
     return AccessDeniedError(
         "no access token was given for the credentials",
-        hint="check gcs_service_account_file: its key may be deleted or expired, or this machine's clock wrong; or"
+        hint=f"check {settings.credentials_from}: its key may be deleted or expired, or this machine's clock wrong; or"
         " sign in again",
         **context,
     )
@@ -196,8 +195,8 @@ def _without_answer(error: Exception, context: dict[str, object]) -> SingerlakeE
 
 def _reason(error: Exception) -> dict[str, str]:
     """What the operating system says."""
-    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
-    return {"reason": reasons[-1]} if reasons else {}
+    why = system_says(error)
+    return {"reason": why} if why else {}
 
 
 def _case(error: Any) -> Case | None:
@@ -230,28 +229,9 @@ def _never_connected(error: Exception) -> bool:
     import urllib3
 
     never = (requests.exceptions.ConnectTimeout, requests.exceptions.ProxyError, urllib3.exceptions.ConnectTimeoutError)
-    return any(isinstance(each, (*never, urllib3.exceptions.NewConnectionError)) for each in _causes(error))
+    return any(isinstance(each, (*never, urllib3.exceptions.NewConnectionError)) for each in causes(error))
 
 
 def _is_passing(error: Any) -> bool:
     """Whether a token may be got later: google-auth says so, or no answer came."""
-    return bool(error.retryable) or any(isinstance(each, _broken()) for each in _causes(error))
-
-
-def _is_about_tls(error: Exception) -> bool:
-    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all."""
-    text = str(error).upper()
-    return "CERTIFICATE" in text or "WRONG_VERSION_NUMBER" in text
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from: requests and urllib3 keep that among arguments and as ``reason``."""
-    left: list[object] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if not isinstance(each, BaseException) or id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        left += [each.__context__, each.__cause__, getattr(each, "reason", None), *each.args]
+    return bool(error.retryable) or any(isinstance(each, _broken()) for each in causes(error))

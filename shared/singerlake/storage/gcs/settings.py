@@ -19,6 +19,7 @@ _SETTING_NAMES = {
     "kms_key_name": "gcs_kms_key_name",
     "endpoint_url": "gcs_endpoint_url",
 }
+CREDENTIALS_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _SECRET_MEMBERS = ("private_key", "private_key_id", "client_secret", "refresh_token")
 
 
@@ -68,6 +69,15 @@ class GcsSettings:
                 hint="set it to the whole JSON text, or set gcs_service_account_file to the file's path",
             )
         return found
+
+    @property
+    def credentials_from(self) -> str:
+        """The setting or the variable that gives the credentials, or would."""
+        if self.service_account_json:
+            return "gcs_service_account_json"
+        if self.service_account_file or not os.environ.get(CREDENTIALS_VARIABLE):
+            return "gcs_service_account_file"
+        return CREDENTIALS_VARIABLE
 
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may show."""

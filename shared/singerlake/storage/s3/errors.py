@@ -6,8 +6,7 @@ those of https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import (
@@ -21,6 +20,7 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
+from singerlake.storage.failures.causes import is_unknown_host, is_untrusted, system_says
 from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
@@ -117,7 +117,7 @@ def meaning(error: Exception) -> Meaning:
         )
     if isinstance(error, (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)):
         return Meaning.BUSY
-    if isinstance(error, boto.SSLError) and _never_connected(error):
+    if isinstance(error, boto.SSLError) and is_untrusted(error):
         return Meaning.FATAL
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return Meaning.UNKNOWN
@@ -160,8 +160,7 @@ def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -
         return RetryReason.CONFLICT
     if not isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         return RetryReason.BUSY
-    names = [each.errno for each in _causes(error) if isinstance(each, socket.gaierror)]
-    return RetryReason.NO_SUCH_HOST if names and socket.EAI_AGAIN not in names else RetryReason.SILENT
+    return RetryReason.NO_SUCH_HOST if is_unknown_host(error) else RetryReason.SILENT
 
 
 def give_up(error: Exception, how: GivenUp | None) -> None:
@@ -187,8 +186,8 @@ def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str
     """The error for one of botocore's that says that no answer came. ``what`` is what did not answer, the others are
     next steps where it never did."""
     how = given_up(error)
-    reasons = [each.strerror.lower() for each in _causes(error) if isinstance(each, OSError) and each.strerror]
-    context = {**context, "error": type(error).__name__, **({"reason": reasons[-1]} if reasons else {})}
+    why = system_says(error)
+    context = {**context, "error": type(error).__name__, **({"reason": why} if why else {})}
     if how is None:
         return StorageUnavailableError(f"{what} cannot be reached", hint=wrong_port, **context)
     context["waited_seconds"] = round(how.seconds, 1)
@@ -257,20 +256,6 @@ def not_s3(**context: object) -> SettingError:
     )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from, as far as that is kept: botocore keeps urllib3's error among its arguments."""
-    left: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        inside = getattr(each, "kwargs", {}).get("error")
-        left += [each.__context__, each.__cause__, inside if isinstance(inside, BaseException) else None]
-
-
 def _details(error: Any) -> dict[str, Any]:
     details: dict[str, Any] = error.response.get("Error", {})
     return details
@@ -288,12 +273,6 @@ def _explained(error: Any) -> str:
 
 def _status(error: Any) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def _never_connected(error: Exception) -> bool:
-    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all."""
-    text = str(error).upper()
-    return "CERTIFICATE" in text or "WRONG_VERSION_NUMBER" in text
 
 
 def _without(text: str, settings: S3Settings) -> str:
