@@ -7,12 +7,13 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 
 from singerlake import open_file_lock
 
-_locks: dict[Path, threading.Lock] = {}
+_locks: dict[str, threading.Lock] = {}
 _locks_guard = threading.Lock()
 
 
@@ -28,7 +29,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: str) -> Iterator[None]:
     """Hold the ``flock`` of a file, which is made if need be and never removed, against all processes and threads.
 
     Network file systems turn ``flock`` into a lock of the whole process, so threads take turns before they ask for it.
@@ -44,52 +45,84 @@ def exclusive(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def write_durably(path: Path, body: bytes) -> None:
-    """Fill a file and flush it to disk."""
-    with path.open("wb", buffering=0) as file:
+class Temporary:
+    """A new empty file at ``path``, under a name that no object has, until it gets an object's. As a context it is
+    removed at the end, unless it got one. ``descriptor`` writes to it, until ``close``. Raises ``OSError``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._named = False
+
+    def __enter__(self) -> Temporary:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if not self._named:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+    def write_durably(self, body: bytes) -> None:
+        """Fill it and flush it to disk."""
         rest = memoryview(body)
         while rest:
-            rest = rest[file.write(rest) :]
-        os.fsync(file.fileno())
+            rest = rest[os.write(self.descriptor, rest) :]
+        os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        """Write no more: some file systems of other machines do not rename a file that is open."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def rename(self, path: str) -> None:
+        """Give it the name of an object, in the place of the one that has it."""
+        os.replace(self.path, path)
+        self._named = True
 
 
-def fill_durably(path: Path, data: Iterable[bytes]) -> None:
+def fill_durably(path: str, data: Iterable[bytes]) -> None:
     """Fill a file with what comes and flush it to disk."""
-    with path.open("wb") as file:
+    with open(path, "wb") as file:
         file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def copy_durably(source: Path, target: Path) -> None:
+def copy_durably(source: Path, target: str) -> None:
     """Copy a file's bytes and flush them to disk."""
-    with source.open("rb") as reader, target.open("wb") as writer:
+    with source.open("rb") as reader, open(target, "wb") as writer:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
         os.fsync(writer.fileno())
 
 
-def adopt(source: Path, target: Path) -> bool:
+def adopt(source: Path, target: Temporary) -> bool:
     """Move a file over ``target`` without copying, flushed, with the owner's group and the mode that ``target`` has.
 
     False, with the bytes of both files as they were, where that cannot be done: another file system, or a group
     that this process may not give.
     """
-    model = target.stat()
-    status = source.stat()
+    model = os.fstat(target.descriptor)
+    status = os.stat(source)
     if status.st_dev != model.st_dev or status.st_uid != model.st_uid:
         return False
+    target.close()
     try:
         if status.st_gid != model.st_gid:
             os.chown(source, -1, model.st_gid)
-        os.chmod(source, model.st_mode & 0o7777)
-        os.utime(source)  # under a temporary name, an old file would count as abandoned
+        if status.st_mode != model.st_mode:
+            os.chmod(source, model.st_mode & 0o7777)
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            os.utime(descriptor)  # under a temporary name, an old file would count as abandoned
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(source, target)
+        os.replace(source, target.path)
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.EPERM, errno.EACCES):
             return False
@@ -97,7 +130,7 @@ def adopt(source: Path, target: Path) -> bool:
     return True
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: str) -> None:
     """Flush a folder's names to disk, where the file system knows how to."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -107,3 +140,18 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def make_folder(folder: str) -> bool:
+    """Make a folder, with those above it. Whether it is sure that this call made it, so that nothing is in it. Raises
+    ``OSError``."""
+    try:
+        os.mkdir(folder)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+    else:
+        return True
+    return False

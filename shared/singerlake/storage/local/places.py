@@ -25,19 +25,27 @@ class Places:
         self._url = str(root)
         self._plain: dict[str, tuple[str, tuple[int, int]]] = {}
 
-    def path(self, key: str) -> Path:
+    def path(self, key: str) -> str:
         """Where the object is kept; refuses symbolic links on the way below the root."""
         path = f"{self.top}/{check_key(key)}"
         self._refuse_links(key, key)
-        return Path(path)
+        return path
 
     def place(self, key: str) -> str:
-        """As ``path``, for reading, which is done a million times."""
+        """As ``path``, for reading, which is done a million times. Whether the object itself is a link is for its
+        reader to see, as ``opened`` and ``status`` do."""
         folder, _, name = check_key(key).rpartition("/")
-        path = f"{self._folder(key, folder)[0]}/{name}"
-        if os.path.islink(path):
+        return f"{self._folder(key, folder)[0]}/{name}"
+
+    def status(self, key: str) -> os.stat_result | None:
+        """Of the object, None where no regular file is at its place."""
+        try:
+            status = os.lstat(self.place(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISLNK(status.st_mode):
             raise self._link(key)
-        return path
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def _folder(self, key: str, folder: str) -> tuple[str, tuple[int, int] | None]:
         """Where the folder of an object is kept, and its identity where it is there. One that is the one it was when no
@@ -59,7 +67,12 @@ class Places:
         path = self.top
         for part in below.split("/") if below else ():
             path = f"{path}/{part}"
-            if os.path.islink(path):
+            try:
+                mode = os.lstat(path).st_mode
+            except (OSError, ValueError):
+                # Then nothing can be below, a link as little as anything else.
+                return
+            if stat.S_ISLNK(mode):
                 raise self._link(key)
 
     def _link(self, key: str) -> AccessDeniedError:
@@ -108,16 +121,44 @@ def _by_folder(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         yield folder, [key.rpartition("/")[2] for key in group]
 
 
-def opened(path: str | Path) -> BinaryIO:
+def opened(path: str) -> BinaryIO:
     """A regular file, to read. Raises ``IsADirectoryError`` for anything else, and ``OSError``."""
-    return open(path, "rb", opener=_regular)
+    return open(path, "rb", opener=lambda path, flags: _regular(path, flags)[0])
 
 
-def _regular(path: str, flags: int) -> int:
-    """The descriptor of a regular file: of what is none, a pipe for one, an open would wait for somebody to write."""
+def read_whole(path: str) -> tuple[bytes, os.stat_result]:
+    """A regular file's bytes, and its status. Raises as ``opened``."""
+    descriptor, status = _regular(path)
+    try:
+        return _read(descriptor, 0, status.st_size), status
+    finally:
+        os.close(descriptor)
+
+
+def read_part(path: str, start: int, length: int) -> tuple[bytes, int]:
+    """At most ``length`` bytes of a regular file from ``start`` on, and how many it has. Raises as ``opened``."""
+    descriptor, status = _regular(path)
+    try:
+        return _read(descriptor, start, min(length, status.st_size - start)), status.st_size
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    """So many bytes, or fewer where there are no more. A file object would ask the system for four things beside."""
+    body = os.pread(descriptor, length, start) if length > 0 else b""
+    while 0 < len(body) < length and (more := os.pread(descriptor, length - len(body), start + len(body))):
+        body += more
+    return body
+
+
+def _regular(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> tuple[int, os.stat_result]:
+    """The descriptor of a regular file, and its status: of what is none, a pipe for one, an open would wait for
+    somebody to write."""
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
     os.close(descriptor)
     raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
 
