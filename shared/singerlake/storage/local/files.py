@@ -6,12 +6,17 @@ import errno
 import os
 import shutil
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 from singerlake import open_file_lock
+from singerlake.clock import IdSource
+
+_TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
+"""Nanoseconds: the resolutions that file systems keep modification times in."""
 
 _locks: dict[str, threading.Lock] = {}
 _locks_guard = threading.Lock()
@@ -46,12 +51,13 @@ def exclusive(path: str) -> Iterator[None]:
 
 
 class Temporary:
-    """A new empty file at ``path``, under a name that no object has, until it gets an object's. As a context it is
-    removed at the end, unless it got one. ``descriptor`` writes to it, until ``close``. Raises ``OSError``."""
+    """A file at ``path``, under a name that no object has, until it gets an object's. As a context it is removed at the
+    end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is False,
+    and it is yet to be made by other means. Raises ``OSError``."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, made: bool = True) -> None:
         self.path = path
-        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666) if made else -1
         self._named = False
 
     def __enter__(self) -> Temporary:
@@ -100,17 +106,16 @@ def copy_durably(source: Path, target: str) -> None:
         os.fsync(writer.fileno())
 
 
-def adopt(source: Path, target: Temporary) -> bool:
-    """Move a file over ``target`` without copying, flushed, with the owner's group and the mode that ``target`` has.
+def adopt(source: Path, target: str, model: os.stat_result) -> bool:
+    """Move a file to ``target`` without copying, flushed, with the owner's group and the mode of ``model``, a file that
+    was made in the same folder.
 
-    False, with the bytes of both files as they were, where that cannot be done: another file system, or a group
-    that this process may not give.
+    False, with the bytes as they were, where that cannot be done: another file system, or a group that this process may
+    not give.
     """
-    model = os.fstat(target.descriptor)
     status = os.stat(source)
     if status.st_dev != model.st_dev or status.st_uid != model.st_uid:
         return False
-    target.close()
     try:
         if status.st_gid != model.st_gid:
             os.chown(source, -1, model.st_gid)
@@ -122,12 +127,30 @@ def adopt(source: Path, target: Temporary) -> bool:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(source, target.path)
+        os.replace(source, target)
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.EPERM, errno.EACCES):
             return False
         raise
     return True
+
+
+def stamp(file: str | int, ids: IdSource, taken: int = -1) -> os.stat_result:
+    """Set a modification time that makes the ETag new, and return the file's status.
+
+    An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
+    milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
+    the millisecond, and it is pushed past that of the file it replaces, ``taken``, for any resolution of the file
+    system.
+    """
+    status = os.stat(file)
+    wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(ids().encode()) % 1_000_000
+    for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
+        os.utime(file, ns=(status.st_atime_ns, nanoseconds))
+        status = os.stat(file)
+        if status.st_mtime_ns > taken:
+            break
+    return status
 
 
 def sync_folder(folder: str) -> None:

@@ -35,7 +35,10 @@ class Places:
         """As ``path``, for reading, which is done a million times. Whether the object itself is a link is for its
         reader to see, as ``opened`` and ``status`` do."""
         folder, _, name = check_key(key).rpartition("/")
-        return f"{self._folder(key, folder)[0]}/{name}"
+        place, identity = self._folder(key, folder)
+        if identity is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+        return f"{place}/{name}"
 
     def status(self, key: str) -> os.stat_result | None:
         """Of the object, None where no regular file is at its place."""
@@ -55,25 +58,29 @@ class Places:
             if identity == _identity(place):
                 return place, identity
         place = f"{self.top}/{folder}".rstrip("/")
-        self._refuse_links(key, folder)
+        if not self._refuse_links(key, folder):
+            return place, None
         try:
             identity = _identity(place)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return place, None
         self._plain[folder] = place, identity
         return place, identity
 
-    def _refuse_links(self, key: str, below: str) -> None:
+    def _refuse_links(self, key: str, below: str) -> bool:
+        """Whether all that is on the way is there, and no link. What cannot be looked at is for others to refuse."""
         path = self.top
         for part in below.split("/") if below else ():
             path = f"{path}/{part}"
             try:
                 mode = os.lstat(path).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return False
             except (OSError, ValueError):
-                # Then nothing can be below, a link as little as anything else.
-                return
+                return True
             if stat.S_ISLNK(mode):
                 raise self._link(key)
+        return True
 
     def _link(self, key: str) -> AccessDeniedError:
         return AccessDeniedError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -38,6 +37,7 @@ from singerlake.storage.local.files import (
     exclusive,
     fill_durably,
     make_folder,
+    stamp,
     sync_folder,
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
@@ -47,8 +47,6 @@ from singerlake.storage.stream_part import window
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
 _COPIED = 1 << 18
-_TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
-"""Nanoseconds: the resolutions that file systems keep modification times in."""
 
 
 class LocalStorage:
@@ -59,7 +57,7 @@ class LocalStorage:
     there later; were the folder removed and made again by others meanwhile, it would not know.
 
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
-    time and size; see ``_stamp`` for why it changes at every write.
+    time and size; see ``stamp`` for why it changes at every write.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock, ids: IdSource) -> None:
@@ -67,6 +65,7 @@ class LocalStorage:
         self._clock = clock
         self._ids = ids
         self._durable: set[str] = set()
+        self._models: dict[str, os.stat_result] = {}
         self._places = Places(self._root)
         self._flock = str(self._root / FLOCK_NAME)
 
@@ -100,7 +99,7 @@ class LocalStorage:
             path = self._places.path(key)
             with self._temporary(path) as temporary:
                 temporary.write_durably(body)
-                status = self._stamp(temporary.descriptor)
+                status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
                 temporary.close()
                 with exclusive(self._flock):
                     outcome = self._put_where_allowed(temporary, status, path, if_absent, if_match)
@@ -122,17 +121,29 @@ class LocalStorage:
         size = path.stat().st_size
         with self._writing(key):
             target = self._places.path(key)
-            with self._temporary(target) as temporary:
-                if not adopt(path, temporary):
-                    temporary.close()
-                    copy_durably(path, temporary.path)
-                status = self._stamp(temporary.path)
-                if status.st_size != size:
-                    raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
-                with exclusive(self._flock):
-                    self._replace(temporary, status, target, _status(target))
-                settle(target)
+            model = self._models.get(os.path.dirname(target))
+            try:
+                self._upload(key, target, path, size, model)
+            except FileNotFoundError:
+                if model is None:
+                    raise
+                # Somebody removed the folder since a file was last made in it.
+                self._models.clear()
+                self._upload(key, target, path, size, None)
         return size
+
+    def _upload(self, key: str, target: str, path: Path, size: int, model: os.stat_result | None) -> None:
+        """``model`` is the status of a file that was made in the folder, so that none has to be made to see it."""
+        with self._temporary(target, made=model is None) as temporary:
+            if not adopt(path, temporary.path, model or os.fstat(temporary.descriptor)):
+                copy_durably(path, temporary.path)
+            temporary.close()
+            status = stamp(temporary.path, self._ids)
+            if status.st_size != size:
+                raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
+            with exclusive(self._flock):
+                self._replace(temporary, status, target, _status(target))
+            settle(target)
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):
@@ -140,7 +151,7 @@ class LocalStorage:
             with self._temporary(target) as temporary:
                 temporary.close()
                 fill_durably(temporary.path, (data for piece in pieces for data in self._data(piece)))
-                status = self._stamp(temporary.path)
+                status = stamp(temporary.path, self._ids)
                 with exclusive(self._flock):
                     status = self._replace(temporary, status, target, _status(target))
                 settle(target)
@@ -287,17 +298,17 @@ class LocalStorage:
         names = self._scan(folder)
         return any(not name.endswith("/") for name in names) or any(self._holds_objects(folder + n) for n in names)
 
-    def _temporary(self, path: str) -> Temporary:
-        """A new empty file in the folder of ``path``, which is made, durably, if need be."""
+    def _temporary(self, path: str, *, made: bool = True) -> Temporary:
+        """A new file in the folder of ``path``, which is made, durably, if need be."""
         folder = os.path.dirname(path)
         temporary = f"{folder}/{TEMPORARY_PREFIX}{self._ids()}"
         try:
             self._make_folder(folder)
-            return Temporary(temporary)
+            return Temporary(temporary, made=made)
         except FileNotFoundError:  # somebody removed the folder since this object last made it
             self._durable.clear()
             self._make_folder(folder)
-            return Temporary(temporary)
+            return Temporary(temporary, made=made)
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and see to it that a crash cannot unmake it, whichever process made it, once per folder: its
@@ -335,25 +346,8 @@ class LocalStorage:
         on, readers may have seen it; the caller flushes the folder when others may have the flock, since they can wait
         for the disk at the same time."""
         if present is not None and status.st_mtime_ns <= present.st_mtime_ns:
-            status = self._stamp(temporary.path, present.st_mtime_ns)
+            status = stamp(temporary.path, self._ids, present.st_mtime_ns)
         temporary.rename(path)
-        return status
-
-    def _stamp(self, file: str | int, taken: int = -1) -> os.stat_result:
-        """Set a modification time that makes the ETag new, and return the file's status.
-
-        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
-        milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
-        the millisecond, and it is pushed past that of the file it replaces, ``taken``, for any resolution of the file
-        system.
-        """
-        status = os.stat(file)
-        wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(self._ids().encode()) % 1_000_000
-        for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
-            os.utime(file, ns=(status.st_atime_ns, nanoseconds))
-            status = os.stat(file)
-            if status.st_mtime_ns > taken:
-                break
         return status
 
     @contextmanager
