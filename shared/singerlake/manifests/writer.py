@@ -33,9 +33,7 @@ from singerlake.manifests.publish import published
 from singerlake.manifests.side_by_side import for_each
 from singerlake.storage.port import Storage
 
-_SETTLE_WAIT = 600.0
-_FIRST_POLL = 0.05
-_LONGEST_POLL = 1.0
+_SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
 
 
@@ -77,6 +75,8 @@ class StreamWriter:
     lake_id: str | None = None
     sending: Executor | None = None
     """Uploads several files at once, where storage is far; None: one after the other."""
+    committed: Callable[[Manifest], object] = lambda _: None
+    """Gets each state that holds what ``submit`` committed at once, before the files are looked for there."""
     _loaded: Loaded | None = None
     _exclusive: bool = False
     _keeping: tuple[StreamSchema, str] | None = None
@@ -131,11 +131,11 @@ class StreamWriter:
         Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
-    def submit(self, uploads: Iterable[Upload | None], run: Run | None = None) -> Receipt:
+    def submit(self, uploads: Iterable[Upload | None], run: Run | Callable[[], Run] | None = None) -> Receipt:
         """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
         next one is asked for when the one before it is on storage, or with ``sending`` on its way, so that what becomes
-        whole meanwhile can go with it; None where none is whole yet. Where the store settles commits later, the receipt
-        is filled by ``advance``.
+        whole meanwhile can go with it; None where none is whole yet. ``run`` is asked for when all are. Where the store
+        settles commits later, the receipt is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
         commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
@@ -158,13 +158,14 @@ class StreamWriter:
             change = AddFiles(
                 files=tuple(upload.file for upload in sent),
                 schemas={upload.file.version: upload.schema for upload in sent},
-                run=run,
+                run=run() if callable(run) else run,
             )
             receipt = self._commit(change)
             if self._exclusive and receipt.manifest is not None:
                 self._published.append(change)
                 receipt.manifest = self._add_lost_again()
             if receipt.manifest is not None:
+                self.committed(receipt.manifest)
                 self._confirm(change.files)
         return receipt
 
