@@ -264,6 +264,9 @@ class Publisher:
 
     def _settle_some(self) -> None:
         """Have the places of stored commits looked for, of each stream at most once at a time."""
+        if not self.unsettled:
+            # Asked after each commit, so that to look at each stream would take the square of their number.
+            return
         for channel in list(self._channels.values()):
             idle = channel.settling is None or channel.settling.done()
             if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
