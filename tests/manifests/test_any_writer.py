@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -99,9 +99,9 @@ def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
     own, told = writer(place), list[str]()
     confirm = StreamWriter._confirm
 
-    def confirmed(self: StreamWriter, files: Sequence[NewFile]) -> None:
+    def confirmed(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object] = bool) -> None:
         told.append("confirmed")
-        confirm(self, files)
+        confirm(self, files, meanwhile)
 
     monkeypatch.setattr(StreamWriter, "_confirm", confirmed)
     own.committed = lambda manifest: told.extend(file.id for file in manifest.files)

@@ -223,8 +223,7 @@ class Publisher:
                 lock=self._settings.lock,
                 sending=self._sending,
             )
-            # The lake's caches are brought up to date while the files are looked for, and the lock is given back.
-            channel.writer.committed = partial(self._note, channel)
+            channel.writer.committed = partial(self._committed, channel)
         return channel.writer
 
     def _keep(self, channel: _Channel, *, schema: Schema, epoch: int) -> None:
@@ -261,6 +260,12 @@ class Publisher:
                 self._stored += len(group)
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
+
+    def _committed(self, channel: _Channel, manifest: Manifest) -> None:
+        """Between a commit and the look for its files, beside which the lake's caches are brought up to date. Should a
+        file not be found, the log has to say that the run failed."""
+        channel.recorded = next((run.status for run in manifest.runs if run.id == self._run_id), "")
+        self._note(channel, manifest)
 
     def _settle_some(self) -> None:
         """Have the places of stored commits looked for, of each stream at most once at a time."""

@@ -130,7 +130,7 @@ def _by_folder(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 def opened(path: str) -> BinaryIO:
     """A regular file, to read. Raises ``IsADirectoryError`` for anything else, and ``OSError``."""
-    return open(path, "rb", opener=lambda path, flags: _regular(path, flags)[0])
+    return open(path, "rb", opener=lambda path, _: _regular(path)[0])
 
 
 def read_whole(path: str) -> tuple[bytes, os.stat_result]:
@@ -159,10 +159,10 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
     return body
 
 
-def _regular(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> tuple[int, os.stat_result]:
-    """The descriptor of a regular file, and its status: of what is none, a pipe for one, an open would wait for
+def _regular(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor to read a regular file, and its status: of what is none, a pipe for one, an open would wait for
     somebody to write."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
         return descriptor, status
