@@ -384,9 +384,7 @@ def test_another_manifest_store_than_the_lakes_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("missing", [1, 2])
-def test_a_run_that_fails_at_the_lake_is_recorded_as_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
-) -> None:
+def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
     confirm, calls = StreamWriter._confirm, []
 
     def one_is_missing(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:

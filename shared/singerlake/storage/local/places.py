@@ -47,7 +47,7 @@ class Places:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISLNK(status.st_mode):
-            raise self._link(key)
+            raise self.link(key)
         return status if stat.S_ISREG(status.st_mode) else None
 
     def _folder(self, key: str, folder: str) -> tuple[str, tuple[int, int] | None]:
@@ -79,10 +79,11 @@ class Places:
             except (OSError, ValueError):
                 return True
             if stat.S_ISLNK(mode):
-                raise self._link(key)
+                raise self.link(key)
         return True
 
-    def _link(self, key: str) -> AccessDeniedError:
+    def link(self, key: str) -> AccessDeniedError:
+        """The error for an object on whose way a link lies, or that is one."""
         return AccessDeniedError(
             "the lake contains a symbolic link, and links in a lake are not followed",
             hint="move what it points at into the lake, or make that place the lake_root",

@@ -8,6 +8,7 @@ a lock that no other machine can see. Symbolic links below the root are refused,
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -358,6 +359,8 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise MissingFileError("no such object", key=key, lake_root=self.url) from error
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self._places.link(key) from error
             raise translate(error, key, self.url) from error
 
     @contextmanager
