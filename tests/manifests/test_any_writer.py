@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,7 @@ from singerlake.errors import LostStateError, StorageFullError, StreamClosedErro
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
-from singerlake.format.state.model import Run, StreamSchema
+from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.singer_file import FileHeader, Spool, compress_member
@@ -84,6 +84,37 @@ def test_a_file_that_is_whole_by_the_time_that_another_is_uploaded_goes_into_its
     manifest = own.settled(own.submit(coming(), run()))
     assert [file.id for file in manifest.files] == [each.file.id for each in made]
     assert manifest.transaction.number == 1
+
+
+def test_how_the_run_stands_is_asked_for_when_all_files_are_uploaded(place: Place, tmp_path: Path) -> None:
+    own, status = writer(place), ["running"]
+
+    def coming() -> Iterator[Upload]:
+        yield upload(place, tmp_path)
+        status.append("completed")
+        yield upload(place, tmp_path)
+
+    manifest = own.settled(own.submit(coming(), lambda: run(status[-1])))
+    assert [each.status for each in manifest.runs] == ["completed"]
+    assert manifest.transaction.number == 1
+
+
+def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, told = writer(place), list[str]()
+    confirm = StreamWriter._confirm
+
+    def confirmed(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object] = bool) -> None:
+        told.append("confirmed")
+        confirm(self, files, meanwhile)
+
+    monkeypatch.setattr(StreamWriter, "_confirm", confirmed)
+    own.committed = lambda manifest: told.extend(file.id for file in manifest.files)
+    one = upload(place, tmp_path)
+    receipt = own.submit([one])
+    own.settled(receipt)
+    assert told == (["confirmed"] if receipt.pending else [one.file.id, "confirmed"])
 
 
 def test_where_the_next_file_fails_nothing_of_its_group_is_committed(place: Place, tmp_path: Path) -> None:

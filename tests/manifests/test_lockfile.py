@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format import layout
+from singerlake.storage.port import Entry
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.stores import Place
+from tests.manifests.test_any_writer import upload, writer
 
 KEY = layout.manifest_key("t", "s")
 BODIES: dict[str, tuple[bytes, type[Exception]]] = {
@@ -40,3 +46,27 @@ def test_without_conditions_it_says_that_it_is_best_effort(caplog: pytest.LogCap
     assert "best effort" in caplog.text
     place.committed(base, add(new_file("a")), add(new_file("b")))
     assert place.listed() == ["a", "b"]
+
+
+def test_far_locks_are_given_back_while_the_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, given_back, looked_for = Place("lockfile"), threading.Event(), list[str]()
+    head, delete = place.storage.head, place.storage.delete
+
+    def wait(key: str) -> Entry | None:
+        if key.endswith(".singer.gz"):
+            assert given_back.wait(60)
+            looked_for.append(key)
+        return head(key)
+
+    def give_back(key: str, *, if_match: str | None = None) -> bool:
+        gone = delete(key, if_match=if_match)
+        given_back.set()
+        return gone
+
+    monkeypatch.setattr(place.storage, "head", wait)
+    monkeypatch.setattr(place.storage, "delete", give_back)
+    own, one = writer(place), upload(place, tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        own.sending = pool
+        own.submit([one])
+    assert looked_for == ["raw/t/s/" + one.file.path]

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -75,8 +75,8 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
         if len(whole) == 3:
             all_whole.set()
 
-    def note(self: StreamWriter, files: Sequence[NewFile]) -> None:
-        confirm(self, files)
+    def note(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
+        confirm(self, files, meanwhile)
         committed.append([file.messages for file in files])
 
     monkeypatch.setattr(LocalStorage, "upload", wait_for_all)
@@ -97,8 +97,8 @@ def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
         together.wait()
         return upload(self, key, path)
 
-    def note(self: StreamWriter, files: Sequence[NewFile]) -> None:
-        confirm(self, files)
+    def note(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
+        confirm(self, files, meanwhile)
         committed.append([file.messages for file in files])
 
     monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))

@@ -70,6 +70,18 @@ def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMet
     return logged_kind(storage, tap, stream) or (metadata.manifest_store if metadata else None)
 
 
+def lying(storage: Storage, tap: str, stream: str) -> tuple[bool, bool]:
+    """Whether a stream has data files, and, where it has none, whether schemas of it are kept. Raises what storage
+    raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    kept = False
+    for entry in storage.list(prefix):
+        if layout.is_data_file(entry.key[len(prefix) :]):
+            return True, kept
+        kept = kept or layout.is_kept_schema(entry.key[len(prefix) :])
+    return False, kept
+
+
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
     """The manifest store in which a stream is by what lies in its log: the store of the snapshot that the log's floor
     names, else of the oldest record; where its newest record, or that snapshot, closes the log for a store elsewhere,

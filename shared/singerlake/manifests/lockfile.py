@@ -65,10 +65,8 @@ class LockfileStore:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
         note(manifest)
-        there = self._storage.head(self._key)
-        if there is None:
-            put_on_condition(self._storage, self._key, to_json(manifest), etag=None)
-        elif self.load() is None:
+        born = put_on_condition(self._storage, self._key, to_json(manifest), etag=None)
+        if isinstance(born, Refused) and (there := self._storage.head(self._key)) and self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
             put_on_condition(self._storage, self._key, to_json(manifest), etag=there.etag)
         loaded = self.load()

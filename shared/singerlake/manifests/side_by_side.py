@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import TypeVar
 
@@ -41,6 +41,13 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
         wait(begun)
     _under_way(begun)
     return taken
+
+
+def followed(items: Iterable[Item], end: Callable[[], object]) -> Iterator[Item]:
+    """The items of ``for_each``, and ``end`` once the work for the last one is under way. It is not done where work has
+    failed by then."""
+    yield from items
+    end()
 
 
 def _under_way(begun: list[Future[object]]) -> list[Future[object]]:

@@ -27,15 +27,14 @@ from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Tr
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.find_store import lying
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
-from singerlake.manifests.side_by_side import for_each
+from singerlake.manifests.side_by_side import followed, for_each
 from singerlake.storage.port import Storage
 
-_SETTLE_WAIT = 600.0
-_FIRST_POLL = 0.05
-_LONGEST_POLL = 1.0
+_SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
 
 
@@ -77,6 +76,8 @@ class StreamWriter:
     lake_id: str | None = None
     sending: Executor | None = None
     """Uploads several files at once, where storage is far; None: one after the other."""
+    committed: Callable[[Manifest], object] = lambda _: None
+    """Gets each state that holds what ``submit`` committed at once, before the files are looked for there."""
     _loaded: Loaded | None = None
     _exclusive: bool = False
     _keeping: tuple[StreamSchema, str] | None = None
@@ -131,11 +132,11 @@ class StreamWriter:
         Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
-    def submit(self, uploads: Iterable[Upload | None], run: Run | None = None) -> Receipt:
+    def submit(self, uploads: Iterable[Upload | None], run: Run | Callable[[], Run] | None = None) -> Receipt:
         """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
         next one is asked for when the one before it is on storage, or with ``sending`` on its way, so that what becomes
-        whole meanwhile can go with it; None where none is whole yet. Where the store settles commits later, the receipt
-        is filled by ``advance``.
+        whole meanwhile can go with it; None where none is whole yet. ``run`` is asked for when all are. Where the store
+        settles commits later, the receipt is filled by ``advance``.
 
         The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
         commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
@@ -158,14 +159,16 @@ class StreamWriter:
             change = AddFiles(
                 files=tuple(upload.file for upload in sent),
                 schemas={upload.file.version: upload.schema for upload in sent},
-                run=run,
+                run=run() if callable(run) else run,
             )
             receipt = self._commit(change)
             if self._exclusive and receipt.manifest is not None:
                 self._published.append(change)
                 receipt.manifest = self._add_lost_again()
             if receipt.manifest is not None:
-                self._confirm(change.files)
+                self.committed(receipt.manifest)
+                # What the locks are for is done, so that they are given back while the files are looked for.
+                self._confirm(change.files, meanwhile=held.close)
         return receipt
 
     def record(self, run: Run) -> Receipt:
@@ -280,8 +283,9 @@ class StreamWriter:
             self._commit(change)
         return self._loaded.manifest
 
-    def _confirm(self, files: Sequence[NewFile]) -> None:
-        """Between commit and STATE: the files are there with their bytes."""
+    def _confirm(self, files: Sequence[NewFile], meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Between commit and STATE: the files are there with their bytes. ``meanwhile`` is done as well: with
+        ``sending`` at the same time, else behind it."""
 
         def confirm(file: NewFile) -> None:
             stored = self.storage.head(self._key(file))
@@ -292,7 +296,7 @@ class StreamWriter:
                     key=self._key(file),
                 )
 
-        for_each(files, confirm, self.sending)
+        for_each(followed(files, meanwhile), confirm, self.sending)
 
     def _key(self, file: NewFile) -> str:
         return layout.stream_prefix(self.tap, self.stream) + file.path
@@ -319,7 +323,7 @@ class StreamWriter:
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
         there = self.storage.head(self._manifest_key) is not None
-        data, kept = self._lying()
+        data, kept = lying(self.storage, self.tap, self.stream)
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
@@ -348,16 +352,6 @@ class StreamWriter:
     @property
     def _manifest_key(self) -> str:
         return layout.manifest_key(self.tap, self.stream)
-
-    def _lying(self) -> tuple[bool, bool]:
-        """Whether there are data files, and, where there are none, whether schemas are kept."""
-        prefix = layout.stream_prefix(self.tap, self.stream)
-        kept = False
-        for entry in self.storage.list(prefix):
-            if layout.is_data_file(entry.key[len(prefix) :]):
-                return True, kept
-            kept = kept or layout.is_kept_schema(entry.key[len(prefix) :])
-        return False, kept
 
     def _first_state(self) -> Manifest:
         """A stream's birth, with the schema that it is born for."""

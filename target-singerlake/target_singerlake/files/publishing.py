@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -18,6 +19,7 @@ from singerlake.errors import BrokenFileError, SingerlakeError
 from singerlake.format.layout import file_path
 from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
 from singerlake.format.state.selection import newest_version
+from singerlake.format.state.transactions import AddFiles
 from singerlake.lake import Lake
 from singerlake.manifests.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files.growing import GrowingFile
@@ -155,11 +157,8 @@ class Publisher:
             results.append(outcome)
             if isinstance(outcome, KnownStream):
                 self._keeping -= 1
-                if outcome.manifest is not None:
-                    self._note(outcome.stream, outcome.manifest)
             else:
                 self.pending -= 1
-                self._note(outcome.growing.schema.stream, outcome.manifest)
         return results
 
     def settle(self) -> None:
@@ -224,12 +223,14 @@ class Publisher:
                 lock=self._settings.lock,
                 sending=self._sending,
             )
+            channel.writer.committed = partial(self._committed, channel)
         return channel.writer
 
     def _keep(self, channel: _Channel, *, schema: Schema, epoch: int) -> None:
         manifest = None
         if channel.name not in self._known_streams():
             manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
+            self._note(channel, manifest)
         self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
 
     def _known_streams(self) -> frozenset[str]:
@@ -246,9 +247,11 @@ class Publisher:
             return
         writer, group = self._open(channel), list[GrowingFile]()
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
-            run = self._run()
-            receipt = writer.submit(_uploads(writer, channel, group), run)
-            channel.recorded = run.status
+            # Asked for late, so that the last files of a run need no transaction behind them that says how it ended.
+            receipt = writer.submit(_uploads(writer, channel, group), self._run)
+            assert isinstance(receipt.change, AddFiles)
+            assert receipt.change.run is not None
+            channel.recorded = receipt.change.run.status
         for growing in group:
             if growing.spool is not None:
                 growing.spool.path.unlink(missing_ok=True)
@@ -258,8 +261,17 @@ class Publisher:
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
 
+    def _committed(self, channel: _Channel, manifest: Manifest) -> None:
+        """Between a commit and the look for its files, beside which the lake's caches are brought up to date. Should a
+        file not be found, the log has to say that the run failed."""
+        channel.recorded = next((run.status for run in manifest.runs if run.id == self._run_id), "")
+        self._note(channel, manifest)
+
     def _settle_some(self) -> None:
         """Have the places of stored commits looked for, of each stream at most once at a time."""
+        if not self.unsettled:
+            # Asked after each commit, so that to look at each stream would take the square of their number.
+            return
         for channel in list(self._channels.values()):
             idle = channel.settling is None or channel.settling.done()
             if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
@@ -274,6 +286,7 @@ class Publisher:
         """Give out the files of settled commits, in their order."""
         while channel.unsettled and (manifest := channel.unsettled[0][0].manifest) is not None:
             receipt, group = channel.unsettled.popleft()
+            self._note(channel, manifest)
             if receipt.pending is not None:
                 with self._noting:
                     self._stored -= len(group)
@@ -303,10 +316,9 @@ class Publisher:
             status=self.status,
         )
 
-    def _note(self, stream: str, manifest: Manifest) -> None:
+    def _note(self, channel: _Channel, manifest: Manifest) -> None:
         """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes
         back is told at the run's end: a tap may go to and fro between two of them with every file."""
-        channel = self._channels[stream]
         version = newest_version(manifest)
         if version is None or channel.announced.get(version) == manifest.schemas[version]:
             return
@@ -317,7 +329,9 @@ class Publisher:
             waiting = bool(self._to_announce)
             self._to_announce[channel.name] = manifest
         if not waiting:
-            self._other.append(self._executor.submit(self._announce))
+            # A run that is being closed after an error takes no more work.
+            with suppress(RuntimeError):
+                self._other.append(self._executor.submit(self._announce))
 
     def _announce(self) -> None:
         with self._announcing:

@@ -62,9 +62,9 @@ def test_others_may_write_while_a_folder_is_flushed_and_no_outcome_is_told_befor
 ) -> None:
     storage.put("raw/x", b"1")
     (tmp_path / "spooled").write_bytes(b"2")
-    flushed: list[Path] = []
+    flushed: list[str] = []
 
-    def flush(path: Path) -> None:
+    def flush(path: str) -> None:
         with open(Path(storage.url, FLOCK_NAME)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         flushed.append(path)
@@ -78,4 +78,4 @@ def test_others_may_write_while_a_folder_is_flushed_and_no_outcome_is_told_befor
         "delete": lambda: storage.delete("raw/x"),
     }
     calls[operation]()
-    assert flushed == [Path(storage.url, "raw/x")]
+    assert flushed == [f"{storage.url}/raw/x"]

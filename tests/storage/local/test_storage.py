@@ -289,6 +289,25 @@ def test_an_upload_from_another_file_system_copies(
     assert os.listdir(Path(storage.url) / "raw") == ["data"]
 
 
+def test_an_upload_into_a_folder_that_somebody_removed_makes_it_again(storage: LocalStorage, tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / "spool").write_bytes(b"data")
+        storage.upload(f"raw/tap/{number}", tmp_path / "spool")
+        storage.put("raw/tap/x", b"1")
+        assert keys(storage, "raw/tap/") == [f"raw/tap/{number}", "raw/tap/x"]
+        shutil.rmtree(Path(storage.url) / "raw/tap")
+
+
+def test_a_second_upload_into_a_folder_has_the_mode_of_a_new_file(storage: LocalStorage, tmp_path: Path) -> None:
+    storage.put("raw/x", b"1")
+    spool = tmp_path / "spool"
+    spool.write_bytes(b"data")
+    spool.chmod(0o600)
+    storage.upload("raw/data", spool)
+    assert (Path(storage.url) / "raw/data").stat().st_mode == (Path(storage.url) / "raw/x").stat().st_mode
+    assert sorted(os.listdir(Path(storage.url) / "raw")) == ["data", "x"]
+
+
 def test_what_a_killed_writer_left_is_removed_after_a_day_and_not_before(tmp_path: Path) -> None:
     class Later(SystemClock):
         ahead = timedelta(0)

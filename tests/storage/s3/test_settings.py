@@ -175,6 +175,25 @@ class TestUploads:
         assert storage.upload("small", tmp_path / "small") == 1000
         assert [request.method for request in s3.requests()] == ["PUT"], "its ETag says that it is whole"
 
+    def test_a_part_does_not_wait_for_the_server_s_consent(
+        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
+        (tmp_path / "big").write_bytes(bytes(6 << 20))
+        s3.requests()
+        storage.upload("big", tmp_path / "big")
+        parts = [request for request in s3.requests() if "partNumber" in request.query]
+        assert ["expect" in request.headers for request in parts] == [False, False]
+
+    @pytest.mark.parametrize(
+        ("mebibytes", "parts"), [(64, 8), (100, 8), (128.3, 8), (191, 8), (193, 16), (1024, 64), (1 << 20, 10_000)]
+    )
+    def test_all_connections_send_as_many_parts(self, mebibytes: float, parts: int) -> None:
+        size = int(mebibytes * (1 << 20))
+        part = s3_upload.part_size(size)
+        assert -(-size // part) == parts
+        assert part >= 5 << 20
+
     @pytest.mark.parametrize("reason", ["an ETag that is no MD5", "a size that takes long to digest"])
     def test_what_an_answer_does_not_prove_is_asked_for(
         self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -383,16 +383,17 @@ def test_another_manifest_store_than_the_lakes_is_refused(tmp_path: Path) -> Non
         ingest(tmp_path, [schema("new"), *records(1, stream="new")], manifest_store="lockfile")
 
 
-def test_a_run_that_fails_at_the_lake_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
     confirm, calls = StreamWriter._confirm, []
 
-    def second_is_missing(self: StreamWriter, files: Sequence[NewFile]) -> None:
+    def one_is_missing(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
         calls.append(files)
-        if len(calls) == 2:
+        if len(calls) == missing:
             raise MissingFileError("gone")
-        confirm(self, files)
+        confirm(self, files, meanwhile)
 
-    monkeypatch.setattr(StreamWriter, "_confirm", second_is_missing)
+    monkeypatch.setattr(StreamWriter, "_confirm", one_is_missing)
     monkeypatch.setattr("target_singerlake.files.publishing.FILES_AT_ONCE", 1)
     with pytest.raises(MissingFileError):
         ingest(tmp_path, LINES, max_file_records=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+import os
 
 from singerlake.errors import (
     AccessDeniedError,
@@ -39,14 +39,14 @@ def translate(error: OSError, key: str, root: str) -> SingerlakeError:
     return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
 
 
-def settle(path: Path) -> None:
+def settle(path: str) -> None:
     """Make a rename or an unlink durable; where that fails, a crash may still undo what readers have seen."""
     try:
-        sync_folder(path.parent)
+        sync_folder(os.path.dirname(path))
     except OSError as error:
         raise UnknownOutcomeError(
             "a file was changed, but its folder could not be flushed to disk",
             hint="check the disk, then read the object back",
-            path=str(path),
+            path=path,
             reason=error.strerror or str(error),
         ) from error

@@ -6,13 +6,19 @@ import errno
 import os
 import shutil
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 
 from singerlake import open_file_lock
+from singerlake.clock import IdSource
 
-_locks: dict[Path, threading.Lock] = {}
+_TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
+"""Nanoseconds: the resolutions that file systems keep modification times in."""
+
+_locks: dict[str, threading.Lock] = {}
 _locks_guard = threading.Lock()
 
 
@@ -28,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: str) -> Iterator[None]:
     """Hold the ``flock`` of a file, which is made if need be and never removed, against all processes and threads.
 
     Network file systems turn ``flock`` into a lock of the whole process, so threads take turns before they ask for it.
@@ -44,48 +50,80 @@ def exclusive(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def write_durably(path: Path, body: bytes) -> None:
-    """Fill a file and flush it to disk."""
-    with path.open("wb", buffering=0) as file:
+class Temporary:
+    """A file at ``path``, under a name that no object has, until it gets an object's. As a context it is removed at the
+    end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is False,
+    and it is yet to be made by other means. Raises ``OSError``."""
+
+    def __init__(self, path: str, *, made: bool = True) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666) if made else -1
+        self._named = False
+
+    def __enter__(self) -> Temporary:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if not self._named:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+    def write_durably(self, body: bytes) -> None:
+        """Fill it and flush it to disk."""
         rest = memoryview(body)
         while rest:
-            rest = rest[file.write(rest) :]
-        os.fsync(file.fileno())
+            rest = rest[os.write(self.descriptor, rest) :]
+        os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        """Write no more: some file systems of other machines do not rename a file that is open."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def rename(self, path: str) -> None:
+        """Give it the name of an object, in the place of the one that has it."""
+        os.replace(self.path, path)
+        self._named = True
 
 
-def fill_durably(path: Path, data: Iterable[bytes]) -> None:
+def fill_durably(path: str, data: Iterable[bytes]) -> None:
     """Fill a file with what comes and flush it to disk."""
-    with path.open("wb") as file:
+    with open(path, "wb") as file:
         file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def copy_durably(source: Path, target: Path) -> None:
+def copy_durably(source: Path, target: str) -> None:
     """Copy a file's bytes and flush them to disk."""
-    with source.open("rb") as reader, target.open("wb") as writer:
+    with source.open("rb") as reader, open(target, "wb") as writer:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
         os.fsync(writer.fileno())
 
 
-def adopt(source: Path, target: Path) -> bool:
-    """Move a file over ``target`` without copying, flushed, with the owner's group and the mode that ``target`` has.
+def adopt(source: Path, target: str, model: os.stat_result) -> bool:
+    """Move a file to ``target`` without copying, flushed, with the owner's group and the mode of ``model``, a file that
+    was made in the same folder.
 
-    False, with the bytes of both files as they were, where that cannot be done: another file system, or a group
-    that this process may not give.
+    False, with the bytes as they were, where that cannot be done: another file system, or a group that this process may
+    not give.
     """
-    model = target.stat()
-    status = source.stat()
+    status = os.stat(source)
     if status.st_dev != model.st_dev or status.st_uid != model.st_uid:
         return False
     try:
         if status.st_gid != model.st_gid:
             os.chown(source, -1, model.st_gid)
-        os.chmod(source, model.st_mode & 0o7777)
-        os.utime(source)  # under a temporary name, an old file would count as abandoned
+        if status.st_mode != model.st_mode:
+            os.chmod(source, model.st_mode & 0o7777)
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            os.utime(descriptor)  # under a temporary name, an old file would count as abandoned
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -97,7 +135,25 @@ def adopt(source: Path, target: Path) -> bool:
     return True
 
 
-def sync_folder(folder: Path) -> None:
+def stamp(file: str | int, ids: IdSource, taken: int = -1) -> os.stat_result:
+    """Set a modification time that makes the ETag new, and return the file's status.
+
+    An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
+    milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
+    the millisecond, and it is pushed past that of the file it replaces, ``taken``, for any resolution of the file
+    system.
+    """
+    status = os.stat(file)
+    wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(ids().encode()) % 1_000_000
+    for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
+        os.utime(file, ns=(status.st_atime_ns, nanoseconds))
+        status = os.stat(file)
+        if status.st_mtime_ns > taken:
+            break
+    return status
+
+
+def sync_folder(folder: str) -> None:
     """Flush a folder's names to disk, where the file system knows how to."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -107,3 +163,18 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def make_folder(folder: str) -> bool:
+    """Make a folder, with those above it. Whether it is sure that this call made it, so that nothing is in it. Raises
+    ``OSError``."""
+    try:
+        os.mkdir(folder)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+    else:
+        return True
+    return False

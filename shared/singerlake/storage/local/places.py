@@ -25,19 +25,30 @@ class Places:
         self._url = str(root)
         self._plain: dict[str, tuple[str, tuple[int, int]]] = {}
 
-    def path(self, key: str) -> Path:
+    def path(self, key: str) -> str:
         """Where the object is kept; refuses symbolic links on the way below the root."""
         path = f"{self.top}/{check_key(key)}"
         self._refuse_links(key, key)
-        return Path(path)
+        return path
 
     def place(self, key: str) -> str:
-        """As ``path``, for reading, which is done a million times."""
+        """As ``path``, for reading, which is done a million times. Whether the object itself is a link is for its
+        reader to see, as ``opened`` and ``status`` do."""
         folder, _, name = check_key(key).rpartition("/")
-        path = f"{self._folder(key, folder)[0]}/{name}"
-        if os.path.islink(path):
-            raise self._link(key)
-        return path
+        place, identity = self._folder(key, folder)
+        if identity is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+        return f"{place}/{name}"
+
+    def status(self, key: str) -> os.stat_result | None:
+        """Of the object, None where no regular file is at its place."""
+        try:
+            status = os.lstat(self.place(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            raise self.link(key)
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def _folder(self, key: str, folder: str) -> tuple[str, tuple[int, int] | None]:
         """Where the folder of an object is kept, and its identity where it is there. One that is the one it was when no
@@ -47,22 +58,32 @@ class Places:
             if identity == _identity(place):
                 return place, identity
         place = f"{self.top}/{folder}".rstrip("/")
-        self._refuse_links(key, folder)
+        if not self._refuse_links(key, folder):
+            return place, None
         try:
             identity = _identity(place)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return place, None
         self._plain[folder] = place, identity
         return place, identity
 
-    def _refuse_links(self, key: str, below: str) -> None:
+    def _refuse_links(self, key: str, below: str) -> bool:
+        """Whether all that is on the way is there, and no link. What cannot be looked at is for others to refuse."""
         path = self.top
         for part in below.split("/") if below else ():
             path = f"{path}/{part}"
-            if os.path.islink(path):
-                raise self._link(key)
+            try:
+                mode = os.lstat(path).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except (OSError, ValueError):
+                return True
+            if stat.S_ISLNK(mode):
+                raise self.link(key)
+        return True
 
-    def _link(self, key: str) -> AccessDeniedError:
+    def link(self, key: str) -> AccessDeniedError:
+        """The error for an object on whose way a link lies, or that is one."""
         return AccessDeniedError(
             "the lake contains a symbolic link, and links in a lake are not followed",
             hint="move what it points at into the lake, or make that place the lake_root",
@@ -108,16 +129,44 @@ def _by_folder(keys: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         yield folder, [key.rpartition("/")[2] for key in group]
 
 
-def opened(path: str | Path) -> BinaryIO:
+def opened(path: str) -> BinaryIO:
     """A regular file, to read. Raises ``IsADirectoryError`` for anything else, and ``OSError``."""
-    return open(path, "rb", opener=_regular)
+    return open(path, "rb", opener=lambda path, _: _regular(path)[0])
 
 
-def _regular(path: str, flags: int) -> int:
-    """The descriptor of a regular file: of what is none, a pipe for one, an open would wait for somebody to write."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+def read_whole(path: str) -> tuple[bytes, os.stat_result]:
+    """A regular file's bytes, and its status. Raises as ``opened``."""
+    descriptor, status = _regular(path)
+    try:
+        return _read(descriptor, 0, status.st_size), status
+    finally:
+        os.close(descriptor)
+
+
+def read_part(path: str, start: int, length: int) -> tuple[bytes, int]:
+    """At most ``length`` bytes of a regular file from ``start`` on, and how many it has. Raises as ``opened``."""
+    descriptor, status = _regular(path)
+    try:
+        return _read(descriptor, start, min(length, status.st_size - start)), status.st_size
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    """So many bytes, or fewer where there are no more. A file object would ask the system for four things beside."""
+    body = os.pread(descriptor, length, start) if length > 0 else b""
+    while 0 < len(body) < length and (more := os.pread(descriptor, length - len(body), start + len(body))):
+        body += more
+    return body
+
+
+def _regular(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor to read a regular file, and its status: of what is none, a pipe for one, an open would wait for
+    somebody to write."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
     os.close(descriptor)
     raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
 

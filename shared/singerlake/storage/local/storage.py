@@ -8,9 +8,9 @@ a lock that no other machine can see. Symbolic links below the root are refused,
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -31,16 +31,23 @@ from singerlake.storage.keys import (
     is_hidden,
 )
 from singerlake.storage.local.errors import settle, translate
-from singerlake.storage.local.files import adopt, copy_durably, exclusive, fill_durably, sync_folder, write_durably
-from singerlake.storage.local.places import Places, opened
+from singerlake.storage.local.files import (
+    Temporary,
+    adopt,
+    copy_durably,
+    exclusive,
+    fill_durably,
+    make_folder,
+    stamp,
+    sync_folder,
+)
+from singerlake.storage.local.places import Places, opened, read_part, read_whole
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.stream_part import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
 _COPIED = 1 << 18
-_TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
-"""Nanoseconds: the resolutions that file systems keep modification times in."""
 
 
 class LocalStorage:
@@ -51,15 +58,17 @@ class LocalStorage:
     there later; were the folder removed and made again by others meanwhile, it would not know.
 
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
-    time and size; see ``_stamp`` for why it changes at every write.
+    time and size; see ``stamp`` for why it changes at every write.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock, ids: IdSource) -> None:
         self._root = Path(os.path.abspath(root))
         self._clock = clock
         self._ids = ids
-        self._durable: set[Path] = set()
+        self._durable: set[str] = set()
+        self._models: dict[str, os.stat_result] = {}
         self._places = Places(self._root)
+        self._flock = str(self._root / FLOCK_NAME)
 
     @property
     def url(self) -> str:
@@ -74,60 +83,78 @@ class LocalStorage:
 
     def get(self, key: str) -> Stored | None:
         try:
-            with self._reading(key), opened(self._places.place(key)) as file:
-                status = os.fstat(file.fileno())
-                return Stored(body=file.read(), etag=_etag(status), last_modified=_modified(status))
+            with self._reading(key):
+                body, status = read_whole(self._places.place(key))
+            return Stored(body=body, etag=_etag(status), last_modified=_modified(status))
         except MissingFileError:
             return None
 
     def head(self, key: str) -> Entry | None:
         with self._reading(key):
-            status = _status(self._places.place(key))
+            status = self._places.status(key)
             return _entry(key, status) if status else None
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
             path = self._places.path(key)
-            with self._temporary(path.parent) as temporary:
-                write_durably(temporary, body)
-                with exclusive(self._root / FLOCK_NAME):
-                    outcome = self._put_where_allowed(temporary, path, if_absent, if_match)
+            with self._temporary(path) as temporary:
+                temporary.write_durably(body)
+                status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
+                temporary.close()
+                with exclusive(self._flock):
+                    outcome = self._put_where_allowed(temporary, status, path, if_absent, if_match)
                 # What refused it may be so new that its own writer has not flushed it yet.
                 settle(path)
                 return outcome
 
     def _put_where_allowed(
-        self, temporary: Path, path: Path, if_absent: bool, if_match: str | None
+        self, temporary: Temporary, status: os.stat_result, path: str, if_absent: bool, if_match: str | None
     ) -> Written | Refused:
         present = _status(path)
         if if_absent and present is not None:
             return Refused()
         if if_match is not None and (present is None or _etag(present) != if_match):
             return Refused()
-        return Written(_etag(self._replace(temporary, path, present)))
+        return Written(_etag(self._replace(temporary, status, path, present)))
 
     def upload(self, key: str, path: Path) -> int:
         size = path.stat().st_size
         with self._writing(key):
             target = self._places.path(key)
-            with self._temporary(target.parent) as temporary:
-                if not adopt(path, temporary):
-                    copy_durably(path, temporary)
-                if temporary.stat().st_size != size:
-                    raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
-                with exclusive(self._root / FLOCK_NAME):
-                    self._replace(temporary, target, _status(target))
-                settle(target)
+            model = self._models.get(os.path.dirname(target))
+            try:
+                self._upload(key, target, path, size, model)
+            except FileNotFoundError:
+                if model is None:
+                    raise
+                # Somebody removed the folder since a file was last made in it.
+                self._models.clear()
+                self._upload(key, target, path, size, None)
         return size
+
+    def _upload(self, key: str, target: str, path: Path, size: int, model: os.stat_result | None) -> None:
+        """``model`` is the status of a file that was made in the folder, so that none has to be made to see it."""
+        with self._temporary(target, made=model is None) as temporary:
+            if not adopt(path, temporary.path, model or os.fstat(temporary.descriptor)):
+                copy_durably(path, temporary.path)
+            temporary.close()
+            status = stamp(temporary.path, self._ids)
+            if status.st_size != size:
+                raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
+            with exclusive(self._flock):
+                self._replace(temporary, status, target, _status(target))
+            settle(target)
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):
             target = self._places.path(key)
-            with self._temporary(target.parent) as temporary:
-                fill_durably(temporary, (data for piece in pieces for data in self._data(piece)))
-                with exclusive(self._root / FLOCK_NAME):
-                    status = self._replace(temporary, target, _status(target))
+            with self._temporary(target) as temporary:
+                temporary.close()
+                fill_durably(temporary.path, (data for piece in pieces for data in self._data(piece)))
+                status = stamp(temporary.path, self._ids)
+                with exclusive(self._flock):
+                    status = self._replace(temporary, status, target, _status(target))
                 settle(target)
         return _entry(key, status)
 
@@ -146,13 +173,12 @@ class LocalStorage:
                 yield data
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        with self._reading(key), opened(self._places.place(key)) as file:
-            file.seek(start)
-            return file.read(length)
+        with self._reading(key):
+            return read_part(self._places.place(key), start, length)[0]
 
     def beginning(self, key: str, length: int) -> Beginning:
-        with self._reading(key), opened(self._places.place(key)) as file:
-            return Beginning(file.read(length), os.fstat(file.fileno()).st_size)
+        with self._reading(key):
+            return Beginning(*read_part(self._places.place(key), 0, length))
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         return self._places.bodies(keys, most)
@@ -205,27 +231,27 @@ class LocalStorage:
             path = self._places.path(key)
             if _status(path) is None:
                 return True
-            with exclusive(self._root / FLOCK_NAME):
+            with exclusive(self._flock):
                 present = _status(path)
                 if present is None:
                     return True
                 if if_match is not None and _etag(present) != if_match:
                     return False
-                path.unlink()
+                os.unlink(path)
             settle(path)
             return True
 
     def delete_all(self, keys: Sequence[str]) -> None:
-        removed: dict[Path, Path] = {}
+        removed: dict[str, str] = {}
         try:
             for key in keys:
                 with self._writing(key):
                     path = self._places.path(key)
                     if _status(path) is None:
                         continue
-                    with exclusive(self._root / FLOCK_NAME):
-                        path.unlink(missing_ok=True)
-                    removed[path.parent] = path
+                    with exclusive(self._flock), suppress(FileNotFoundError):
+                        os.unlink(path)
+                    removed[os.path.dirname(path)] = path
         finally:
             for path in removed.values():
                 settle(path)
@@ -282,39 +308,38 @@ class LocalStorage:
         names = self._scan(folder)
         return any(not name.endswith("/") for name in names) or any(self._holds_objects(folder + n) for n in names)
 
-    @contextmanager
-    def _temporary(self, folder: Path) -> Iterator[Path]:
-        """A new empty file in a folder that is made, durably, if need be; removed unless it was renamed."""
-        temporary = folder / (TEMPORARY_PREFIX + self._ids())
+    def _temporary(self, path: str, *, made: bool = True) -> Temporary:
+        """A new file in the folder of ``path``, which is made, durably, if need be."""
+        folder = os.path.dirname(path)
+        temporary = f"{folder}/{TEMPORARY_PREFIX}{self._ids()}"
         try:
             self._make_folder(folder)
-            temporary.touch(exist_ok=False)
+            return Temporary(temporary, made=made)
         except FileNotFoundError:  # somebody removed the folder since this object last made it
             self._durable.clear()
             self._make_folder(folder)
-            temporary.touch(exist_ok=False)
-        try:
-            yield temporary
-        finally:
-            temporary.unlink(missing_ok=True)
+            return Temporary(temporary, made=made)
 
-    def _make_folder(self, folder: Path) -> None:
+    def _make_folder(self, folder: str) -> None:
         """Make a folder and see to it that a crash cannot unmake it, whichever process made it, once per folder: its
         name, and those of the folders above it, are flushed with the folders that hold them."""
         if folder in self._durable:
             return
+        top = self._places.top or "/"
         unsure = [folder]
-        while unsure[-1] != self._root and unsure[-1].parent not in self._durable:
-            unsure.append(unsure[-1].parent)
-        missing = [each for each in (*unsure, *self._root.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        named = [*missing, *(each for each in unsure if each != self._root)]
-        for holder in {each.parent for each in named}:
+        while unsure[-1] != top and (above := os.path.dirname(unsure[-1])) not in self._durable:
+            unsure.append(above)
+        named = [each for each in unsure if each != top]
+        if unsure[-1] == top:
+            named += [str(each) for each in (self._root, *self._root.parents) if not each.exists()]
+        made = make_folder(folder)
+        for holder in {os.path.dirname(each) for each in named}:
             sync_folder(holder)
-        self._remove_abandoned(folder)
+        if not made:
+            self._remove_abandoned(folder)
         self._durable.update(unsure)
 
-    def _remove_abandoned(self, folder: Path) -> None:
+    def _remove_abandoned(self, folder: str) -> None:
         """Remove what killed writers left in a folder; nothing else can, since no listing shows it."""
         oldest = (self._clock.now() - ABANDONED_AFTER).timestamp()
         with os.scandir(folder) as items:
@@ -324,28 +349,15 @@ class LocalStorage:
                         if item.stat(follow_symlinks=False).st_mtime < oldest:
                             os.unlink(item.path)
 
-    def _replace(self, temporary: Path, path: Path, present: os.stat_result | None) -> os.stat_result:
-        """Give a finished temporary file its name, under the flock. From the rename on, readers may have seen it; the
-        caller flushes the folder when others may have the flock, since they can wait for the disk at the same time."""
-        status = self._stamp(temporary, present)
-        os.replace(temporary, path)
-        return status
-
-    def _stamp(self, temporary: Path, present: os.stat_result | None) -> os.stat_result:
-        """Set a modification time that makes the ETag new, and return the file's status.
-
-        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
-        milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
-        the millisecond, and it is pushed past that of the file it replaces, for any resolution of the file system.
-        """
-        status = temporary.stat()
-        taken = present.st_mtime_ns if present else -1
-        wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(self._ids().encode()) % 1_000_000
-        for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
-            os.utime(temporary, ns=(status.st_atime_ns, nanoseconds))
-            status = temporary.stat()
-            if status.st_mtime_ns > taken:
-                break
+    def _replace(
+        self, temporary: Temporary, status: os.stat_result, path: str, present: os.stat_result | None
+    ) -> os.stat_result:
+        """Give a finished and stamped temporary file its name, under the flock, and return its status. From the rename
+        on, readers may have seen it; the caller flushes the folder when others may have the flock, since they can wait
+        for the disk at the same time."""
+        if present is not None and status.st_mtime_ns <= present.st_mtime_ns:
+            status = stamp(temporary.path, self._ids, present.st_mtime_ns)
+        temporary.rename(path)
         return status
 
     @contextmanager
@@ -356,6 +368,8 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise MissingFileError("no such object", key=key, lake_root=self.url) from error
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self._places.link(key) from error
             raise translate(error, key, self.url) from error
 
     @contextmanager
@@ -367,7 +381,7 @@ class LocalStorage:
             raise translate(error, key, self.url) from error
 
 
-def _status(path: str | Path) -> os.stat_result | None:
+def _status(path: str) -> os.stat_result | None:
     """The status of a regular file, None where there is none."""
     try:
         status = os.stat(path)

@@ -103,14 +103,15 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
     return client
 
 
-def _send_at_once(params: dict[str, Any], **_: Any) -> None:
-    """Have a small body follow its headers. botocore waits for ``100 Continue`` before it sends any, which takes as
-    long as the request itself; the SDKs of AWS for other languages wait from 1 MB on."""
+def _send_at_once(params: dict[str, Any], model: Any, **_: Any) -> None:
+    """Have a small body follow its headers, and a part of an upload, to which the server agreed when that was begun.
+    botocore waits for ``100 Continue`` before it sends any, which takes as long as the request itself; the SDKs of AWS
+    for other languages wait from 1 MB on."""
     from botocore.utils import determine_content_length
 
     if "Expect" in params["headers"]:
         size = determine_content_length(params["body"])
-        if size is not None and size <= _AT_ONCE:
+        if model.name == "UploadPart" or (size is not None and size <= _AT_ONCE):
             del params["headers"]["Expect"]
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
 PART_SIZE = 16 << 20
+"""Bytes of a part, about: a file's parts are as many as its connections take in a whole number of turns."""
+CONNECTIONS = 8
+_LEAST_PART = 5 << 20
 _MOST_PARTS = 10_000
+"""What S3 takes: bytes of each part but the last, and parts of a file."""
 _SMALL = 1 << 20
 """Bytes up to which digesting a file takes less than asking for its size."""
 
@@ -30,11 +35,18 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
 
     config = TransferConfig(
         multipart_threshold=MULTIPART_THRESHOLD,
-        multipart_chunksize=max(PART_SIZE, size // _MOST_PARTS + 1),
-        max_concurrency=8,
+        multipart_chunksize=part_size(size),
+        max_concurrency=CONNECTIONS,
     )
     client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=config)
     return False
+
+
+def part_size(size: int) -> int:
+    """Bytes of each part of a file of ``size`` bytes but the last, so that no connection has one more to send when the
+    others have ended."""
+    turns = max(1, round(size / (CONNECTIONS * PART_SIZE)))
+    return max(_LEAST_PART, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))
 
 
 def cause_of_upload(error: Exception) -> Exception:
