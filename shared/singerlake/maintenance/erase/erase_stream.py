@@ -32,8 +32,9 @@ from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 
 _ROUNDS = 20
-_STEPS = ("shown", "deleted", "forgotten")
-"""Of collection: each takes one more run of it."""
+_STEPS = ("shown", "deleted")
+"""Of collection: each takes one more run of it. Nothing is forgotten at once: a writer whose commit got no answer finds
+its file among the retired ones, and does not list it again."""
 
 
 @dataclass(frozen=True, slots=True)
