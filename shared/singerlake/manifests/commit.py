@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from singerlake.clock import Backoff, Clock
-from singerlake.errors import StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile
 from singerlake.format.state.transactions import (
@@ -101,6 +103,20 @@ def is_done(manifest: Manifest, change: Change) -> bool:
     else:
         return False
     return bool(files) and all(_known(manifest, file) for file in files)
+
+
+def refuse_missing(store: ManifestStore, base: Loaded, missing: Mapping[str, NewFile]) -> None:
+    """Raise ``MissingFileError`` where one of these files, by key, was not replaced by others since ``base`` and then
+    deleted: they are in that state, and not on storage as they were uploaded."""
+    newest = store.catch_up(base)
+    for key, file in missing.items():
+        gone = newest.manifest.retired_by_id.get(file.id) if newest else None
+        if gone is None or gone.by is None or gone.deleted is None:
+            raise MissingFileError(
+                "a file just committed is not on storage as it was uploaded",
+                hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
+                key=key,
+            )
 
 
 def _collected(manifest: Manifest, change: CollectFiles) -> bool:

@@ -14,7 +14,6 @@ from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    MissingFileError,
     StreamClosedError,
     UnknownOutcomeError,
 )
@@ -26,7 +25,7 @@ from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.add_schema import add_schema, put_schema
-from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.commit import commit_transaction, refuse_missing
 from singerlake.manifests.find_store import lying
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
@@ -284,19 +283,19 @@ class StreamWriter:
         return self._loaded.manifest
 
     def _confirm(self, files: Sequence[NewFile], meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Between commit and STATE: the files are there with their bytes. ``meanwhile`` is done as well: with
-        ``sending`` at the same time, else behind it."""
+        """Between commit and STATE: the files are there with their bytes, or others took their place since.
+        ``meanwhile`` is done as well: with ``sending`` at the same time, else behind it."""
+        missing: dict[str, NewFile] = {}
 
-        def confirm(file: NewFile) -> None:
+        def look(file: NewFile) -> None:
             stored = self.storage.head(self._key(file))
             if stored is None or stored.size != file.bytes:
-                raise MissingFileError(
-                    "a file just committed is not on storage as it was uploaded",
-                    hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",
-                    key=self._key(file),
-                )
+                missing[self._key(file)] = file
 
-        for_each(followed(files, meanwhile), confirm, self.sending)
+        for_each(followed(files, meanwhile), look, self.sending)
+        if missing:
+            assert self._loaded is not None
+            refuse_missing(self.store, self._loaded, missing)
 
     def _key(self, file: NewFile) -> str:
         return layout.stream_prefix(self.tap, self.stream) + file.path

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.transactions import RetireFiles
-from singerlake.maintenance.erase.erase_stream import Erased
+from singerlake.maintenance.erase.erase_stream import Erased, collect_now
 from tests.maintenance.erase.erasing import (
     check,
     data_files,
@@ -25,6 +26,7 @@ from tests.maintenance.migrate.moving import a_file, writer_of
 from tests.maintenance.test_drop_stream import at
 from tests.maintenance.vacuum.test_stores import PREFIX, begun, is_sound, messages, once, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place
+from tests.storage.memory import Step
 
 pytestmark = pytest.mark.in_turn("place")
 
@@ -209,3 +211,71 @@ def test_an_erasure_at_any_step_of_a_writer_hinders_it_nowhere(kind: str, tmp_pa
         assert upload.file.id in place.state().by_id, number
         assert messages(place)[:8] == with_holes(text, 2), number
         assert is_sound(place), number
+
+
+@pytest.mark.in_turn("kind")
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_a_writer_whose_file_is_erased_from_and_deleted_at_once_while_it_commits_knows_that_it_is_committed(
+    kind: str, tmp_path: Path
+) -> None:
+    for number in itertools.count():
+        place = Place(kind)
+        begun(place, 2)
+        text = messages(place)
+        writer = writer_of(place)
+        writer.open()
+        # A file of one record, which is meant, too.
+        upload = a_file(place, tmp_path)
+
+        def act(place: Place = place) -> None:
+            collect_now(place.context(), erase(place, 1).left)
+
+        met = at(place, number, act)
+        writer.publish(upload.spool, upload.file, upload.schema)
+        writer.finish()
+        place.storage.hook = lambda _: None
+        if not met:
+            break
+        found = messages(place)
+        assert (found[:8], len(found)) == (with_holes(text, 1), 9), number
+        assert is_sound(place), number
+        state = place.state()
+        assert (upload.file.id in state.by_id) != (upload.file.id in state.retired_by_id), number
+    assert number > 5
+
+
+@pytest.mark.in_turn("kind")
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_a_commit_whose_reply_is_lost_is_not_made_again_after_its_file_was_deleted_at_once(
+    kind: str, tmp_path: Path
+) -> None:
+    place = Place(kind)
+    begun(place, 2)
+    writer = writer_of(place)
+    writer.open()
+    upload = a_file(place, tmp_path)
+    waiting = [True]
+
+    def hook(step: Step) -> None:
+        written = (step.operation, step.done) == ("put", True) and not step.key.endswith(layout.LOCK)
+        if written and waiting and is_listed(place, upload.file.id):
+            waiting.clear()
+            collect_now(place.context(), erase(place, 1).left)
+            raise UnknownOutcomeError("no answer", key=step.key)
+
+    place.storage.hook = hook
+    writer.publish(upload.spool, upload.file, upload.schema)
+    writer.finish()
+    place.storage.hook = lambda _: None
+    assert not waiting
+    found = messages(place)
+    assert (len(found), found[8]) == (9, HOLE[:-1])
+    assert is_sound(place)
+
+
+def is_listed(place: Place, id: str) -> bool:
+    hook, place.storage.hook = place.storage.hook, lambda _: None
+    try:
+        return id in place.state().by_id
+    finally:
+        place.storage.hook = hook

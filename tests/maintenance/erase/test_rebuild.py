@@ -237,6 +237,25 @@ def test_adopting_lists_no_file_whose_messages_are_held_with_holes(place: Place)
     check(place, text, 1)
 
 
+def test_adopting_lists_no_file_with_holes_of_one_that_is_listed(place: Place) -> None:
+    """What an erasure left that was killed before its commit: with a state there, the state says what is erased."""
+    begun(place)
+    text = messages(place)
+
+    def die() -> None:
+        raise Killed
+
+    once(place, "upload", die, done=True)
+    with pytest.raises(Killed):
+        erase(place, 1)
+    place.storage.hook = lambda _: None
+    assert not rebuild(place, adopt=True).needed
+    check(place, text)
+    erase(place, 1)
+    assert not rebuild(place, adopt=True).needed
+    check(place, text, 1)
+
+
 def test_adopting_lists_a_file_with_holes_that_nothing_else_holds(place: Place) -> None:
     begun(place, 2)
     text = messages(place)

@@ -21,6 +21,7 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, Test
 from singerlake.maintenance.erase.erase_stream import erase_messages
+from singerlake.maintenance.gc.apply import collect_now
 from singerlake.maintenance.rebuild import rebuild
 from singerlake.manifests.writer import Upload
 from singerlake.singer_file import read_provenance
@@ -153,7 +154,8 @@ class ValuesWriterJob(WriterJob):
 
 @dataclass(eq=False)
 class EraserJob(Actor):
-    """Erases the records of some values, one value after the other, or only says where they are."""
+    """Erases the records of some values, one value after the other, now and then with the files that held them at once,
+    or only says where they are."""
 
     values: list[int]
 
@@ -166,8 +168,9 @@ class EraserJob(Actor):
             if not dry_run:
                 truth.meant.add(value)
             meant = truth.holding(value)
+            context = StreamContext(storage, store, TAP, STREAM, process.clock, world.ids)
             done = erase_messages(
-                StreamContext(storage, store, TAP, STREAM, process.clock, world.ids),
+                context,
                 Condition((Test(("n",), ((Decimal(value), 0),)),)),
                 who=self.name,
                 dry_run=dry_run,
@@ -182,6 +185,9 @@ class EraserJob(Actor):
                 if not store.abilities.followable:
                     self._published(meant)
                 self.values.pop(0)
+                if not world.choices.below(3):
+                    collected = collect_now(context, frozenset(each.id for each in done.left if each.id is not None))
+                    world.note(f"deleted at once: {collected.deleted.files} files of {len(done.left)}")
 
     def _published(self, meant: set[_Message]) -> None:
         """Readers of this store have nothing but ``manifest.json``."""

@@ -34,8 +34,9 @@ from singerlake.storage.probe import storage_time
 
 GRACE = timedelta(days=7)
 """How long each step waits: longer than any reader reads on from a state it loaded, or a writer stands still."""
-_STEPS = ("shown", "deleted", "forgotten")
-"""Of collection: each takes one more run of it."""
+_STEPS = ("shown", "deleted")
+"""Of collection: each takes one more run of it. Nothing is forgotten at once: a writer whose commit got no answer finds
+its file among the retired ones, and does not list it again."""
 _AT_ONCE = 10_000
 """Files in one transaction, so that it stays small."""
 _DELETED_AT_ONCE = 1_000
