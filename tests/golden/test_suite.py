@@ -74,7 +74,7 @@ def by_the_tap(stream: LakeStream) -> dict[int, str]:
 def numbered(block: Block) -> Iterator[tuple[int, str]]:
     lines = texts(block.data)
     assert len(lines) == block.messages
-    return enumerate(lines, block.offset)
+    return zip(block.offsets, lines, strict=True)
 
 
 def texts(lines: bytes) -> list[str]:
