@@ -35,7 +35,10 @@ def a_stream(root: Path, kinds: Sequence[str], *, file_size: int = 100, member_s
         if kind == "activate":
             return activate_version_line("s", number)
         record: dict[str, Any] = {"id": number, "text": f"text {number}"}
-        record |= {"odd": {"text": number}, "more": {"undeclared": [number]}}.get(kind, {})
+        if kind == "odd":
+            record["text"] = number
+        elif kind == "more":
+            record["undeclared"] = [number]
         return record_line("s", record, time_extracted="2026-01-01T00:00:00Z", version=3)
 
     lake = Lake.open(str(root))
