@@ -150,6 +150,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         """Retired files by identity."""
         return self.retired.by_id
 
+    @property
+    def erased(self) -> int:
+        """How many messages of all listed files are holes."""
+        return sum(file.erased for file in self.files)
+
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
         return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]

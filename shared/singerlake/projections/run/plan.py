@@ -140,7 +140,7 @@ class TablePlan:
             stream=self.declaration.stream,
             lineage=self.manifest.lineage,
             offset=self.stop,
-            erased=_erased(self.manifest),
+            erased=self.manifest.erased,
         )
 
 
@@ -287,7 +287,7 @@ def _why_anew(
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
-    if source.erased < _erased(manifest):
+    if source.erased < manifest.erased:
         return "records of the stream were erased since"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
@@ -303,10 +303,6 @@ def _why_anew(
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
-
-
-def _erased(manifest: Manifest) -> int:
-    return sum(file.erased for file in manifest.files)
 
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:

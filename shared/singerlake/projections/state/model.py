@@ -11,6 +11,7 @@ import msgspec
 from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
+from singerlake.format.state.model import Manifest
 
 FORMAT = 1
 RUN, COLLECT, REBUILD = "run", "collect", "rebuild"
@@ -30,6 +31,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lineage: str
     offset: int
     erased: int = 0
+
+    def behind(self, manifest: Manifest) -> int:
+        """How many messages of the stream the table does not hold yet: all of them where it will be made anew, since
+        the stream was rebuilt or records were erased."""
+        goes_on = self.lineage == manifest.lineage and self.erased >= manifest.erased
+        return manifest.next_offset - (self.offset if goes_on else 0)
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True):
