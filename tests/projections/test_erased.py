@@ -76,7 +76,7 @@ def test_the_next_run_makes_the_table_anew_and_says_why(kind: str) -> None:
     world = World(DECLARED[kind])
     world.run()
     erase(world.lake, TAP, STREAM, [SECRET])
-    assert plan_of(world).why == "records of the stream were erased since"
+    assert plan_of(world).why == "records of the stream were erased"
     run_and_check(runner_of(world.lake), world.declaration, wanted(world, 2, SECRET), "after an erasure")
     state = state_of(world)
     assert (state.runs[-1].kind, state.generation) == ("rebuild", 2)

@@ -23,7 +23,7 @@ def test_it_follows_the_table_that_is_made_anew(lake: Lake, engine: Ids, row_by_
     assert ids(lake, "last") == [0, 1, 2, 3], "until the next run"
     results = run(lake, engine, *tables)
     assert {name: each.status for name, each in results.items()} == dict.fromkeys(("base", "middle", "last"), "made")
-    assert results["base"].outcome.plan.why == "records of the stream were erased since"  # type: ignore[union-attr]
+    assert results["base"].outcome.plan.why == "records of the stream were erased"  # type: ignore[union-attr]
     for name in ("middle", "last"):
         plan = results[name].outcome.plan  # type: ignore[union-attr]
         assert isinstance(plan, SqlPlan)

@@ -288,7 +288,7 @@ def _why_anew(
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
     if source.erased < manifest.erased:
-        return "records of the stream were erased since"
+        return "records of the stream were erased"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
     at = state_key(declaration.name)
