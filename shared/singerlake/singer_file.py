@@ -28,7 +28,7 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.lines.holes import around_holes
+from singerlake.format.lines.holes import HOLE, numbered
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
 from singerlake.format.newlines import end_of, look
 from singerlake.format.state.model import DataFile, NewFile
@@ -102,29 +102,34 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 @dataclass(frozen=True, slots=True)
 class Block:
     """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's offset in the
-    stream."""
+    stream. ``places`` are the offsets of all messages, where holes between them are left out; None: they are in a
+    row."""
 
     data: bytes
     offset: int
     messages: int
+    places: Sequence[int] | None = None
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each message."""
+        return range(self.offset, self.offset + self.messages) if self.places is None else self.places
 
     def after(self, count: int) -> Block:
-        """This block without its first ``count`` messages."""
+        """This block of messages in a row without its first ``count`` messages."""
         cut = end_of(self.data, count)
         return Block(self.data[cut:], self.offset + count, self.messages - count)
 
     def first(self, count: int) -> Block:
-        """The first ``count`` messages of this block."""
+        """The first ``count`` messages of this block, which are in a row."""
         return Block(self.data[: end_of(self.data, count)], self.offset, count)
 
-    def around_holes(self) -> Iterator[Block]:
-        """This block without its holes, as a block for the messages between two of them."""
-        offset = self.offset
-        for lines, holes in around_holes(self.data):
-            messages = holes or look(lines)[0]
-            if lines:
-                yield Block(lines, offset, messages)
-            offset += messages
+    def without_holes(self) -> Block | None:
+        """This block of messages in a row without its holes; None where it has nothing else."""
+        if HOLE not in self.data:
+            return self
+        data, places, _ = numbered(self.data, self.offset)
+        return Block(data, places[0], len(places), places) if places else None
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:

@@ -161,7 +161,9 @@ class LakeStream:
                 if skip >= block.messages:
                     continue
                 wanted = block.after(skip) if skip else block
-                yield from wanted.around_holes() if file.erased else (wanted,)
+                kept = wanted.without_holes() if file.erased else wanted
+                if kept is not None:
+                    yield kept
 
     def to_arrow(
         self,

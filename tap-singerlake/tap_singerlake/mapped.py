@@ -60,11 +60,11 @@ class Mapped:
             for one in self._maps
         )
 
-    def messages(self, lines: memoryview, offset: int, file: DataFile) -> bytes:
-        return _lines(self._mapped(bytes(lines), offset, file))
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes:
+        return _lines(self._mapped(bytes(lines), offsets, file))
 
-    def _mapped(self, lines: bytes, offset: int, file: DataFile) -> Iterator[dict[str, Any]]:
-        for place, line in enumerate(lines.split(b"\n")[:-1], offset):
+    def _mapped(self, lines: bytes, offsets: Sequence[int], file: DataFile) -> Iterator[dict[str, Any]]:
+        for offset, line in zip(offsets, lines.split(b"\n")[:-1], strict=True):
             message = deserialize_json(line)
             if message["type"] != "RECORD":
                 for one in self._maps:
@@ -74,7 +74,7 @@ class Mapped:
             if self._selective:
                 pop_deselected_record_properties(record, {}, self._mask)
             if self._lake_metadata:
-                record |= _lake_metadata(place, file)
+                record |= _lake_metadata(offset, file)
             for one in self._maps:
                 mapped = one.transform(record)
                 if mapped is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from singer_sdk.singerlib.json import deserialize_json
@@ -19,8 +20,8 @@ class Conversion(Protocol):
         """Whole lines for one SCHEMA message, in force for the messages after it."""
         ...
 
-    def messages(self, lines: memoryview, offset: int, file: DataFile) -> bytes | memoryview:
-        """Whole lines for RECORD and ACTIVATE_VERSION messages, the first of them at ``offset``."""
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes | memoryview:
+        """Whole lines for RECORD and ACTIVATE_VERSION messages, which have these ``offsets``."""
         ...
 
 
@@ -35,5 +36,5 @@ class Passthrough:
             return line
         return encode(self._overrides.apply(deserialize_json(line))) + b"\n"
 
-    def messages(self, lines: memoryview, offset: int, file: DataFile) -> memoryview:
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> memoryview:
         return lines

@@ -41,8 +41,8 @@ class MessageBlock:
     lineage: str | None
 
     def bookmark(self, messages: int) -> Bookmark:
-        """The position of a reader that has passed on the first ``messages`` of these."""
-        offset = self.block.offset + messages
+        """The position of a reader that has passed on the first ``messages`` of these, one at least."""
+        offset = self.block.offsets[messages - 1] + 1
         return Bookmark(lineage=self.lineage, offset=offset, file=self.file.id, line=offset - self.file.offset)
 
 

@@ -65,7 +65,8 @@ class Replay:
             messages, records = self._share(event, start, min(block.messages - done, self._every - self._since))
             last = done + messages == block.messages
             end = len(view) if last else end_of(block.data, messages, start)
-            self._write(self._conversion.messages(view[start:end], block.offset + done, event.file))
+            offsets = block.offsets[done : done + messages]
+            self._write(self._conversion.messages(view[start:end], offsets, event.file))
             start, done = end, done + messages
             self._since += messages
             self._left = None if self._left is None else self._left - records

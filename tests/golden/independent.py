@@ -1,5 +1,5 @@
 """A reader written from ``shared/docs/format.md`` alone: nothing of this project is imported, nor any other library.
-Section 9, without a manifest, is in ``independent_rebuild``.
+Section 9, without a manifest, is in ``independent_rebuild``, transactions are in ``independent_log``.
 
 It is what somebody would write in another language: plain, without care for speed. Numbers in comments are sections of
 the document. It gives the messages of one stream, or raises ``Unreadable``.
@@ -17,9 +17,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.golden.independent_log import applied
+
 STORES_WITH_A_LOG = ("log", "merge")
 NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 DATA = ("const", "default", "enum", "examples", "example")
+HOLE = b'{"type":"ERASED"}'
 
 
 class Unreadable(Exception):
@@ -157,19 +160,28 @@ def is_schema(line: bytes) -> bool:
     return b'"SCHEMA"' in line and json.loads(line).get("type") == "SCHEMA"
 
 
-def origins_of(members: Sequence[Member]) -> tuple[list[tuple[str, int]], list[tuple[str, int]], str | None]:
-    """``replaces``, ``through`` and the id that the leading empty members say."""
-    replaces: list[tuple[str, int]] = []
-    through: list[tuple[str, int]] = []
-    own = None
+@dataclass
+class Origins:
+    """What the leading empty members say: the file's id, and the lists."""
+
+    own: str | None
+    replaces: list[tuple[str, int]]
+    through: list[tuple[str, int]]
+    erased: list[tuple[str, int]]
+
+
+def origins_of(members: Sequence[Member]) -> Origins:
+    """What a vacuumed file was made of; nothing where it is none."""
+    found = Origins(None, [], [], [])
     for member in members:
         if member.text:
             break
         if "replaces" in member.words:
-            own = own or member.words["id"]
-            replaces += [(id, count) for id, count in member.words["replaces"]]
-            through += [(id, before) for id, before in member.words.get("through", ())]
-    return replaces, through, own
+            found.own = found.own or member.words["id"]
+            found.replaces += [(id, count) for id, count in member.words["replaces"]]
+            found.through += [(id, before) for id, before in member.words.get("through", ())]
+            found.erased += [(id, records) for id, records, _, _ in member.words.get("erased", ())]
+    return found
 
 
 # 7
@@ -267,7 +279,8 @@ class Stream:
         kept = [line for line in lines_of(members_of(body, start)) if not is_schema(line)]
         if len(kept) != file["messages"] - before or len(body) != file["bytes"]:
             raise Unreadable("the file is not what the manifest says")
-        return kept[skip - before :]
+        wanted = kept[skip - before :]
+        return [line for line in wanted if line != HOLE] if file.get("erased") else wanted
 
     def ruling_schema(self, file: dict[str, Any]) -> dict[str, Any]:
         """The first line of the file."""
@@ -288,15 +301,15 @@ class Stream:
         if file is not None:
             return int(file["offset"] + bookmark["line"])
         for file in state["files"]:
-            replaces, through, _ = origins_of(members_of((self.folder / file["path"]).read_bytes()))
-            if sum(count for _, count in replaces) != file["messages"]:
+            origins = origins_of(members_of((self.folder / file["path"]).read_bytes()))
+            if sum(count for _, count in origins.replaces) != file["messages"]:
                 continue
             before = 0
-            for id, count in replaces:
+            for id, count in origins.replaces:
                 if id == bookmark["file"]:
                     return int(file["offset"] + before + bookmark["line"])
                 before += count
-            for id, at in through:
+            for id, at in origins.through:
                 if id == bookmark["file"]:
                     return int(file["offset"] + at + bookmark["line"])
         raise Unreadable("nobody knows the bookmark's file")
@@ -304,78 +317,11 @@ class Stream:
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2."""
-    if state["format"] > 1:
+    if state["format"] > 2:
         raise Unreadable("a newer format")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
         raise Unreadable("of another stream")
     return state
-
-
-# 11.1
-
-
-def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any] | None:
-    """The state after a transaction; None for one that does not fit. What readers do not need is left out."""
-    change = transaction["change"]
-    kind = change["kind"]
-    if state["closed"]:
-        return None
-    if kind == "close":
-        return {**state, "closed": change["successor"]}
-    if kind == "rebase":
-        return {
-            **state,
-            **{name: value for name, value in change["manifest"].items() if name not in ("transaction", "store")},
-        }
-    if kind == "add_files":
-        return added(state, change, transaction["at"])
-    if kind == "replace_files":
-        return replaced(state, change)
-    return state
-
-
-def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
-    files, versions, schemas = list(state["files"]), dict(state["versions"]), dict(state["schemas"])
-    listed = {file["id"]: file for file in files}
-    retired = {file["id"]: file["by"] for file in state["retired"]}
-    offset = state["next_offset"]
-    for file in change["files"]:
-        if file["id"] in retired and retired[file["id"]] is None:
-            return None
-        if file["id"] in listed and listed[file["id"]]["sha256"] != file["sha256"]:
-            return None
-        if file["id"] in listed or file["id"] in retired:
-            continue
-        version = file["version"]
-        versions.setdefault(version, f"v{len(versions) + 1}")
-        known = schemas.get(version, {"first_offset": offset, "first_seen": at})
-        schemas[version] = {**known, **change["schemas"].get(version, {})}
-        files.append({**file, "offset": offset})
-        offset += file["messages"]
-    return {**state, "files": files, "versions": versions, "schemas": schemas, "next_offset": offset}
-
-
-def replaced(state: dict[str, Any], change: dict[str, Any]) -> dict[str, Any] | None:
-    files = state["files"]
-    listed = {file["id"] for file in files}
-    known = listed | {file["id"] for file in state["retired"] if file["by"] is not None}
-    if all(file["id"] in known for file in change["new"]):
-        return state
-    if not set(change["old"]) <= listed or known & {file["id"] for file in change["new"]}:
-        return None
-    places = [at for at, file in enumerate(files) if file["id"] in change["old"]]
-    old = [files[at] for at in places]
-    if places != list(range(places[0], places[-1] + 1)) or [file["id"] for file in old] != change["old"]:
-        return None
-    if sum(file["messages"] for file in old) != sum(file["messages"] for file in change["new"]):
-        return None
-    offset, new = old[0]["offset"], []
-    for file in change["new"]:
-        new.append({**file, "offset": offset})
-        offset += file["messages"]
-    gone = [{"id": file["id"], "path": file["path"], "by": new[0]["id"]} for file in old]
-    files = [*files[: places[0]], *new, *files[places[-1] + 1 :]]
-    return {**state, "files": files, "retired": [*state["retired"], *gone]}
 
 
 # 5.1

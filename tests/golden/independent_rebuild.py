@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.golden.independent import (
+    HOLE,
     Member,
     Unreadable,
     is_schema,
@@ -37,9 +39,16 @@ class Found:
     body: bytes
     members: list[Member]
     sources: dict[str, int]
+    erased: Counter[str]
     stored: float
     header: dict[str, Any] | None
     messages: int
+    holes: int
+
+    @property
+    def held(self) -> dict[str, tuple[int, int]]:
+        """Of each original how much was erased of it, and how many messages are here: the greatest is to be taken."""
+        return {id: (self.erased[id], count) for id, count in self.sources.items()}
 
     @property
     def text(self) -> bytes:
@@ -112,6 +121,7 @@ class Rebuild:
                     "path": each.path,
                     "offset": offset,
                     "messages": each.messages,
+                    "erased": each.holes,
                     "bytes": len(each.body),
                     "members": table,
                 }
@@ -138,27 +148,37 @@ class Rebuild:
         lines = lines_of(members)
         if not lines or not is_schema(lines[0]):
             raise Unreadable("no SCHEMA message")
-        messages = 0
+        messages = holes = 0
         for line in lines:
+            if line == HOLE:
+                messages, holes = messages + 1, holes + 1
+                continue
             message = json.loads(line)
             if message["stream"] != self.stream.name or message["type"] not in ("SCHEMA", "RECORD", "ACTIVATE_VERSION"):
                 raise Unreadable("no message of this stream")
             messages += message["type"] != "SCHEMA"
-        replaces, _, own = origins_of(members)
-        if own is not None and sum(count for _, count in replaces) != messages:
+        origins = origins_of(members)
+        if origins.own is not None and sum(count for _, count in origins.replaces) != messages:
             raise Unreadable("holds other messages than it says")
+        if sum(records for _, records in origins.erased) != holes:
+            raise Unreadable("has other holes than it says")
+        erased: Counter[str] = Counter()
+        for id, records in origins.erased:
+            erased[id] += records
         header = next((member.words for member in members if is_header(member.words)), None)
         in_name = re.search(r"-([0-9a-v]{16})\.singer\.gz\Z", path.name)
-        id = own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
+        id = origins.own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
         return Found(
             path=str(path.relative_to(self.stream.folder)),
             id=id,
             body=body,
             members=members,
-            sources=dict(replaces) or {id: messages},
+            sources=dict(origins.replaces) or {id: messages},
+            erased=erased,
             stored=path.stat().st_mtime,
             header=header,
             messages=messages,
+            holes=holes,
         )
 
 
@@ -182,18 +202,18 @@ def without_copies(found: Sequence[Found]) -> list[Found]:
             continue
         if twins:
             each.id = by_content(each.body)
-            each.sources = {each.id: each.messages}
+            each.sources, each.erased = {each.id: each.messages}, Counter()
         kept.append(each)
     return kept
 
 
 def chosen(found: Sequence[Found]) -> list[Found]:
     """9, step 4: each original once where that can be, else at least once."""
-    most: dict[str, int] = {}
+    most: dict[str, tuple[int, int]] = {}
     for each in found:
-        for id, count in each.sources.items():
-            most[id] = max(count, most.get(id, 0))
-    whole = [each for each in found if all(most[id] == count for id, count in each.sources.items())]
+        for id, held in each.held.items():
+            most[id] = max(held, most.get(id, held))
+    whole = [each for each in found if all(most[id] == held for id, held in each.held.items())]
     return exactly(whole, set(most)) or at_least(whole, set(most)) or at_least(list(found), set(most)) or []
 
 

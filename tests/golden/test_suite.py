@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from tap_singerlake.reader import MessageBlock, Reader
 
@@ -58,14 +60,21 @@ def everything(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def by_the_library(stream: LakeStream, offset: int = 0) -> list[str]:
+def by_the_library(stream: LakeStream, offset: int = 0) -> dict[int, str]:
+    """Messages by their offsets."""
     parts = selection.select(stream.snapshot(), offset=offset)
-    return [line for part in parts for block in stream.read(part) for line in texts(block.data)]
+    return dict(pair for part in parts for block in stream.read(part) for pair in numbered(block))
 
 
-def by_the_tap(stream: LakeStream) -> list[str]:
+def by_the_tap(stream: LakeStream) -> dict[int, str]:
     events = Reader(stream).events(stream.snapshot())
-    return [line for event in events if isinstance(event, MessageBlock) for line in texts(event.block.data)]
+    return dict(pair for event in events if isinstance(event, MessageBlock) for pair in numbered(event.block))
+
+
+def numbered(block: Block) -> Iterator[tuple[int, str]]:
+    lines = texts(block.data)
+    assert len(lines) == block.messages
+    return zip(block.offsets, lines, strict=True)
 
 
 def texts(lines: bytes) -> list[str]:
@@ -86,19 +95,21 @@ def test_messages_lineage_and_versions_are_those_expected(
     if expected.get("error"):
         refuses(stream, expected)
         return
-    wanted = expected["messages"]
+    wanted = {offset: line for offset, line in enumerate(expected["messages"]) if line is not None}
     assert by_the_library(stream) == by_the_tap(stream) == wanted
-    for offset in range(len(wanted) + 1):
-        assert by_the_library(stream, offset) == wanted[offset:]
     state = stream.snapshot()
-    assert (state.lineage, state.next_offset) == (expected["lineage"], len(wanted))
+    assert (state.lineage, state.next_offset) == (expected["lineage"], len(expected["messages"]))
+    for first in range(state.next_offset + 1):
+        assert by_the_library(stream, first) == {at: line for at, line in wanted.items() if at >= first}
+    holes = state.next_offset - len(wanted)
+    assert (state.format, sum(file.erased for file in state.files)) == (expected.get("format", 1), holes)
     if "versions" in expected:
         assert expected["versions"] == {
             label: {"hash": version, "first_offset": state.schemas[version].first_offset}
             for version, label in state.versions.items()
         }
-    rows = stream.to_arrow().read_all().num_rows
-    assert rows == sum(json.loads(line)["type"] == "RECORD" for line in wanted)
+    rows = stream.to_arrow(metadata=True).read_all().column("_singerlake_offset").to_pylist()
+    assert rows == [offset for offset, line in wanted.items() if json.loads(line)["type"] == "RECORD"]
     assert {tap: lake.streams(tap) for tap in lake.taps()} == expected["taps"]
     assert everything(Path(lake.storage.url)) == before, "whoever reads changes nothing"
 

@@ -126,6 +126,8 @@ class _Maker:
 
     def take(self, message: Mapping[str, Any]) -> None:
         offset, self._offset = self._offset, self._offset + 1
+        if message["type"] == "ERASED":
+            return
         if message["type"] == "ACTIVATE_VERSION":
             self._active = message["version"]
             self.activations.append(_Activation(offset, message["version"], self._moment))

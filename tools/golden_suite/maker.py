@@ -23,12 +23,15 @@ from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSch
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.erase.condition import parse_condition
+from singerlake.maintenance.erase.erase_stream import erase_messages
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.maintenance.vacuum.join import join, read_head
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from singerlake.storage.settings import StorageSettings
 from tests.storage.memory import MemoryStorage
 
 RUN = "run0000000000000"
@@ -106,7 +109,7 @@ class StillClock:
 
 class Maker:
     """A stream in the manifest store ``kind``, of the case ``name``. ``messages`` is what a reader must give, in the
-    order of the commits."""
+    order of the commits; None in the place of what was erased."""
 
     def __init__(self, kind: str, name: str, settings: StoreSettings, s3: Any) -> None:
         self.kind, self.tap, self.stream = kind, "t", "s"
@@ -114,8 +117,8 @@ class Maker:
         self._given = 0
         self._own = zlib.crc32(name.encode()) & 0xFFFF
         self.storage = MemoryStorage(clock=self.clock, ids=self.ids)
-        self.lake = Lake(self.storage, self.clock, self.ids, settings, s3)
-        self.messages: list[bytes] = []
+        self.lake = Lake(self.storage, self.clock, self.ids, settings, StorageSettings(s3=s3))
+        self.messages: list[bytes | None] = []
         self.born = b""
         self._spans: list[tuple[int, str, list[str]]] = []
 
@@ -293,6 +296,19 @@ class Maker:
                 self.replace([one, other])
                 return
 
+    def erase(self, *numbers: int) -> None:
+        """Erase the records with these ``n``, a second after what came before."""
+        self.clock.sleep(1)
+        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        where = parse_condition(f"n in ({', '.join(map(str, numbers))})", read=str)
+        done = erase_messages(context, where, who="suite", dry_run=False)
+        assert (done.records, done.findings) == (len(numbers), ())
+        self.forget(*numbers)
+
+    def forget(self, *numbers: int) -> None:
+        """A reader must not give these records any more."""
+        self.messages = [None if line and _number_of(line) in numbers else line for line in self.messages]
+
     def settled(self, store: ManifestStore, base: Loaded, pending: Pending) -> Any:
         while (outcome := store.settle(base, pending)) is None:
             self.clock.sleep(1)
@@ -316,7 +332,7 @@ class Maker:
         made: dict[str, Any] = {"about": about, "tap": self.tap, "stream": self.stream}
         made["taps"] = {self.tap: [self.stream]}
         made["lineage"] = None if rebuilt else self._known().lineage
-        made["messages"] = [line.decode() for line in self.messages]
+        made["messages"] = self._texts()
         if not rebuilt:
             state = self._known()
             made["versions"] = {
@@ -331,7 +347,10 @@ class Maker:
     def refused(self, about: str, *, after: int | None = None) -> dict[str, Any]:
         """That a reader must end in an error: at once, or having given at most that many messages."""
         made: dict[str, Any] = {"about": about, "tap": self.tap, "stream": self.stream, "error": True}
-        return made if after is None else {**made, "messages": [line.decode() for line in self.messages[:after]]}
+        return made if after is None else {**made, "messages": self._texts()[:after]}
+
+    def _texts(self) -> list[str | None]:
+        return [None if line is None else line.decode() for line in self.messages]
 
     def write(self, folder: Path) -> None:
         """Everything in the lake, as files."""
@@ -340,6 +359,10 @@ class Maker:
                 path = folder / entry.key
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(self.get(entry.key))
+
+
+def _number_of(line: bytes) -> Any:
+    return json.loads(line).get("record", {}).get("n")
 
 
 def _members(body: bytes) -> list[tuple[int, bytes]]:

@@ -11,9 +11,9 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.splits import Split
 from singerlake.errors import BrokenFileError, MissingFileError
-from singerlake.format.lines.holes import around_holes
+from singerlake.format.lines.holes import numbered
 from singerlake.humanize import shown
-from singerlake.singer_file import check_count, inflate
+from singerlake.singer_file import check_count, inflate, kept_lines
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
@@ -70,16 +70,18 @@ def _scan(storage: Storage, key: str, run: Split, decoder: BatchDecoder) -> Iter
         with storage.open(key, run.start, run.end) as stored:
             stream = _Weighed(stored)
             for data in inflate(stream, where=where, size=CHUNK_BYTES):
-                for lines, holes in around_holes(data) if run.holes else ((data, 0),):
-                    offset += holes
+                if run.holes:
+                    lines, offsets, offset = numbered(kept_lines(data)[0], offset)
                     if not lines:
                         continue
-                    batch, messages = decoder.batch(lines, offset, origin, first=run.first, stop=run.stop)
+                    batch, _ = decoder.batch(lines, offsets, origin, first=run.first, stop=run.stop)
+                else:
+                    batch, messages = decoder.batch(data, offset, origin, first=run.first, stop=run.stop)
                     offset += messages
-                    if batch.num_rows and offset <= run.next_offset:
-                        yield batch
                 if offset > run.next_offset:
                     break
+                if batch.num_rows:
+                    yield batch
     except MissingFileError as error:
         raise MissingFileError(
             "a data file is gone: this DataFrame or table was loaded before gc",

@@ -202,6 +202,22 @@ def test_outside_the_range_meant_nothing_is_given_nor_refused() -> None:
         decoder.batch(b"".join(lines), 10, ORIGIN, first=11)
 
 
+def test_messages_with_gaps_between_them_keep_their_offsets() -> None:
+    columns = Struct((Field("a", Integer()), METADATA.fields[0]))
+    lines = [record('{"a":1}'), ACTIVATE, record('{"a":2}'), record('{"a":"x"}'), record('{"a":3}')]
+    offsets = [12, 15, 16, 20, 23]
+    decoder = decoder_of(columns, Mode.FAILFAST, metadata=True)
+    for first, stop, expected in [(0, 20, [12, 16]), (13, 17, [16]), (13, 16, []), (21, 99, [23]), (24, 99, [])]:
+        batch, messages = decoder.batch(b"".join(lines), offsets, ORIGIN, first=first, stop=stop)
+        assert (batch.column(1).to_pylist(), messages) == (expected, 5)
+    plain, _ = decoder.batch(lines[0] + lines[2] + lines[4], [12, 16, 23], ORIGIN, first=13)
+    assert plain.to_pylist() == [{"a": 2, "_singerlake_offset": 16}, {"a": 3, "_singerlake_offset": 23}]
+    with pytest.raises(ValueDoesNotFitError, match="offset=20"):
+        decoder.batch(b"".join(lines), offsets, ORIGIN)
+    with pytest.raises(BrokenFileError, match="offset=15"):
+        decoder.batch(lines[0] + b"{}\n" + lines[2], [12, 15, 16], ORIGIN)
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_a_line_that_is_no_message_breaks_the_file_in_every_mode(mode: Mode) -> None:
     with pytest.raises(BrokenFileError, match="offset=1"):

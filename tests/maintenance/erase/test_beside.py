@@ -11,7 +11,8 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.transactions import RetireFiles
-from singerlake.maintenance.erase.erase_stream import Erased, collect_now
+from singerlake.maintenance.erase.erase_stream import Erased
+from singerlake.maintenance.gc.apply import collect_now
 from tests.maintenance.erase.erasing import (
     check,
     data_files,
@@ -228,7 +229,7 @@ def test_a_writer_whose_file_is_erased_from_and_deleted_at_once_while_it_commits
         upload = a_file(place, tmp_path)
 
         def act(place: Place = place) -> None:
-            collect_now(place.context(), erase(place, 1).left)
+            collect_now(place.context(), {each.id for each in erase(place, 1).left if each.id is not None})
 
         met = at(place, number, act)
         writer.publish(upload.spool, upload.file, upload.schema)
@@ -260,7 +261,7 @@ def test_a_commit_whose_reply_is_lost_is_not_made_again_after_its_file_was_delet
         written = (step.operation, step.done) == ("put", True) and not step.key.endswith(layout.LOCK)
         if written and waiting and is_listed(place, upload.file.id):
             waiting.clear()
-            collect_now(place.context(), erase(place, 1).left)
+            collect_now(place.context(), {each.id for each in erase(place, 1).left if each.id is not None})
             raise UnknownOutcomeError("no answer", key=step.key)
 
     place.storage.hook = hook

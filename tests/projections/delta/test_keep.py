@@ -58,3 +58,29 @@ def test_the_log_of_a_table_in_another_format_stays_whole_for_the_grace_time_of_
     passed = world.clock.now() - since
     assert held(world, after=GRACE - passed - MOMENT) == log
     assert held(world, after=GRACE - passed) == set()
+
+
+def test_a_collector_lets_commits_go_that_remove_files_a_grace_time_later() -> None:
+    """Their statistics have values of rows that may be in no file any more."""
+    world = World()
+    world.turns(2)
+    first = [name for name in world.log if name.endswith(".json")]
+    world.gc()
+    world.gc(days=6)
+    assert not any("checkpoint" in name for name in world.log), "readers may want these versions"
+    world.gc(days=2)
+    assert any("checkpoint" in name for name in world.log)
+    assert set(first) <= set(world.log)
+    world.gc(days=8)
+    assert not set(first) & set(world.log)
+    world.check()
+    world.turns(1)
+    world.check()
+
+
+def test_a_collector_that_finds_no_removal_writes_no_checkpoint() -> None:
+    world = World()
+    world.turns(1)
+    for _ in range(3):
+        world.gc(days=8)
+    assert not any("checkpoint" in name for name in world.log)

@@ -8,6 +8,7 @@ known with its place, and becomes what the mode says. Nothing is coerced.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -76,31 +77,33 @@ class BatchDecoder:
         self._plain = PlainLines(self._record, types, envelope=beside, known=known)
 
     def batch(
-        self, data: bytes, offset: int, origin: Origin, *, first: int = 0, stop: int | None = None
+        self, data: bytes, offset: int | Sequence[int], origin: Origin, *, first: int = 0, stop: int | None = None
     ) -> tuple[pa.RecordBatch, int]:
-        """The records of whole lines, the first of whose messages has ``offset``, and how many messages they are; only
-        records with offsets [``first``, ``stop``) are in the batch. SCHEMA lines are no messages.
+        """The records of whole lines, and how many messages these are; only records with offsets [``first``, ``stop``)
+        are in the batch. ``offset`` is that of the first message where the others follow in a row, else those of all.
+        SCHEMA lines are no messages.
 
         Raises ``ValueDoesNotFitError`` in the mode ``FAILFAST``, and ``BrokenFileError`` for a line that is no Singer
         message.
         """
+        offsets = range(offset, sys.maxsize) if isinstance(offset, int) else offset
         taken = self._plain.take(data)
         if taken is not None:
             messages = taken.rows
-            begin = min(max(first - offset, 0), messages)
-            end = messages if stop is None else max(begin, min(stop - offset, messages))
-            whole = self._of_arrays(taken, range(offset + begin, offset + end), begin, origin)
+            begin = bisect_left(offsets, first, 0, messages)
+            end = messages if stop is None else bisect_left(offsets, stop, begin, messages)
+            whole = self._of_arrays(taken, offsets[begin:end], begin, origin)
             if whole is not None:
                 return whole, messages
-        rows = self._fast(data, offset) or self._slow_path.rows(data, offset, origin)
+        rows = self._fast(data, offsets) or self._slow_path.rows(data, offsets, origin)
         messages = rows.messages
-        if offset < first or (stop is not None and offset + messages > stop):
+        if messages and (offsets[0] < first or (stop is not None and offsets[messages - 1] >= stop)):
             begin = bisect_left(rows.offsets, first)
             end = len(rows.offsets) if stop is None else bisect_left(rows.offsets, stop)
             rows = rows.between(begin, end)
         return self._assemble(rows, data, origin), messages
 
-    def _of_arrays(self, taken: Taken, offsets: range, begin: int, origin: Origin) -> pa.RecordBatch | None:
+    def _of_arrays(self, taken: Taken, offsets: Sequence[int], begin: int, origin: Origin) -> pa.RecordBatch | None:
         """The batch of the rows with these ``offsets``; the first is row ``begin`` of the arrays. None where a
         column of the lake's is declared too small, and where something undeclared is an error."""
         import pyarrow as pa
@@ -128,7 +131,7 @@ class BatchDecoder:
             self.undeclared += undeclared
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _fast(self, data: bytes, offset: int) -> Rows | None:
+    def _fast(self, data: bytes, offsets: Sequence[int]) -> Rows | None:
         """The rows by a typed decoder: the strict one where all is declared, else the one that looks past the rest."""
         for typed in (self._strict, self._typed):
             if typed is None:
@@ -141,7 +144,7 @@ class BatchDecoder:
                 continue
             if not one_a_line(len(messages), data):
                 return None
-            rows = Rows.of(messages, offset, blank=self._blank(typed))
+            rows = Rows.of(messages, offsets, blank=self._blank(typed))
             rows.declared = typed is self._strict
             return rows
         return None

@@ -31,27 +31,32 @@ class Rows:
 
     @classmethod
     def of(
-        cls, messages: Sequence[Any], offset: int, lost: dict[int, list[Lost]] | None = None, *, blank: Any = None
+        cls,
+        messages: Sequence[Any],
+        offsets: Sequence[int],
+        lost: dict[int, list[Lost]] | None = None,
+        *,
+        blank: Any = None,
     ) -> Rows:
         """The rows among decoded messages, one of each line, whose ``record`` is None for an ACTIVATE_VERSION and False
-        for a SCHEMA. ``lost`` is by line. With ``blank``, which stands for their records, ACTIVATE_VERSION messages are
-        rows too."""
+        for a SCHEMA. ``offsets`` are those of all but SCHEMA messages; there may be more. ``lost`` is by line. With
+        ``blank``, which stands for their records, ACTIVATE_VERSION messages are rows too."""
         records = [message.record for message in messages]
         if all(records):
-            return cls(records, range(offset, offset + len(records)), len(records), lost or {}, _messages=messages)
-        places, offsets, next_offset = [], [], offset
+            return cls(records, offsets[: len(records)], len(records), lost or {}, _messages=messages)
+        places, chosen, count = [], [], 0
         for place, record in enumerate(records):
             if record is False:
                 continue
             if record is not None or blank is not None:
                 places.append(place)
-                offsets.append(next_offset)
-            next_offset += 1
+                chosen.append(offsets[count])
+            count += 1
         row_of = {place: row for row, place in enumerate(places)}
         return cls(
             [blank if records[place] is None else records[place] for place in places],
-            offsets,
-            next_offset - offset,
+            chosen,
+            count,
             {row_of[place]: each for place, each in (lost or {}).items()},
             _messages=[messages[place] for place in places],
             _lines=places,

@@ -59,11 +59,12 @@ class SlowPath:
         self._blank = SimpleNamespace(**{slot(index): None for index in range(len(record.fields))}) if every else None
         self._raw = holds_raw(record)
 
-    def rows(self, data: bytes, offset: int, origin: Origin) -> Rows:
-        """The rows of whole lines. Raises ``BrokenFileError`` for a line that is no Singer message."""
+    def rows(self, data: bytes, offsets: Sequence[int], origin: Origin) -> Rows:
+        """The rows of whole lines, whose messages have these ``offsets``; there may be more of them. Raises
+        ``BrokenFileError`` for a line that is no Singer message."""
         messages: list[Any] = []
         lost: dict[int, list[Lost]] = {}
-        next_offset = offset
+        count = 0
         for place, line in enumerate(data.split(b"\n")[:-1]):
             try:
                 if self._raw:
@@ -73,12 +74,12 @@ class SlowPath:
                 try:
                     message = with_room(partial(self._message, line, place, lost))
                 except (ValueError, RecursionError) as error:
-                    raise _no_message(error, next_offset, origin) from None
+                    raise _no_message(error, offsets[count], origin) from None
             except ValueError as error:
-                raise _no_message(error, next_offset, origin) from None
+                raise _no_message(error, offsets[count], origin) from None
             messages.append(message)
-            next_offset += message.record is not False
-        return Rows.of(messages, offset, lost, blank=self._blank)
+            count += message.record is not False
+        return Rows.of(messages, offsets, lost, blank=self._blank)
 
     def again(self, line: bytes, field: Field) -> tuple[Any, list[Lost]]:
         """One column's value of a line that was read before, from the text that it was written as."""

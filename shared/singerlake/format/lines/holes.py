@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from singerlake.format.newlines import look
+
 HOLE = b'{"type":"ERASED"}\n'
 
 
@@ -22,6 +24,20 @@ def around_holes(lines: bytes) -> Iterator[tuple[bytes, int]]:
         yield b"", (at - begin) // len(HOLE)
     if at < len(lines):
         yield lines[at:], 0
+
+
+def numbered(messages: bytes, offset: int) -> tuple[bytes, list[int], int]:
+    """Messages, one a line, without the holes among them; the offset of each, and the one behind the last line, where
+    the first line has ``offset``."""
+    parts: list[bytes] = []
+    offsets: list[int] = []
+    for part, holes in around_holes(messages):
+        count = holes or look(part)[0]
+        if part:
+            parts.append(part)
+            offsets += range(offset, offset + count)
+        offset += count
+    return b"".join(parts), offsets, offset
 
 
 def without_holes(lines: bytes) -> tuple[bytes, int]:

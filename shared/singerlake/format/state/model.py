@@ -155,6 +155,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         """The first offset that a listed file has, or will have: what was before has expired."""
         return self.files[0].offset if self.files else self.next_offset
 
+    @property
+    def erased(self) -> int:
+        """How many messages of all listed files are holes."""
+        return sum(file.erased for file in self.files)
+
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
         return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]

@@ -15,8 +15,9 @@ from singerlake.storage.port import Storage
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """``versions`` maps hash to label; ``bytes`` are as stored, ``raw_bytes`` decompressed; ``last_write`` is when the
-    last run brought something, UTC. ``trouble`` says why there are no figures."""
+    """``versions`` maps hash to label; ``erased`` are messages whose record was erased, and not among ``records``;
+    ``bytes`` are as stored, ``raw_bytes`` decompressed; ``last_write`` is when the last run brought something, UTC.
+    ``trouble`` says why there are no figures."""
 
     tap: str
     stream: str
@@ -24,6 +25,7 @@ class Census:
     files: int = 0
     messages: int = 0
     records: int = 0
+    erased: int = 0
     bytes: int = 0
     raw_bytes: int = 0
     last_write: datetime | None = None
@@ -46,6 +48,7 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         files=len(manifest.files),
         messages=sum(file.messages for file in manifest.files),
         records=sum(file.records for file in manifest.files),
+        erased=manifest.erased,
         bytes=sum(file.bytes for file in manifest.files),
         raw_bytes=sum(file.raw_bytes for file in manifest.files),
         last_write=max(runs) if runs else _published_at(storage, tap, stream),

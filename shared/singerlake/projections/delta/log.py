@@ -32,6 +32,9 @@ class Log:
     where its last commit is not of this writer. ``added`` and ``removed`` are actions by their ``path``, as it is in
     the log; ``transactions`` are by ``appId``. ``checkpoint`` is the version of the newest one, or -1.
 
+    ``generation`` is the least that a commit behind the checkpoint shows, None where there is no such commit of this
+    writer. ``removal`` is when the first commit behind it was written that removes files, in milliseconds.
+
     ``cut``: a commit behind the checkpoint is gone, and others cannot read the log until there is a newer checkpoint.
     Its content is known from the last whole commit on; where there is none, nothing of it is."""
 
@@ -39,6 +42,8 @@ class Log:
     checkpoint: int = -1
     shows: str | None = None
     cut: bool = False
+    generation: int | None = None
+    removal: int | None = None
     protocol: Action = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
     added: dict[str, Action] = field(default_factory=dict)
@@ -50,6 +55,17 @@ class Log:
         self.shows = None
         for known in (self.protocol, self.metadata, self.added, self.removed, self.transactions):
             known.clear()
+
+    def note_age(self, actions: Sequence[Action]) -> None:
+        """Note of a commit behind the checkpoint what it shows of files that are gone."""
+        shown = _info(actions).get("generation")
+        if isinstance(shown, int):
+            self.generation = shown if self.generation is None else min(self.generation, shown)
+        for action in actions:
+            removed = action.get("remove")
+            at = removed.get("deletionTimestamp") if isinstance(removed, dict) else None
+            if isinstance(at, int):
+                self.removal = at if self.removal is None else min(self.removal, at)
 
     def take(self, actions: Iterable[Action]) -> None:
         """Replay actions of one commit. Those that say nothing of the snapshot are passed over."""
@@ -140,6 +156,7 @@ def read(storage: Storage, table: str) -> Log:
             log.cut, known = True, False
             log.forget()
             continue
+        log.note_age(actions)
         if _info(actions).get(WHOLE):
             known = True
             log.forget()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 
 from singerlake.clock import Clock
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
@@ -66,6 +67,19 @@ def publish(storage: Storage, table: str, clock: Clock) -> None:
         with suppress(UnknownOutcomeError):
             storage.put(commit_key(table, log.version + 1), body, if_absent=True)
     raise TooManyConflictsError("other runs kept writing the Delta log", hint="run again; nothing is lost", table=table)
+
+
+def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
+    """Write a checkpoint where a commit behind the last one removes files and is as old as ``before``, or is of an
+    earlier generation: commits before a checkpoint can be deleted, and with them what they say of the values in files
+    that are gone. Raises as ``read``, ``load`` and what storage raises."""
+    log = read(storage, table)
+    found = load(storage, table)
+    if found is None or not has_log(found.state) or log.shows != found.state.id or log.cut:
+        return
+    removes = log.removal is not None and log.removal <= before.timestamp() * 1000
+    if removes or (log.generation is not None and log.generation < found.state.generation):
+        _write_checkpoint(storage, log, found.state)
 
 
 def disagreements(storage: Storage, table: str) -> Iterator[str]:

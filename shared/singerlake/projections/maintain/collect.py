@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
 from singerlake.projections.delta.keep import kept
-from singerlake.projections.delta.publish import catch_up
+from singerlake.projections.delta.publish import catch_up, has_log, leave_old_behind
 from singerlake.projections.state.commit import Found, commit, load
 from singerlake.projections.state.keys import state_key, table_prefix
 from singerlake.projections.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
@@ -91,11 +91,9 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
 def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSource) -> TableCollection | None:
     """Delete what ``plan`` names; gives it back. None where another write came first, so that it has to be planned
     again; then nothing was deleted. Raises what storage raises."""
-    if plan.is_nothing:
-        return plan
     prefix = table_prefix(plan.table)
     fenced = None
-    if plan.base is not None:
+    if plan.base is not None and not plan.is_nothing:
         state = plan.base.state
         due = {file.path for file in plan.due}
         id, now = ids(), timestamp(clock.now())
@@ -116,6 +114,8 @@ def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSou
     storage.delete_all([entry.key for entry in plan.unlisted] + [prefix + file.path for file in plan.due])
     if fenced is not None:
         catch_up(storage, fenced.state, clock)
+    if plan.base is not None and has_log(plan.base.state):
+        leave_old_behind(storage, plan.table, plan.before)
     return plan
 
 

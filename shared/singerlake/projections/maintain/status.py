@@ -16,8 +16,8 @@ RUNS = ("run", "rebuild")
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A published table, of the stream of ``source``, or of a statement that read the tables ``made_from``. ``behind``
-    counts messages of its stream that it does not hold yet, all of them where the stream was rebuilt since; None where
-    the stream's state is not known, and for a statement. ``runs``: the newest first. ``checks`` are
+    counts messages of its stream that it does not hold yet, all of them where the stream was rebuilt or erased from
+    since; None where the stream's state is not known, and for a statement. ``runs``: the newest first. ``checks`` are
     ``(column, condition, action)``, and ``failing`` counts rows of the last run that one does not hold for."""
 
     table: str
@@ -57,12 +57,8 @@ def standing_of(state: TableState, manifest: Manifest | None) -> Standing:
         rows=state.rows,
         files=len(state.files),
         bytes=state.bytes,
-        behind=None if manifest is None or source is None else _behind(source, manifest),
+        behind=None if manifest is None or source is None else source.behind(manifest),
         runs=runs,
         checks=tuple((column, text, action) for column, text, action in state.declaration.get("checks", ())),
         failing=dict(runs[0].checks) if runs else {},
     )
-
-
-def _behind(source: Source, manifest: Manifest) -> int:
-    return manifest.next_offset - (source.offset if source.lineage == manifest.lineage else 0)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LineageChangedError, MissingFileError, TooManyConflictsError
+from singerlake.errors import LakeError, LineageChangedError, MissingFileError, TooManyConflictsError
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
@@ -139,7 +139,10 @@ class TableRunner:
         if state.runs[-1].kind == REBUILD and now.state.sources[0].offset > state.sources[0].offset:
             declaration = works[0].plan.declaration
             manifest = self.manifest(declaration.tap, declaration.stream)
-            more = self._work(make_plan(declaration, manifest, replace(now, state=state)))
+            plan = make_plan(declaration, manifest, replace(now, state=state))
+            if plan.why:
+                return None
+            more = self._work(plan)
             works.append(more)
             more.do()
             if more.plan.why:
@@ -161,6 +164,12 @@ class TableRunner:
         if source.lineage != manifest.lineage:
             raise LineageChangedError(
                 "the stream was rebuilt or dropped since the table was made",
+                hint="run the table first",
+                table=state.table,
+            )
+        if not source.knows_holes_of(manifest):
+            raise LakeError(
+                "records of the stream were erased since the table was made",
                 hint="run the table first",
                 table=state.table,
             )

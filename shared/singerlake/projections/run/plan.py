@@ -304,8 +304,8 @@ def _why_anew(
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
-    if _holes_known(source, manifest) < sum(file.erased for file in manifest.files):
-        return "records of the stream were erased since"
+    if not source.knows_holes_of(manifest):
+        return "records of the stream were erased"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"
     at = state_key(declaration.name)
@@ -320,12 +320,6 @@ def _why_anew(
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
-
-
-def _holes_known(source: Source, manifest: Manifest) -> int:
-    """How many holes there were above the floor of now when the table was made. Files are joined and never cut, so that
-    the floor of now was between two files then, too."""
-    return sum(holes for end, holes in source.erased if end > manifest.floor)
 
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:

@@ -35,5 +35,8 @@ def may_rebase(storage: Storage, made: TableState, paths: Collection[str], base:
 
 
 def _replaces(made: TableState, now: TableState) -> bool:
-    """Whether the table was made anew from the stream that it is of now."""
-    return made.runs[-1].kind == REBUILD and bool(now.sources) and now.sources[0].lineage == made.sources[0].lineage
+    """Whether the table was made anew from the stream that it is of now, and holds nothing that was erased by then."""
+    if made.runs[-1].kind != REBUILD or not now.sources:
+        return False
+    mine, other = made.sources[0], now.sources[0]
+    return mine.lineage == other.lineage and mine.erased >= other.erased

@@ -289,9 +289,8 @@ class SqlTables:
                 except SingerlakeError:
                     # The table is published: that its source cannot be looked at is told by what looks after streams.
                     continue
-                there = source.offset if source.lineage == manifest.lineage else 0
-                if manifest.next_offset > there:
-                    found[name] = manifest.next_offset - there
+                if (behind := source.behind(manifest)) > 0:
+                    found[name] = behind
         return found
 
 

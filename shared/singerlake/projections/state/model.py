@@ -11,6 +11,7 @@ import msgspec
 from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
+from singerlake.format.state.model import Manifest
 
 FORMAT = 1
 RUN, COLLECT, REBUILD = "run", "collect", "rebuild"
@@ -30,6 +31,17 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lineage: str
     offset: int
     erased: tuple[tuple[int, int], ...] = ()
+
+    def behind(self, manifest: Manifest) -> int:
+        """How many messages of the stream the table does not hold yet: all of them where it will be made anew, since
+        the stream was rebuilt or records were erased."""
+        goes_on = self.lineage == manifest.lineage and self.knows_holes_of(manifest)
+        return manifest.next_offset - max(self.offset if goes_on else 0, manifest.floor)
+
+    def knows_holes_of(self, manifest: Manifest) -> bool:
+        """Whether nothing was erased of the stream since. Files are joined and never cut, so that the floor of now was
+        between two files then, too."""
+        return manifest.erased <= sum(holes for end, holes in self.erased if end > manifest.floor)
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True):
