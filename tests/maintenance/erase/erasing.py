@@ -53,7 +53,7 @@ def read(lake: Lake, offset: int = 0) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for part in select(stream.snapshot(), offset=offset):
         for block in stream.read(part):
-            found += enumerate(block.data.splitlines(), block.offset)
+            found += zip(block.offsets, block.data.splitlines(), strict=True)
     return found
 
 

@@ -21,7 +21,7 @@ from singerlake.projections.run.rebase import may_rebase
 from singerlake.projections.sql.plan import SqlPlan
 from singerlake.projections.sql.port import SqlEngine, without_spark
 from singerlake.projections.state.commit import Found, commit, load, load_to_replace, require_conditions
-from singerlake.projections.state.model import REBUILD, TableRun, TableState
+from singerlake.projections.state.model import REBUILD, TableRun, TableState, source_of
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class TableRunner:
                 hint="run the table first",
                 table=state.table,
             )
-        if not source.knows_holes_of(manifest):
+        if not source.knows_holes_of(source_of(manifest)):
             raise LakeError(
                 "records of the stream were erased since the table was made",
                 hint="run the table first",

@@ -27,7 +27,7 @@ from singerlake.projections.rows.partitions import PARTITION, PartitionColumn
 from singerlake.projections.rows.types import column_of, from_json, type_name, words_of
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import Source, TableFile, TableState
+from singerlake.projections.state.model import Source, TableFile, TableState, source_of
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
@@ -135,13 +135,7 @@ class TablePlan:
     def source(self) -> Source:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
-        return Source(
-            tap=self.declaration.tap,
-            stream=self.declaration.stream,
-            lineage=self.manifest.lineage,
-            offset=self.stop,
-            erased=tuple((file.end, file.erased) for file in self.manifest.files if file.erased),
-        )
+        return structs.replace(source_of(self.manifest), offset=self.stop)
 
 
 def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple[PartitionColumn, ...]:
@@ -304,7 +298,7 @@ def _why_anew(
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
-    if not source.knows_holes_of(manifest):
+    if not source.knows_holes_of(source_of(manifest)):
         return "records of the stream were erased"
     if state.key != key:
         return f"its key is {', '.join(key)} now, and was {', '.join(state.key)}"

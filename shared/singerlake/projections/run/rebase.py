@@ -39,4 +39,4 @@ def _replaces(made: TableState, now: TableState) -> bool:
     if made.runs[-1].kind != REBUILD or not now.sources:
         return False
     mine, other = made.sources[0], now.sources[0]
-    return mine.lineage == other.lineage and mine.erased >= other.erased
+    return mine.lineage == other.lineage and mine.knows_holes_of(other)

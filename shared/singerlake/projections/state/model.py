@@ -24,24 +24,39 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``.
-    ``erased`` were the files with holes in all of the stream then, as ``(end, holes)``."""
+    ``erased`` were the files with holes in all of the stream then, as ``(end, holes)``, ``floor`` was its floor."""
 
     tap: str
     stream: str
     lineage: str
     offset: int
     erased: tuple[tuple[int, int], ...] = ()
+    floor: int = 0
 
     def behind(self, manifest: Manifest) -> int:
         """How many messages of the stream the table does not hold yet: all of them where it will be made anew, since
         the stream was rebuilt or records were erased."""
-        goes_on = self.lineage == manifest.lineage and self.knows_holes_of(manifest)
+        goes_on = self.lineage == manifest.lineage and self.knows_holes_of(source_of(manifest))
         return manifest.next_offset - max(self.offset if goes_on else 0, manifest.floor)
 
-    def knows_holes_of(self, manifest: Manifest) -> bool:
-        """Whether nothing was erased of the stream since. Files are joined and never cut, so that the floor of now was
-        between two files then, too."""
-        return manifest.erased <= sum(holes for end, holes in self.erased if end > manifest.floor)
+    def knows_holes_of(self, other: Source) -> bool:
+        """Whether all that is erased in ``other``, the stream at another time, was erased here, as far as it has not
+        expired. Files are joined and never cut, so that a floor is between two files at any time."""
+        floor = max(self.floor, other.floor)
+        here, there = (sum(holes for end, holes in each.erased if end > floor) for each in (self, other))
+        return here >= there
+
+
+def source_of(manifest: Manifest) -> Source:
+    """All of a stream as it is in that state."""
+    return Source(
+        tap=manifest.tap,
+        stream=manifest.stream,
+        lineage=manifest.lineage or "",
+        offset=manifest.next_offset,
+        erased=tuple((file.end, file.erased) for file in manifest.files if file.erased),
+        floor=manifest.floor,
+    )
 
 
 class UpTo(msgspec.Struct, frozen=True, kw_only=True):
