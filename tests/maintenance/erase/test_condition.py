@@ -128,8 +128,18 @@ def test_a_file_has_a_value_a_line() -> None:
     ],
 )
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(SettingError, match=r"not a condition: .*user\.id in \(1, 2\)"):
+    with pytest.raises(SettingError, match=r"not a condition, from character \d+ on; .*user\.id in \(1, 2\)"):
         parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [("", 1), ("email", 6), ("email = kim@example.com", 9), ("a = 1 or b = 2", 7), ("a = 'x", 4), ("a in (1 2)", 9)],
+)
+def test_an_error_says_where_and_not_what(text: str, at: int) -> None:
+    with pytest.raises(SettingError, match=rf"from character {at} on") as caught:
+        parsed(text)
+    assert "kim" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.maintenance.erase.condition import Condition, Test, parse_condition
+from singerlake.maintenance.erase.condition import Condition, OfRun, Test, parse_condition
 from singerlake.maintenance.erase.find import FindMessages
 from singerlake.maintenance.erase.match import RecordMatcher
+from singerlake.maintenance.erase.ready import Ready
 
 
 def lines(*records: Any) -> bytes:
@@ -121,9 +122,18 @@ def test_values_that_some_record_holds_are_told() -> None:
 
 
 def test_the_task_finds_the_same_in_another_process() -> None:
-    task = FindMessages(parse_condition("a.b = 1", lambda name: name))
+    task = FindMessages(Ready(parse_condition("a.b = 1", lambda name: name)))
     again = pickle.loads(pickle.dumps(task))
-    assert again._matcher(lines({"a": {"b": 1}})).lines == [0]
+    assert again.ready.matcher()(lines({"a": {"b": 1}})).lines == [0]
+
+
+def test_what_travels_often_is_unpacked_once() -> None:
+    task = FindMessages(Ready(parse_condition("a = 'once'", lambda name: name)))
+    first, second = (pickle.loads(pickle.dumps(task)) for _ in range(2))
+    assert first.ready is second.ready
+    others = [Ready(parse_condition(f"a = {number}", str)) for number in range(9)]
+    assert [pickle.loads(pickle.dumps(each)).meant for each in others] == [each.meant for each in others]
+    assert pickle.loads(pickle.dumps(Ready(OfRun("r")))).meant == OfRun("r")
 
 
 scalars = st.sampled_from(["x", "y", "1", 1, 1.0, 0.1, True, False, None, 2**70, -1])

@@ -6,7 +6,8 @@ import msgspec
 
 from singerlake.format.lines.holes import HOLE
 from singerlake.maintenance.erase.condition import OfRun
-from singerlake.maintenance.erase.of_run import RunMatcher, matcher_of
+from singerlake.maintenance.erase.of_run import RunMatcher
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.singer_file import FileHeader, Provenance
 from tests.maintenance.erase.test_rewrite import SCHEMA, kept
 
@@ -39,7 +40,7 @@ def test_the_next_header_ends_it() -> None:
 
 
 def test_a_file_without_a_header_is_of_no_run() -> None:
-    matcher = matcher_of(OfRun(""))
+    matcher = Ready(OfRun("")).matcher()
     matcher.begin(None)
     assert not matcher(kept(1)).lines
 

@@ -20,6 +20,7 @@ from singerlake.format.lines.holes import HOLE, around_holes, without_holes
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.erase import members, rewrite
 from singerlake.maintenance.erase.condition import parse_condition
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import provenance_members
@@ -38,7 +39,7 @@ def memory() -> MemoryStorage:
     return MemoryStorage(clock=FakeClock(), ids=random_id)
 
 
-TASK = RewriteFiles(parse_condition("gone = true", str), PREFIX, "s", AT, "kim@desk")
+TASK = RewriteFiles(Ready(parse_condition("gone = true", str)), PREFIX, "s", AT, "kim@desk")
 
 
 def record(number: int, *, gone: bool = False) -> bytes:
@@ -313,4 +314,4 @@ def storage() -> MemoryStorage:
 
 
 def test_the_task_can_travel() -> None:
-    assert replace(TASK, who="lee") == RewriteFiles(TASK.meant, PREFIX, "s", AT, "lee")
+    assert replace(TASK, who="lee") == RewriteFiles(TASK.ready, PREFIX, "s", AT, "lee")

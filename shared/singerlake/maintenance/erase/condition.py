@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -111,21 +111,22 @@ class _Reader:
     def __init__(self, text: str, read: Callable[[str], str]) -> None:
         self._text = text
         self._read = read
+        self._at = 0
         self._tokens = list(self._split())
 
     @property
     def more(self) -> bool:
         return bool(self._tokens)
 
-    def _split(self) -> Iterable[str]:
-        at, text = 0, self._text.rstrip()
-        while at < len(text):
-            match = _TOKEN.match(text, at)
+    def _split(self) -> Iterator[tuple[str, int]]:
+        """The words, each with where it begins."""
+        text = self._text.rstrip()
+        while self._at < len(text):
+            match = _TOKEN.match(text, self._at)
             if match is None:
                 raise self._refused()
-            # White space parts the steps of a path, as it does words.
-            yield match[1]
-            at = match.end()
+            yield match[1], match.start(1)
+            self._at = match.end()
 
     def test(self) -> Test:
         path = self._path()
@@ -184,15 +185,18 @@ class _Reader:
             raise self._refused()
 
     def _next(self) -> str:
-        return self._tokens[0] if self._tokens else ""
+        return self._tokens[0][0] if self._tokens else ""
 
     def _pop(self) -> str:
         if not self._tokens:
+            self._at = len(self._text.rstrip())
             raise self._refused()
-        return self._tokens.pop(0)
+        word, self._at = self._tokens.pop(0)
+        return word
 
     def _refused(self) -> SettingError:
-        return SettingError(f"not a condition: {self._text!r}", hint=_EXAMPLES)
+        # What it says may be somebody's name or address, and an error may go to a log.
+        return SettingError(f"not a condition, from character {self._at + 1} on", hint=_EXAMPLES)
 
 
 def _number(text: str) -> Sequence[Decimal]:

@@ -21,6 +21,7 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.erase.condition import Meant
 from singerlake.maintenance.erase.find import FindMessages, Found, Sought
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.maintenance.erase.traces import look_at_unfinished
 from singerlake.maintenance.file_count import NONE, Tally
@@ -92,7 +93,7 @@ def erase_messages(
         return Erased()
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
-    erasure = _Erasure(context, meant, who, engine or Threads(context.storage), progress, loaded)
+    erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded)
     entries = list(data_files(context.storage, context.tap, context.stream))
     progress.sized(sum(entry.size for entry in entries))
     erasure.run(dry_run=dry_run)
@@ -106,7 +107,7 @@ def erase_messages(
 @dataclass
 class _Erasure:
     context: StreamContext
-    meant: Meant
+    ready: Ready
     who: str
     engine: Engine
     progress: Progress
@@ -157,7 +158,7 @@ class _Erasure:
         """The files that hold what is meant, with how much of it."""
         sought = {self._key(file): file for file in files}
         items = (Sought(key, file.bytes) for key, file in sought.items())
-        for item, found in self.engine(FindMessages(self.meant), items):
+        for item, found in self.engine(FindMessages(self.ready), items):
             file = sought[item.key]
             self.progress.advance(item.bytes)
             self.looked += Tally(1, file.bytes)
@@ -180,7 +181,7 @@ class _Erasure:
         lineage = self.manifest.lineage
         assert lineage is not None
         task = RewriteFiles(
-            self.meant,
+            self.ready,
             self.context.prefix,
             self.context.stream,
             self.context.clock.now(),
@@ -236,14 +237,14 @@ class _Erasure:
                 self.left.append(replace(known[item.key], id=retired[item.key]))
             elif item.key not in listed:
                 beside.append(item)
-        for item, found in self.engine(FindMessages(self.meant), beside):
+        for item, found in self.engine(FindMessages(self.ready), beside):
             self.progress.advance(item.bytes)
             if found.messages:
                 self.left.append(Trace(item.key, found.messages, found.records, retired.get(item.key)))
             elif found.trouble is not None and found.trouble.kind != "missing":
                 message = f"is listed nowhere and cannot be looked into: {found.trouble.message}"
                 self.findings.append(Finding("broken", item.key, message, problem=False))
-        for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.meant):
+        for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.ready):
             self.left.append(Trace(name, found.messages, found.records))
 
     def _key(self, file: NewFile) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import BrokenFileError, MissingFileError
-from singerlake.maintenance.erase.condition import Meant, OfRun
+from singerlake.maintenance.erase.condition import OfRun
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import read_gzip_members
-from singerlake.maintenance.erase.of_run import matcher_of
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.singer_file import inflate
@@ -39,16 +39,11 @@ class Found:
     trouble: Finding | None = None
 
 
+@dataclass(frozen=True)
 class FindMessages:
-    """The task: an object of gzip and lines, and what is ``meant`` in it."""
+    """The task: an object of gzip and lines, and what is meant in it."""
 
-    def __init__(self, meant: Meant) -> None:
-        self._meant = meant
-        self._matcher = matcher_of(meant)
-
-    def __reduce__(self) -> tuple[type[FindMessages], tuple[Meant]]:
-        # What is compiled of a condition is no thing to send to another process.
-        return FindMessages, (self._meant,)
+    ready: Ready
 
     def size(self, item: Sought) -> int:
         """Its stored bytes."""
@@ -75,11 +70,10 @@ class FindMessages:
         look = _Look(key)
         trouble = None
         try:
-            if isinstance(self._meant, OfRun):
-                # Which run a message is of, the members before it say: each file has a matcher of its own.
-                look.into_members(stream, matcher_of(self._meant))
+            if isinstance(self.ready.meant, OfRun):
+                look.into_members(stream, self.ready.matcher())
             else:
-                look.into_text(stream, self._matcher)
+                look.into_text(stream, self.ready.matcher())
         except BrokenFileError as error:
             trouble = Finding("broken", key, error.message)
         return Found(look.messages, look.records, frozenset(look.entries), trouble)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_record_line, is_schema_line
-from singerlake.maintenance.erase.condition import Meant, OfRun
-from singerlake.maintenance.erase.match import Matcher, Matches, RecordMatcher
+from singerlake.maintenance.erase.match import Matches
 from singerlake.maintenance.scan.scan import own_words
 from singerlake.singer_file import FileHeader
 
@@ -35,8 +34,3 @@ class RunMatcher:
         each = lines.split(b"\n")[:-1]
         found = [at for at, line in enumerate(each) if line != HOLE[:-1] and not is_schema_line(line)]
         return Matches(found, sum(is_record_line(each[at]) for at in found))
-
-
-def matcher_of(meant: Meant) -> Matcher:
-    """What finds it in one file."""
-    return RunMatcher(meant.run) if isinstance(meant, OfRun) else RecordMatcher(meant)

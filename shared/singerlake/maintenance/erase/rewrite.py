@@ -28,10 +28,9 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
-from singerlake.maintenance.erase.condition import Meant
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import read_gzip_members
-from singerlake.maintenance.erase.of_run import matcher_of
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
@@ -68,7 +67,7 @@ class Rewritten:
 class RewriteFiles:
     """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
 
-    meant: Meant
+    ready: Ready
     prefix: str
     stream: str
     at: datetime
@@ -96,7 +95,7 @@ class RewriteFiles:
 
     def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
         head = self._head(storage, item.file, key)
-        made = _NewBody(head, matcher_of(self.meant), folder / "body")
+        made = _NewBody(head, self.ready.matcher(), folder / "body")
         with storage.open(key) as stored, made.path.open("wb") as made.out:
             checked = _Checked(stored, item.file)
             checked.skip(len(head.dropped))

@@ -8,6 +8,7 @@ from singerlake.format import layout
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.erase.condition import Meant
 from singerlake.maintenance.erase.find import FindMessages, Found, Sought
+from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
@@ -19,19 +20,20 @@ def find_traces(storage: Storage, tap: str, stream: str, meant: Meant, engine: E
     objects = (
         Sought(entry.key, entry.size) for entry in storage.list(prefix) if not _is_metadata(entry.key[len(prefix) :])
     )
-    for item, found in engine(FindMessages(meant), objects):
+    ready = Ready(meant)
+    for item, found in engine(FindMessages(ready), objects):
         if found.records:
             yield _trace(item.key, found.records)
         if found.trouble is not None and found.trouble.kind != "missing":
             yield Finding("erased", item.key, f"cannot be looked into to its end: {found.trouble.message}")
-    for name, found in look_at_unfinished(storage, prefix, meant):
+    for name, found in look_at_unfinished(storage, prefix, ready):
         yield _trace(name, found.records)
 
 
-def look_at_unfinished(storage: Storage, prefix: str, meant: Meant) -> Iterator[tuple[str, Found]]:
+def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, Found]]:
     """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
-    is ``meant``. Raises what storage raises."""
-    finder = FindMessages(meant)
+    is meant. Raises what storage raises."""
+    finder = FindMessages(ready)
     for name, opened in storage.unfinished(prefix):
         with opened as stored:
             # Of a data file there is no end yet; anything else is no gzip.
