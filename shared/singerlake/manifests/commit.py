@@ -106,12 +106,12 @@ def is_done(manifest: Manifest, change: Change) -> bool:
 
 
 def refuse_missing(store: ManifestStore, base: Loaded, missing: Mapping[str, NewFile]) -> None:
-    """Raise ``MissingFileError`` where one of these files, by key, was not replaced by others since ``base`` and then
+    """Raise ``MissingFileError`` where one of these files, by key, was not replaced or dropped since ``base`` and then
     deleted: they are in that state, and not on storage as they were uploaded."""
     newest = store.catch_up(base)
     for key, file in missing.items():
         gone = newest.manifest.retired_by_id.get(file.id) if newest else None
-        if gone is None or gone.by is None or gone.deleted is None:
+        if gone is None or gone.deleted is None:
             raise MissingFileError(
                 "a file just committed is not on storage as it was uploaded",
                 hint="run 'singerlake verify'; the run's STATE was held back, so its data will be sent again",

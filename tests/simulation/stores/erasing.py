@@ -164,7 +164,7 @@ class EraserJob(Actor):
         storage = cast(Storage, _Told(world))
         while self.values:
             self.rest(process)
-            value, dry_run = self.values[0], not world.choices.below(5)
+            value, dry_run = self.values[0], world.choices.below(5) == 1
             if not dry_run:
                 truth.meant.add(value)
             meant = truth.holding(value)
@@ -185,7 +185,7 @@ class EraserJob(Actor):
                 if not store.abilities.followable:
                     self._published(meant)
                 self.values.pop(0)
-                if not world.choices.below(3):
+                if world.choices.below(3) == 1:
                     collected = collect_now(context, frozenset(each.id for each in done.left if each.id is not None))
                     world.note(f"deleted at once: {collected.deleted.files} files of {len(done.left)}")
 
@@ -262,7 +262,7 @@ def _erasers(world: World, kind: Kind) -> Iterator[Actor]:
     for number in range(1 + choices.below(2)):
         values = [choices.below(VALUES) for _ in range(1 + choices.below(2))]
         yield EraserJob(f"eraser{number}", world, kind, values)
-    if not choices.below(4):
+    if choices.below(4) == 1:
         yield DropperJob("dropper", world, kind, 1)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import RetryableError, UnknownOutcomeError
+from singerlake.errors import MissingFileError, RetryableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Stored
@@ -158,7 +158,11 @@ class World:
 
         def happen() -> None:
             self._by = by
-            answer = effect()
+            try:
+                answer = effect()
+            except MissingFileError as error:
+                # What was to be copied is gone by now. Nobody waits for the answer.
+                answer = error
             self.note(f"LANDS late, of {by}: {what}: {answer if isinstance(answer, bool) else type(answer).__name__}")
             self._by = ""
 
