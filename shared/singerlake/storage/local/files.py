@@ -14,6 +14,7 @@ from types import TracebackType
 
 from singerlake import open_file_lock
 from singerlake.clock import IdSource
+from singerlake.storage.keys import TEMPORARY_PREFIX
 
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 """Nanoseconds: the resolutions that file systems keep modification times in."""
@@ -178,3 +179,11 @@ def make_folder(folder: str) -> bool:
     else:
         return True
     return False
+
+
+def files_not_whole(top: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    """The files below ``top`` that are not whole, by name, as far as their names begin with ``prefix``; no links."""
+    for path in sorted((top / prefix.rpartition("/")[0]).rglob(TEMPORARY_PREFIX + "*")):
+        name = path.relative_to(top).as_posix()
+        if name.startswith(prefix) and path.is_file() and not path.is_symlink():
+            yield name, path

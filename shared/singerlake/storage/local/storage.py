@@ -36,6 +36,7 @@ from singerlake.storage.local.files import (
     adopt,
     copy_durably,
     exclusive,
+    files_not_whole,
     fill_durably,
     make_folder,
     stamp,
@@ -219,12 +220,9 @@ class LocalStorage:
 
     def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
         check_prefix(prefix)
-        top = Path(self._places.top)
-        for path in sorted((top / prefix.rpartition("/")[0]).rglob(TEMPORARY_PREFIX + "*")):
-            name = path.relative_to(top).as_posix()
-            if name.startswith(prefix) and path.is_file() and not path.is_symlink():
-                with suppress(FileNotFoundError), self._reading(name):
-                    yield name, path.open("rb")
+        for name, path in files_not_whole(Path(self._places.top), prefix):
+            with suppress(FileNotFoundError), self._reading(name):
+                yield name, path.open("rb")
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):
