@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,7 @@ def _copied(lake: Path, copy: Path) -> None:
 
 def _checked_and_written(lake: Path, verify: list[str]) -> Command:
     files = " ".join(f"'{file}'" for file in sorted(lake.rglob(f"*{layout.SUFFIX}")))
-    again = f"for f in {files}; do igzip -d -c \"$f\" | igzip -1 -c > '{lake}.again'; done; rm '{lake}.again'"
+    tool = "igzip" if shutil.which("igzip") else f"'{sys.executable}' -m isal.igzip"
+    again = f"for f in {files}; do {tool} -d -c \"$f\" | {tool} -1 -c > '{lake}.again'; done; rm '{lake}.again'"
     checked = " ".join(f"'{word}'" for word in (*verify, "--engine", "processes"))
-    return Command(["sh", "-c", f"{checked} && {again}"])
+    return Command(["bash", "-o", "pipefail", "-e", "-c", f"{checked}; {again}"])
