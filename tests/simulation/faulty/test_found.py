@@ -43,6 +43,7 @@ BREAKS = {
     "impatient": "is listed and not on storage",
     "deletes-alone": "no transaction said so",
     "drops-any": "a drop does not call retired what was there",
+    "expires-more": "and only what is before",
     "tables-unfenced": "a run committed a file that is gone|MissingFileError",
     "tables-unconditional": "a write is lost",
     "tables-no-look": "a listed file was deleted",
