@@ -140,6 +140,7 @@ class TablePlan:
             stream=self.declaration.stream,
             lineage=self.manifest.lineage,
             offset=self.stop,
+            begin=self.state.sources[0].begin if self.state is not None and self.state.sources else self.start,
             erased=tuple((file.end, file.erased) for file in self.manifest.files if file.erased),
         )
 

@@ -22,13 +22,15 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``.
-    ``erased`` were the files with holes in all of the stream then, as ``(end, holes)``."""
+    """A stream, and what of it a table holds: messages with offsets from ``begin`` to below ``offset`` of that
+    ``lineage``; what was before had expired when the table was made. ``erased`` were the files with holes in all of the
+    stream then, as ``(end, holes)``."""
 
     tap: str
     stream: str
     lineage: str
     offset: int
+    begin: int = 0
     erased: tuple[tuple[int, int], ...] = ()
 
 
