@@ -297,5 +297,7 @@ class CollectorJob(Actor):
             problems = [finding for finding in done.findings if finding.kind in ("missing", "differs")]
             if problems:
                 world.fail(f"a collection found fault: {problems}")
+            if done.plan.stuck:
+                world.fail(f"a collection will never end: {done.plan.stuck}")
             process.clock.sleep(world.choices.one_of((0.0, 0.6, 1.1)) * GRACE)
             self.times -= 1

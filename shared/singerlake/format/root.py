@@ -24,6 +24,9 @@ class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
     retention: dict[str, Retention] = {}
 
 
+_RULES = frozenset(Retention.__struct_fields__)
+
+
 class RootMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """``manifest_store`` is the kind that streams not yet born will get."""
 
@@ -62,7 +65,12 @@ def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
 
 def _notes(before: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
     """The notes of a tap over those of ``before``. Without a retention there is no word of it."""
+    there = before.get("retention", {})
     made = {**before, **notes}
+    made["retention"] = {
+        stream: {**{name: value for name, value in there.get(stream, {}).items() if name not in _RULES}, **rule}
+        for stream, rule in notes["retention"].items()
+    }
     if not made["retention"]:
         del made["retention"]
     return made

@@ -117,7 +117,7 @@ def _described(state: Manifest, source: str, target: str, *, needed: bool = Fals
         resumed=resumed,
         transaction=state.transaction.number,
         files=len(state.files),
-        messages=state.next_offset,
+        messages=state.next_offset - state.floor,
     )
 
 

@@ -99,7 +99,8 @@ def is_done(manifest: Manifest, change: Change) -> bool:
     elif isinstance(change, CollectFiles):
         return _collected(manifest, change)
     elif isinstance(change, ExpireFiles):
-        return change.before <= manifest.next_offset and not (manifest.files and manifest.files[0].end <= change.before)
+        left = not manifest.files or manifest.files[0].end > change.before
+        return left and change.lineage == manifest.lineage and change.before <= manifest.next_offset
     else:
         return False
     return bool(files) and all(_known(manifest, file) for file in files)

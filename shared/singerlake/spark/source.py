@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from singerlake.errors import SettingError, SingerlakeError
+from singerlake.errors import ExpiredMessagesError, SettingError, SingerlakeError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from singerlake.arrow.plan.request import Request
     from singerlake.arrow.plan.snapshot import Pin
     from singerlake.format.state.model import Manifest
     from singerlake.projections.read import LakeTable
@@ -72,7 +74,7 @@ class SingerlakeDataSource(DataSource):
             table = self._table()
             self._files = table.state.files
             return schema_of(table, self._table_options)
-        manifest, self._pin = self._pinned()
+        manifest, self._pin = self._pinned_for_schema()
         request = self._options.request
         columns = declared(manifest, selected(manifest, self._pin), request)
         self._whole = request.columns is None
@@ -151,9 +153,18 @@ class SingerlakeDataSource(DataSource):
 
         return read_options(self._given)
 
-    def _pinned(self) -> tuple[Manifest, Pin]:
+    def _pinned_for_schema(self) -> tuple[Manifest, Pin]:
+        """As ``_pinned``, but that offsets may have expired: a streaming query goes on from its checkpoint, which may
+        be above. A batch is refused when it is read."""
+        try:
+            return self._pinned()
+        except ExpiredMessagesError as error:
+            self._refused = error
+            return self._pinned(replace(self._options.request, skip_expired=True))
+
+    def _pinned(self, request: Request | None = None) -> tuple[Manifest, Pin]:
         from singerlake.arrow.plan.snapshot import pin
         from singerlake.spark.lake import open_stream, snapshot
 
         manifest = snapshot(open_stream(self._options))
-        return manifest, pin(manifest, self._options.request)
+        return manifest, pin(manifest, request or self._options.request)

@@ -75,7 +75,7 @@ def refused(manifest: Manifest, change: Change) -> str:
 
 
 def check_log(manifest: Manifest) -> None:
-    offset = 0
+    offset = manifest.floor if manifest.format > 1 else 0
     for file in manifest.files:
         assert file.offset == offset
         offset = file.end

@@ -8,10 +8,10 @@ from tests.simulation.faulty.commits import COMMITS
 from tests.simulation.faulty.drop import DROPS
 from tests.simulation.faulty.dynamodb import DYNAMODBS
 from tests.simulation.faulty.erase import ERASURES
+from tests.simulation.faulty.expire import EXPIRIES
 from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
 from tests.simulation.tables.kinds import FAULTY_TABLES
 
-FAULTY = {
-    kind.name: kind for kind in (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS, *ERASURES)
-}
+_ALL = (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS, *ERASURES, *EXPIRIES)
+FAULTY = {kind.name: kind for kind in _ALL}

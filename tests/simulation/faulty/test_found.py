@@ -46,6 +46,7 @@ BREAKS = {
     "erases-any": "erased records are in file .* again",
     "erases-once": "an erasure was acknowledged and left records",
     "rebuilds-blind": "erased records are in file .* of a rebuild again",
+    "expires-more": "and only what is before",
     "tables-unfenced": "a run committed a file that is gone|MissingFileError",
     "tables-unconditional": "a write is lost",
     "tables-no-look": "a listed file was deleted",

@@ -17,6 +17,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,
     CollectFiles,
+    ExpireFiles,
     RecordRun,
     ReplaceFiles,
     RetireFiles,
@@ -32,7 +33,7 @@ from tests.storage.memory import Step
 
 Answer = TypeVar("Answer")
 
-_FITS_ANY_STATE = (AddFiles, ReplaceFiles, RetireFiles, CollectFiles, RecordRun)
+_FITS_ANY_STATE = (AddFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
 
 
 @dataclass

@@ -47,7 +47,10 @@ def pin(manifest: Manifest, request: Request) -> Pin:
                 tap=manifest.tap,
                 stream=manifest.stream,
             )
-    if request.from_offset is None:
+    if request.from_offset is None and request.to_offset and request.to_offset <= manifest.floor:
+        # All that is asked for expired: no row at all would look like a stream without messages there.
+        first = selection.offset_left(manifest, request.to_offset - 1, skip_expired=request.skip_expired)
+    elif request.from_offset is None:
         first = selection.first_offset(manifest, request.from_version)
     else:
         first = selection.offset_left(manifest, request.from_offset, skip_expired=request.skip_expired)

@@ -105,6 +105,11 @@ def told(expired: Expired, *, delete: bool) -> str:
     return f"{files} {would}, {counted(expired.records, 'record')}; the stream {begins} at offset {expired.floor:,}"
 
 
+def undated(path: str) -> str:
+    """That a file whose times are unknown ended a search by age."""
+    return f"nothing from here on expires by age, since the times of the file are unknown: {shown(path)}"
+
+
 def _told(tap: str, stream: str, done: Expired, deleted: Tally, delete: bool, now: bool) -> list[str]:
     name = f"{shown(tap)}/{shown(stream)}"
     lines = [f"{name}: {told(done, delete=delete) if done.files.files else 'nothing to expire'}"]
@@ -113,7 +118,7 @@ def _told(tap: str, stream: str, done: Expired, deleted: Tally, delete: bool, no
     elif delete and done.files.files:
         lines.append("  the files stay until 'singerlake gc --delete' has run twice, a grace time apart")
     if done.undated is not None:
-        lines.append(f"  nothing from here on expires by age, since the times of the file are unknown: {done.undated}")
+        lines.append(f"  {undated(done.undated)}")
     if not delete:
         lines += [f"  {shown(key)}" for key in done.keys[:_SHOWN]]
         if len(done.keys) > _SHOWN:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+import msgspec
 
 from singerlake.cli.options import chosen_taps, tap_option, with_lake
 from singerlake.cli.output import say_json
@@ -47,6 +48,7 @@ def export(ctx: click.Context, lake: Lake, tap: str | None, runs: int) -> None:
             "store": state.store,
             "lineage": state.lineage,
             "transaction": state.transaction.number,
+            "floor": state.floor,
             "next_offset": state.next_offset,
             "versions": versions_of(state),
             "runs": [asdict(run) for run in track(state, (), signs, now=now, last=runs)],
@@ -81,4 +83,5 @@ def _state(lake: Lake, tap: str, stream: str) -> Manifest | str:
 
 
 def _said(notes: TapNotes) -> dict[str, Any]:
-    return {"owner": notes.owner, "description": notes.description, "links": notes.links}
+    retention = msgspec.to_builtins(notes.retention)
+    return {"owner": notes.owner, "description": notes.description, "links": notes.links, "retention": retention}

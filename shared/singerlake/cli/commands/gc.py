@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from singerlake.adapters import open_storage
-from singerlake.cli.commands.expire import told
+from singerlake.cli.commands.expire import told, undated
 from singerlake.cli.commands.store import KEPT
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
@@ -233,6 +233,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
     if one.locks:
         gone.append(f"{counted(len(one.locks), 'stale lock')} {would}removed")
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
+    if one.expired.undated is not None:
+        lines.append(f"  {undated(one.expired.undated)}")
     if plan.waiting.files:
         if plan.shown and not delete:
             until = f"; the grace time of {len(plan.shown):,} begins with the next --delete"
@@ -273,7 +275,8 @@ def _json(
             {
                 "tap": one.tap,
                 "stream": one.stream,
-                "expired": asdict(one.expired.files),
+                "expired": {**asdict(one.expired.files), "records": one.expired.records},
+                "undated": one.expired.undated,
                 "keys": one.collected.keys,
                 "deleted": asdict(one.collected.deleted),
                 "retired": asdict(one.collected.retired),

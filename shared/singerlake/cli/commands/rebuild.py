@@ -244,7 +244,7 @@ def _holds(manifest: Manifest) -> str:
     return ", ".join(
         (
             counted(len(manifest.files), "file"),
-            counted(manifest.next_offset, "message"),
+            counted(manifest.next_offset - manifest.floor, "message"),
             counted(len(manifest.versions), "version"),
         )
     )
@@ -262,7 +262,7 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
                 "changed": kept.needed,
                 "lineage": kept.state.lineage,
                 "files": kept.files,
-                "messages": kept.state.next_offset,
+                "messages": kept.state.next_offset - kept.state.floor,
                 "versions": kept.state.versions,
                 **kept.ids,
             }

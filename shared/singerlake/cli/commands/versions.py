@@ -36,6 +36,7 @@ class _StreamVersions:
     """What is said of a stream. ``lineage`` is None where its manifest is missing."""
 
     lineage: str | None
+    floor: int
     next_offset: int
     versions: list[Version]
 
@@ -51,8 +52,8 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
 
     Reads the manifests and no data file. A version that comes back after others keeps the offset of its first
     appearance; reading from there gives the others too. --json also gives each stream's lineage, within which offsets
-    mean the same messages, and the offset after the last message. Exits with 1 if a stream's manifest is missing or
-    cannot be read.
+    mean the same messages, the floor, which is the oldest offset that did not expire, and the offset after the last
+    message. Exits with 1 if a stream's manifest is missing or cannot be read.
     """
     pairs = chosen_streams(lake, tap, stream)
     read = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))
@@ -63,6 +64,7 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
                 "tap": tap,
                 "stream": name,
                 "lineage": state.lineage if state else None,
+                "floor": state.floor if state else None,
                 "next_offset": state.next_offset if state else None,
                 "versions": state.versions if state else [],
             }
@@ -83,7 +85,7 @@ def _looked_at(lake: Lake, tap: str, stream: str) -> tuple[_StreamVersions | Non
     there = lake.stream(tap, stream)
     try:
         manifest = there.snapshot()
-        return _StreamVersions(manifest.lineage, manifest.next_offset, versions_of(manifest)), None
+        return _StreamVersions(manifest.lineage, manifest.floor, manifest.next_offset, versions_of(manifest)), None
     except LakeError as error:
         return None, Finding("manifest", there.prefix, f"{error.message}; {error.hint}")
 

@@ -1,7 +1,7 @@
 """Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
 
 The patches are over this document: ``files`` and ``erased`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id
--> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (an offset), ``closed``. A merge patch
+-> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (up to where), ``closed``. A merge patch
 cannot set anything to null, since null removes; and schemas are any JSON. So what a tap or a manifest says stands in
 a patch as a JSON text. An object has no order; where a change has one, the entry says it beside the patch.
 """
@@ -109,7 +109,7 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
         name = "erased" if isinstance(change, EraseFiles) else "files"
         return {name: gone | {file.id: _file_out(file) for file in change.new}}, order
     if isinstance(change, ExpireFiles):
-        return {"expired": change.before}, order
+        return {"expired": {"before": change.before, "lineage": change.lineage}}, order
     if isinstance(change, RetireFiles):
         return {"retired": dict(change.files)}, order
     if isinstance(change, CollectFiles):
@@ -135,7 +135,7 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
             raise msgspec.ValidationError("a step of collection that is not known")
         return CollectFiles(**{name: tuple(id for id, step in steps if step == name) for name in _STEPS})
     if "expired" in patch:
-        return msgspec.convert({"kind": "expire_files", "before": patch["expired"]}, ExpireFiles)
+        return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, ExpireFiles)
     if "erased" in patch:
         files = _ordered(_object(patch, "erased"), order)
         return EraseFiles(old=_gone(files), new=_new(files))

@@ -251,6 +251,8 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
 
 
 def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, Any] | Conflict:
+    if change.lineage != manifest.lineage:
+        return Conflict("the stream was rebuilt or dropped since, so that its offsets mean other messages")
     if change.before > manifest.next_offset:
         return Conflict(f"offset {change.before} is beyond the stream's end, {manifest.next_offset}")
     kept = bisect_right(manifest.files, change.before, key=attrgetter("end"))

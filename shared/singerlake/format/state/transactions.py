@@ -28,9 +28,11 @@ class EraseFiles(ReplaceFiles, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class ExpireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="expire_files"):
-    """The first files are listed no more, as far as they end at ``before`` or earlier."""
+    """The first files are listed no more, as far as they end at ``before`` or earlier. An offset means something within
+    its ``lineage`` alone."""
 
     before: int
+    lineage: str
 
 
 class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="retire_files"):

@@ -7,7 +7,7 @@ Nothing is deleted here: ``singerlake.maintenance.gc`` deletes retired files. Th
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 
@@ -20,6 +20,7 @@ from singerlake.format.state.transactions import ExpireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.maintenance.gc.plan import end_of
 from singerlake.manifests.port import Loaded
 
 _ATTEMPTS = 20
@@ -37,8 +38,8 @@ class Cut:
 @dataclass(frozen=True, slots=True)
 class Expired:
     """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them. The stream begins at ``floor`` then.
-    ``ids`` are those of all its expired files that wait for collection. ``undated``: the file whose times are unknown,
-    so that neither it nor what is behind it expires by age."""
+    ``ids`` are those of all retired files that hold what expired. ``undated``: the file whose times are unknown, so
+    that neither it nor what is behind it expires by age."""
 
     files: Tally = NONE
     records: int = 0
@@ -66,10 +67,12 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
         plan = plan_expiry(manifest, before, undated, context.prefix)
         if dry_run or not plan.files.files:
             return plan
-        outcome = commit_change(context, loaded, ExpireFiles(before=before), who="singerlake expire")
+        assert manifest.lineage is not None
+        change = ExpireFiles(before=before, lineage=manifest.lineage)
+        outcome = commit_change(context, loaded, change, who="singerlake expire")
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
-            return plan
+            return _done(plan, manifest, outcome.manifest, context.prefix)
         if isinstance(outcome, Conflict) and outcome.successor is not None:
             raise stream_closed(context.tap, context.stream, outcome.successor)
     raise TooManyConflictsError(
@@ -92,6 +95,16 @@ def plan_expiry(manifest: Manifest, before: int, undated: str | None, prefix: st
         keys=tuple(prefix + file.path for file in gone),
         undated=undated,
     )
+
+
+def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expired:
+    """What expired of ``before``, by the state ``after`` it: a vacuum may have joined files meanwhile, so that less
+    expired than was planned, and in other files."""
+    if after.lineage != before.lineage:
+        return plan
+    done = plan_expiry(before, after.floor, plan.undated, prefix)
+    expired = {end_of(after, gone) for gone in map(after.retired_by_id.get, done.ids) if gone is not None}
+    return replace(done, ids=tuple(gone.id for gone in after.retired if end_of(after, gone) in expired))
 
 
 def cut_offset(manifest: Manifest, cut: Cut) -> tuple[int, str | None]:

@@ -22,7 +22,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Garbage:
     """A retired file whose time has come. ``entry`` is its object, None where there is none; ``holder`` the listed
-    file that its messages are in now, None for an orphan."""
+    file that its messages are in now, None for an orphan and where the messages expired."""
 
     file: Retired
     entry: Entry | None
@@ -37,7 +37,7 @@ class CollectionPlan:
     than the lineage, or with an id that another file has. Of retired files, ``shown`` (ids) were
     found in ``manifest.json``, ``due`` are to be deleted, the objects ``again`` should have been, ``forgotten`` (ids)
     are gone for long, and those ``waiting`` have to, the first of them until ``until``. ``stuck`` are replaced and
-    lead to no listed file."""
+    lead to no file that is known."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
@@ -106,7 +106,7 @@ def make_plan(
         entry = objects.retired.get(file.path)
         holder = holder_of(newest, file)
         if file.deleted is not None:
-            if entry is not None and file.by is not None and holder is None:
+            if entry is not None and is_stuck(newest, file):
                 stuck.append(file)
             elif entry is not None:
                 again.append(Garbage(file, entry, holder))
@@ -120,7 +120,7 @@ def make_plan(
             soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
             until = soonest if until is None else min(until, soonest)
             continue
-        if file.by is not None and holder is None:
+        if is_stuck(newest, file):
             stuck.append(file)
         else:
             due.append(Garbage(file, entry, holder))
@@ -142,17 +142,29 @@ def make_plan(
 
 def holder_of(manifest: Manifest, file: Retired) -> DataFile | None:
     """The listed file that holds a replaced file's messages now, found over files that were replaced in turn; None
-    where the way leads nowhere."""
+    where the way leads to none."""
+    end = end_of(manifest, file)
+    return manifest.by_id.get(end) if end is not None else None
+
+
+def is_stuck(manifest: Manifest, file: Retired) -> bool:
+    """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages expired."""
+    end = end_of(manifest, file)
+    return end is None or not (end in manifest.by_id or end in manifest.retired_by_id)
+
+
+def end_of(manifest: Manifest, file: Retired) -> str | None:
+    """The id at which a retired file's way over files that were replaced in turn ends; None where it goes round."""
     seen: set[str] = set()
-    id = file.by
-    while id is not None and id not in seen:
-        listed = manifest.by_id.get(id)
-        if listed is not None:
-            return listed
+    id, by = file.id, file.by
+    while by is not None:
+        if id in seen:
+            return None
         seen.add(id)
-        next_one = manifest.retired_by_id.get(id)
-        id = next_one.by if next_one else None
-    return None
+        id = by
+        before = None if id in manifest.by_id else manifest.retired_by_id.get(id)
+        by = before.by if before else None
+    return id
 
 
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LakeError, LineageChangedError, MissingFileError, TooManyConflictsError
+from singerlake.errors import (
+    ExpiredMessagesError,
+    LakeError,
+    LineageChangedError,
+    MissingFileError,
+    TooManyConflictsError,
+)
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
@@ -156,7 +162,8 @@ class TableRunner:
     @contextmanager
     def made_anew(self, state: TableState) -> Iterator[TableState]:
         """The state that a table would have if it were made anew, up to the same offset, with its files in place as
-        long as the block runs. Nothing is published. Raises as ``run``."""
+        long as the block runs. Nothing is published. Raises ``ExpiredMessagesError`` where messages have expired that
+        its rows were made of, and as ``run``."""
         base = load(self.storage, state.table)
         source = state.sources[0]
         manifest = self.manifest(source.tap, source.stream)
@@ -171,6 +178,12 @@ class TableRunner:
             raise LakeError(
                 "records of the stream were erased since the table was made",
                 hint="run the table first",
+                table=state.table,
+            )
+        if source.begin < manifest.floor:
+            raise ExpiredMessagesError(
+                f"messages that its rows were made of have expired, those before offset {manifest.floor}",
+                hint="make the table anew of what is left with 'singerlake project run --full-refresh'",
                 table=state.table,
             )
         plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True)

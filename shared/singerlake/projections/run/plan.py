@@ -135,7 +135,8 @@ class TablePlan:
     def source(self) -> Source:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
-        return structs.replace(source_of(self.manifest), offset=self.stop)
+        begin = self.state.sources[0].begin if self.state is not None and self.state.sources else self.start
+        return structs.replace(source_of(self.manifest), offset=self.stop, begin=begin)
 
 
 def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple[PartitionColumn, ...]:
@@ -179,7 +180,8 @@ def make_plan(
     elif base is not None and base.state.is_published:
         why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, names, base.state)
         start = 0 if why else base.state.sources[0].offset
-        _check_not_expired(declaration, manifest, start, why, full_refresh=full_refresh)
+        if not full_refresh:
+            _check_not_expired(declaration, manifest, base.state.sources[0], why)
         if start > manifest.next_offset:
             raise LakeError(
                 f"the table holds messages up to offset {start}, the stream ends at {manifest.next_offset}",
@@ -200,11 +202,12 @@ def make_plan(
     )
 
 
-def _check_not_expired(
-    declaration: TableDeclaration, manifest: Manifest, start: int, why: str, *, full_refresh: bool
-) -> None:
-    """Raise ``ExpiredMessagesError`` where a run would go on, or begin anew, without messages that it has not seen."""
-    if start >= manifest.floor or full_refresh:
+def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source: Source, why: str) -> None:
+    """Raise ``ExpiredMessagesError`` where a run would go on without messages that the table never had, or begin anew,
+    for the reason ``why``, without some that its rows were made of."""
+    begin = source.begin if source.lineage == manifest.lineage else 0
+    start = begin if why else source.offset
+    if start >= manifest.floor:
         return
     if why:
         what = f"the table would be made anew ({why}), and messages that made it have expired"

@@ -46,6 +46,8 @@ def _contradictions(state: TableState, key: str) -> Iterator[str]:
         yield f"it has {len(state.sources)} sources"
     if any(not (each.tap and each.stream and each.lineage) or each.offset < 0 for each in state.sources):
         yield "its source is no stream, or has an offset less than 0"
+    if any(not 0 <= each.begin <= each.offset for each in state.sources):
+        yield "its source begins behind its end, or at an offset less than 0"
     ends = [0, *(each.offset for each in state.earlier), *(each.offset for each in state.sources)]
     if any(after < before for before, after in pairwise(ends)):
         yield "what it was declared before ends at offsets that are not in order"

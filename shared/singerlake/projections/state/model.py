@@ -23,13 +23,15 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A stream, and up to where a table holds it: messages with offsets below ``offset`` of that ``lineage``.
-    ``erased`` were the files with holes in all of the stream then, as ``(end, holes)``, ``floor`` was its floor."""
+    """A stream, and what of it a table holds: messages with offsets from ``begin`` to below ``offset`` of that
+    ``lineage``; what was before had expired when the table was made. ``erased`` were the files with holes in all of the
+    stream when the state was written, as ``(end, holes)``, ``floor`` was its floor then."""
 
     tap: str
     stream: str
     lineage: str
     offset: int
+    begin: int = 0
     erased: tuple[tuple[int, int], ...] = ()
     floor: int = 0
 
@@ -54,6 +56,7 @@ def source_of(manifest: Manifest) -> Source:
         stream=manifest.stream,
         lineage=manifest.lineage or "",
         offset=manifest.next_offset,
+        begin=manifest.floor,
         erased=tuple((file.end, file.erased) for file in manifest.files if file.erased),
         floor=manifest.floor,
     )

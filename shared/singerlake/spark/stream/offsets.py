@@ -75,6 +75,11 @@ class Positions:
         ``LostBookmarkError``, ``ExpiredMessagesError``."""
         return offset_left(manifest, self._resumed(manifest, bookmark), skip_expired=self._skip_expired)
 
+    def reached(self, manifest: Manifest, bookmark: Bookmark, end: Bookmark) -> bool:
+        """Whether a query with ``bookmark`` has read all there was before ``end``, whatever expired since. Raises
+        ``LostBookmarkError``."""
+        return self._resumed(manifest, bookmark) >= self._resumed(manifest, end)
+
     def _resumed(self, manifest: Manifest, bookmark: Bookmark) -> int:
         lineage = manifest.lineage
         known = self._known.get((lineage, bookmark)) if lineage is not None else None

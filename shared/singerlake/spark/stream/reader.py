@@ -120,6 +120,9 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         state, source = self._look()
         stop = state.next_offset
         if self._target is not None:
+            if start is not None and source.positions.reached(state, from_json(start), self._target):
+                # What came later, and may have expired unread, is for the next query.
+                return start
             stop = min(stop, source.positions.offset(state, self._target))
         if start is None:
             return to_json(self._same_or_new(state, source, stop))

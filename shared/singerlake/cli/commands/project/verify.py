@@ -13,7 +13,7 @@ from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, progress, say, say_json, shown, size
-from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.errors import ExpiredMessagesError, SingerlakeError, expected_errors
 from singerlake.projections.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.model import TableState
@@ -36,7 +36,7 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
     """
     checked: list[TableState] = []
     findings: list[TableFinding] = []
-    uncompared: list[str] = []
+    uncompared: dict[str, str] = {}
     failed: dict[str, SingerlakeError] = {}
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
@@ -52,9 +52,12 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
                     findings += verify_files(opened(state.bytes), state)
                     findings += verify_log(project.lake.storage, state)
                     if deep and not state.sources:
-                        uncompared.append(name)
+                        uncompared[name] = "a statement made them"
                     elif deep:
-                        findings += verify_rows(project.lake.table_runner(opened), state)
+                        try:
+                            findings += verify_rows(project.lake.table_runner(opened), state)
+                        except ExpiredMessagesError:
+                            uncompared[name] = "messages that they were made of have expired"
                     checked.append(state)
             except SingerlakeError as error:
                 failed[name] = error
@@ -63,7 +66,7 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
             "lake": project.lake.storage.url,
             "deep": deep,
             "tables": [{"table": state.table, "rows": state.rows, "files": len(state.files)} for state in checked],
-            "not_compared": uncompared,
+            "not_compared": list(uncompared),
             "findings": [asdict(each) for each in findings],
             "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
         }
@@ -73,8 +76,8 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
             say(f"{shown(each.table)}: {shown(each.key or 'rows')}: {shown(each.what)}", problem=True)
         for name, why in failed.items():
             say_error_of(name, why)
-        for name in uncompared:
-            say(f"{shown(name)}: rows not compared, since a statement made them: files checked")
+        for name, reason in uncompared.items():
+            say(f"{shown(name)}: rows not compared, since {reason}: files checked")
         say(f"{_verdict(len(findings), len(failed))}: {_checked(checked)}")
     ctx.exit(exit_code(failed.values()) or (1 if findings else 0))
 

@@ -1,0 +1,254 @@
+"""``singerlake policy``, and ``singerlake gc`` that goes by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from singerlake.format import layout
+from singerlake.lake import Lake
+from tests.cli.commands.test_annotate import notes
+from tests.cli.commands.test_expire import aged
+from tests.cli.commands.test_gc import data_files
+from tests.cli.commands.test_vacuum import everything
+from tests.cli.conftest import Run
+from tests.lakes import build_stream
+from tests.maintenance.shelf import SCHEMA
+
+ROOT = layout.root_metadata_key()
+
+
+def rules(lake: Lake, tap: str = "t") -> Any:
+    return notes(lake)[tap].get("retention")  # type: ignore[attr-defined]
+
+
+def test_what_is_set_is_shown_and_taken_away(run: Run, lake: Lake, root: Path) -> None:
+    assert run("policy", "ls", root).stdout == "everything is kept for ever\n"
+    told = run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    assert told.stdout == "t, all other streams: what is older than 400d expires\n"
+    told = run("policy", "set", root, "--tap", "t", "--stream", "a/b", "--older-than", "1h", "--keep-versions", 2)
+    assert told.stdout.splitlines() == [
+        "t, all other streams: what is older than 400d expires",
+        "t/a/b: what is older than 1h expires, and what is before the youngest 2 versions expires",
+    ]
+    assert rules(lake) == {"": {"older_than": "400d"}, "a/b": {"older_than": "1h", "keep_versions": 2}}
+    assert run("policy", "ls", root).stdout == told.stdout
+    assert run("policy", "ls", root, "--tap", "u").stdout == "everything is kept for ever\n"
+    # Setting it anew replaces both rules.
+    run("policy", "set", root, "--tap", "t", "--stream", "a/b", "--keep-versions", 1)
+    assert rules(lake)["a/b"] == {"keep_versions": 1}
+    assert run("policy", "unset", root, "--tap", "t", "--stream", "a/b").exit_code == 0
+    told = run("policy", "unset", root, "--tap", "t")
+    assert (told.exit_code, told.stdout) == (0, "t: everything is kept for ever\n")
+    assert rules(lake) is None
+
+
+def test_json_says_the_same(run: Run, lake: Lake, root: Path) -> None:
+    told = json.loads(run("policy", "set", root, "--tap", "t", "--keep-versions", 3, "--json").stdout)
+    assert told == {"lake": lake.storage.url, "tap": "t", "retention": {"": {"keep_versions": 3}}}
+    assert json.loads(run("policy", "ls", root, "--json").stdout) == {
+        "lake": lake.storage.url,
+        "taps": {"t": {"": {"keep_versions": 3}}, "u": {}},
+    }
+    told = json.loads(run("policy", "unset", root, "--tap", "t", "--json").stdout)
+    assert told["retention"] == {}
+    (exported, _) = json.loads(run("export", root).stdout)["taps"]
+    assert exported["retention"] == {}
+
+
+def test_setting_it_again_writes_nothing(run: Run, lake: Lake, root: Path) -> None:
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    before = everything(root)
+    assert run("policy", "set", root, "--tap", "t", "--older-than", "400d").exit_code == 0
+    assert everything(root) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set", "--tap", "t"),
+        ("set", "--older-than", "1d"),
+        ("set", "--tap", "t", "--older-than", "soon"),
+        ("set", "--tap", "t", "--older-than", "400 d"),
+        ("set", "--tap", "t", "--older-than", "99999d"),
+        ("set", "--tap", "t", "--keep-versions", "0"),
+        ("set", "--tap", "nobody", "--older-than", "1d"),
+        ("set", "--tap", "t", "--stream", "nothing", "--older-than", "1d"),
+        ("set", "--tap", "../t", "--older-than", "1d"),
+        ("set", "--tap", "", "--older-than", "1d"),
+        ("set", "--tap", "\x1b[31m", "--older-than", "1d"),
+        ("unset", "--tap", "t"),
+        ("unset", "--tap", "nobody"),
+        ("unset", "--tap", "t", "--stream", "flights"),
+        ("ls", "--tap", "nobody"),
+    ],
+)
+def test_what_cannot_be_is_told_and_changes_nothing(run: Run, lake: Lake, root: Path, words: tuple[str, ...]) -> None:
+    before = everything(root)
+    command, *rest = words
+    result = run("policy", command, root, *rest)
+    assert result.exit_code == 2, result.output
+    assert "\x1b" not in result.output
+    assert everything(root) == before
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "x\ny", "\x1b[31mred", "%41"])
+def test_streams_of_any_name_may_have_one(run: Run, root: Path, name: str) -> None:
+    lake = aged(root, 500, 10, stream=name)
+    told = run("policy", "set", root, "--tap", "t", "--stream", name, "--older-than", "400d")
+    assert (told.exit_code, len(told.stdout.splitlines())) == (0, 1)
+    assert "\x1b" not in told.stdout
+    assert rules(lake) == {name: {"older_than": "400d"}}
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", name).snapshot().floor == 2
+
+
+def test_of_a_lake_without_root_metadata_nothing_is_said(run: Run, root: Path) -> None:
+    lake = aged(root, 500, 10)
+    (root / ROOT).unlink()
+    assert run("policy", "ls", root).stdout == "everything is kept for ever\n"
+    result = run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    assert (result.exit_code, "run 'singerlake rebuild'" in result.stderr) == (1, True)
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", "s").snapshot().floor == 0
+    assert run("rebuild", root).exit_code == 0
+    assert run("policy", "set", root, "--tap", "t", "--older-than", "400d").exit_code == 0
+
+
+def test_notes_and_policies_keep_each_other_and_what_is_not_known(run: Run, lake: Lake, root: Path) -> None:
+    stored = json.loads((root / ROOT).read_bytes())
+    stored["later"] = [1.5]
+    stored["taps"]["t"] |= {"cost": "low", "retention": {"a/b": {"older_than": "9d", "later": 1}}}
+    (root / ROOT).write_text(json.dumps(stored))
+    run("annotate", root, "--tap", "t", "--owner", "Ann", "--link", "w=https://x.org")
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    run("policy", "set", root, "--tap", "t", "--stream", "a/b", "--keep-versions", 1)
+    build_stream(lake, "t", "flights", SCHEMA, [{"n": 1}])
+    build_stream(lake, "new", "s", SCHEMA, [{"n": 1}])
+    assert run("rebuild", root, "--discard-manifest").exit_code == 0
+    after = json.loads((root / ROOT).read_bytes())
+    assert after["later"] == [1.5]
+    assert after["taps"]["t"] == {
+        "owner": "Ann",
+        "description": "",
+        "links": {"w": "https://x.org"},
+        "cost": "low",
+        "retention": {"a/b": {"keep_versions": 1, "later": 1}, "": {"older_than": "400d"}},
+    }
+    run("policy", "unset", root, "--tap", "t")
+    run("policy", "unset", root, "--tap", "t", "--stream", "a/b")
+    assert "retention" not in json.loads((root / ROOT).read_bytes())["taps"]["t"]
+    assert run("annotate", root, "--tap", "t").stdout.splitlines()[1] == "owner: Ann"
+
+
+def test_a_collection_without_delete_shows_what_would_expire_and_changes_nothing(run: Run, root: Path) -> None:
+    aged(root, 500, 450, 10)
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    before = everything(root)
+    result = run("gc", root)
+    assert result.exit_code == 0
+    assert "t/s: 2 files (" in result.stdout
+    assert ") would expire, 4 records; the stream would begin at offset 4" in result.stdout
+    (told,) = json.loads(run("gc", root, "--json").stdout)["streams"]
+    assert (told["expired"]["files"], told["expired"]["records"]) == (2, 4)
+    assert everything(root) == before
+
+
+def test_a_collection_expires_and_the_next_ones_delete(run: Run, root: Path) -> None:
+    lake = aged(root, 500, 450, 10)
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    now = "gc", root, "--grace", "0s", "--delete"
+    first = run(*now)
+    assert ") expired, 4 records; the stream begins at offset 4" in first.stdout
+    assert lake.stream("t", "s").snapshot().floor == 4
+    assert len(data_files(root)) == 3
+    assert "expire" not in run(*now).stdout
+    run(*now)
+    assert len(data_files(root)) == 1
+    assert run("verify", root).exit_code == 0
+    told = json.loads(run("status", root, "--json", "--runs", 9).stdout)["streams"][0]
+    assert [each["kind"] for each in told["runs"] if each["kind"] == "expire"] == ["expire"]
+
+
+def test_a_stream_that_is_named_has_its_own_policy_alone(run: Run, root: Path) -> None:
+    lake = aged(root, 500, 450, 10)
+    for stream in ("kept", "young"):
+        aged(root, 500, 450, 10, stream=stream)
+    run("policy", "set", root, "--tap", "t", "--older-than", "480d")
+    run("policy", "set", root, "--tap", "t", "--stream", "kept", "--older-than", "3650d")
+    run("policy", "set", root, "--tap", "t", "--stream", "young", "--older-than", "1d")
+    assert run("gc", root, "--delete").exit_code == 0
+    assert [lake.stream("t", name).snapshot().floor for name in ("s", "kept", "young")] == [2, 0, 6]
+
+
+def test_versions_of_a_policy_go_when_a_new_one_comes(run: Run, lake: Lake, root: Path) -> None:
+    run("policy", "set", root, "--tap", "t", "--keep-versions", 1)
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", "flights").snapshot().floor == 20
+    assert lake.stream("t", "a/b").snapshot().floor == 0
+    assert lake.stream("u", "x").snapshot().floor == 0
+
+
+@pytest.mark.parametrize("text", ["soon", "400 d", "", "36501d", "-1d"])
+def test_an_age_that_a_hand_wrote_wrong_stops_its_stream_alone_and_is_told(run: Run, root: Path, text: str) -> None:
+    lake = aged(root, 500, 10)
+    aged(root, 500, 10, stream="good")
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    stored = json.loads((root / ROOT).read_bytes())
+    stored["taps"]["t"]["retention"]["s"] = {"older_than": text}
+    (root / ROOT).write_text(json.dumps(stored))
+    for words in ((), ("--delete",)):
+        result = run("gc", root, *words)
+        assert result.exit_code == 1
+        assert f"is not collected: {text!r} is" in result.stdout
+    assert lake.stream("t", "s").snapshot().floor == 0
+    assert lake.stream("t", "good").snapshot().floor == 2
+    assert run("policy", "ls", root).exit_code == 0
+    assert run("policy", "set", root, "--tap", "t", "--stream", "s", "--older-than", "400d").exit_code == 0
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", "s").snapshot().floor == 2
+
+
+@pytest.mark.parametrize("rule", [{"keep_versions": 0}, {"keep_versions": -3}, {}])
+def test_a_rule_that_says_nothing_expires_nothing(run: Run, lake: Lake, root: Path, rule: dict[str, Any]) -> None:
+    stored = json.loads((root / ROOT).read_bytes())
+    stored["taps"]["t"]["retention"] = {"": rule}
+    (root / ROOT).write_text(json.dumps(stored))
+    assert run("policy", "ls", root).exit_code == 0
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", "flights").snapshot().floor == 0
+
+
+@pytest.mark.parametrize(
+    "retention", ["400d", {"s": "400d"}, {"s": {"older_than": 400}}, {"s": {"keep_versions": "1"}}]
+)
+def test_a_policy_of_another_kind_is_told_with_the_object(run: Run, root: Path, retention: Any) -> None:
+    aged(root, 500, 10)
+    stored = json.loads((root / ROOT).read_bytes())
+    stored["taps"]["t"]["retention"] = retention
+    (root / ROOT).write_text(json.dumps(stored))
+    before = everything(root)
+    for words in (
+        ("gc", root, "--delete"),
+        ("policy", "ls", root),
+        ("policy", "set", root, "--tap", "t", "--older-than", "1d"),
+    ):
+        result = run(*words)
+        assert result.exit_code in (1, 2)
+        assert "not root metadata" in result.output
+        assert ROOT in result.output
+    assert everything(root) == before
+
+
+def test_files_that_a_vacuum_joined_before_they_expired_are_collected(run: Run, root: Path) -> None:
+    aged(root, 500, 450, 480)
+    aged(root, 500, 10, stream="other")
+    assert run("vacuum", root).exit_code == 0
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    for _ in range(4):
+        result = run("gc", root, "--grace", "0s", "--delete")
+        assert result.exit_code == 0, result.stdout
+    assert [path.parts[-3] for path in data_files(root)] == ["other"]
