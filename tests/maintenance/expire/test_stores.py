@@ -215,7 +215,7 @@ def test_delete_now_takes_what_expired_and_what_a_vacuum_had_made_it_of(place: P
     left = {each.key for each in place.storage.list(PREFIX) if each.key.endswith(".gz")}
     assert left == {other, *(PREFIX + file.path for file in after.files[1:])}
     assert not any(is_there(place, file) for file in before.files)
-    assert not place.state().retired
+    assert all(file.deleted for file in place.state().retired)
     # The orphan is told of, and stays.
     assert len(problems(place)) == 1
 

@@ -180,7 +180,7 @@ def make_plan(
     elif base is not None and base.state.is_published:
         why = "asked for" if full_refresh else _why_anew(declaration, manifest, columns, names, base.state)
         start = 0 if why else base.state.sources[0].offset
-        if not full_refresh:
+        if not full_refresh and base.state.sources:
             _check_not_expired(declaration, manifest, base.state.sources[0], why)
         if start > manifest.next_offset:
             raise LakeError(
