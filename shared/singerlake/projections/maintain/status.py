@@ -65,4 +65,4 @@ def standing_of(state: TableState, manifest: Manifest | None) -> Standing:
 
 
 def _behind(source: Source, manifest: Manifest) -> int:
-    return manifest.next_offset - (source.offset if source.lineage == manifest.lineage else 0)
+    return manifest.next_offset - max(manifest.floor, source.offset if source.lineage == manifest.lineage else 0)
