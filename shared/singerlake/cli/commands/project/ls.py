@@ -112,7 +112,8 @@ def _look(lake: Lake, name: str, declared: TableDeclaration | None) -> _Listed:
             return _Listed(name, True, source="sql")
         manifest = lake.stream(declared.tap, declared.stream).snapshot()
         source = f"{declared.tap}.{declared.stream}"
-        return _Listed(name, True, declared.tap, declared.stream, source, behind=manifest.next_offset)
+        behind = manifest.next_offset - manifest.floor
+        return _Listed(name, True, declared.tap, declared.stream, source, behind=behind)
     made_of = state.sources[0] if state.sources else None
     stands = standing_of(state, lake.stream(made_of.tap, made_of.stream).snapshot() if made_of is not None else None)
     return _Listed(
