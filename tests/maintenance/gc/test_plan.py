@@ -96,6 +96,10 @@ def test_the_way_to_a_listed_file_stays_known_while_it_is_needed() -> None:
     chain = [retired(1, by=2), retired(2, by=99, shown=90 * DAY, deleted=80 * DAY)]
     manifest = state(*chain)
     assert plan(manifest).forgotten == ()
+    longer = [retired(1, by=2), *(retired(n, by=n + 1, shown=90 * DAY, deleted=80 * DAY) for n in (2, 3, 4))]
+    assert plan(state(*longer)).forgotten == ()
+    done = [retired(n, by=n + 1, shown=90 * DAY, deleted=80 * DAY) for n in (1, 2, 3)]
+    assert len(plan(state(*done)).forgotten) == 3
     holder = holder_of(manifest, chain[0])
     assert holder is not None
     assert holder.id == id_of(99)

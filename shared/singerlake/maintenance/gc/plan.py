@@ -216,9 +216,15 @@ def _by_age(
 
 
 def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
-    """Those that no other retired file needs on its way to a listed one."""
+    """Those that no other retired file needs on its way to a listed one, however many it leads over."""
     ids = {file.id for file in gone}
-    needed = {file.by for file in manifest.retired if file.id not in ids}
+    needed: set[str] = set()
+    for file in manifest.retired:
+        step = None if file.id in ids else file.by
+        while step is not None and step not in needed:
+            needed.add(step)
+            following = manifest.retired_by_id.get(step)
+            step = following.by if following else None
     return tuple(file.id for file in gone if file.id not in needed)
 
 
