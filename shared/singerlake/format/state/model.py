@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.append_only import AppendOnlyList, Identified
 
@@ -152,7 +153,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def floor(self) -> int:
-        """The first offset that a listed file has, or will have: what was before has expired."""
+        """The first offset that a listed file has, or will have: what was before has expired. In format 1 nothing
+        can."""
+        if self.format == FORMAT:
+            return 0
         return self.files[0].offset if self.files else self.next_offset
 
     @property
