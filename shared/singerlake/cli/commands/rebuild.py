@@ -48,6 +48,7 @@ class RepairSummary:
     outcome: str
     state: Manifest
     files: int
+    messages: int
     read: Tally
     noted: Tally
     findings: tuple[Finding, ...]
@@ -160,6 +161,7 @@ def _kept(repair: Repair, dry_run: bool, as_json: bool) -> RepairSummary:
         outcome=_outcome(repair, dry_run),
         state=msgspec.structs.replace(repair.after, files=repair.after.files[-1:]),
         files=len(repair.after.files),
+        messages=repair.after.next_offset - repair.after.floor,
         read=repair.read,
         noted=repair.noted,
         findings=repair.findings,
@@ -262,7 +264,7 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
                 "changed": kept.needed,
                 "lineage": kept.state.lineage,
                 "files": kept.files,
-                "messages": kept.state.next_offset - kept.state.floor,
+                "messages": kept.messages,
                 "versions": kept.state.versions,
                 **kept.ids,
             }
