@@ -154,7 +154,7 @@ def test_delete_now_leaves_none_of_its_files(place: Place) -> None:
     assert foreign in left
     state = place.state()
     assert is_empty(state)
-    assert not state.retired
+    assert all(file.deleted for file in state.retired)
     add(place, 1)
     assert is_sound(place)
 
