@@ -253,11 +253,28 @@ class Stream:
         id = record["id"] if "entries" in record else record["transaction"]["id"]
         return {**state, "transaction": {"number": record["number"], "id": id}}
 
+    # 5
+
+    def floor(self, state: dict[str, Any]) -> int:
+        """The offset at which the stream begins."""
+        if state.get("format", 1) < 2:
+            return 0
+        return int(state["files"][0]["offset"] if state["files"] else state["next_offset"])
+
+    # 7, step 3
+
+    def goes_on(self, state: dict[str, Any], bookmark: dict[str, Any]) -> int:
+        """The offset at which to go on, where the messages from there on are there."""
+        offset = self.resume(state, bookmark)
+        if offset < self.floor(state):
+            raise Unreadable("the next messages have expired")
+        return offset
+
     # 7, steps 4 and 5
 
     def messages(self, state: dict[str, Any], offset: int = 0) -> Iterable[bytes]:
         """All messages from an offset on."""
-        ends = [0, *(file["offset"] + file["messages"] for file in state["files"])]
+        ends = [self.floor(state), *(file["offset"] + file["messages"] for file in state["files"])]
         if ends != [*(file["offset"] for file in state["files"]), state["next_offset"]]:
             raise Unreadable("offsets are left out, or there twice")
         for file in state["files"]:

@@ -25,7 +25,20 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
     if kind == "erase_files":
         erased = replaced(state, change, both=True)
         return None if erased is None else {**erased, "format": 2}
+    if kind == "expire_files":
+        return expired(state, change)
     return state
+
+
+def expired(state: dict[str, Any], change: dict[str, Any]) -> dict[str, Any] | None:
+    if change["lineage"] != state["lineage"] or change["before"] > state["next_offset"]:
+        return None
+    left = [file for file in state["files"] if file["offset"] + file["messages"] > change["before"]]
+    gone = state["files"][: len(state["files"]) - len(left)]
+    if not gone:
+        return state
+    retired = [{"id": file["id"], "path": file["path"], "by": None} for file in gone]
+    return {**state, "files": left, "retired": [*state["retired"], *retired], "format": 2}
 
 
 def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:

@@ -68,6 +68,7 @@ def test_it_gives_the_messages(stream: Stream, expected: dict[str, Any]) -> None
         assert given == expected.get("messages", [])[: len(given)]
         return
     state = stream.state()
+    assert stream.floor(state) == expected.get("floor", 0)
     for offset in range(state["next_offset"] + 1):
         wanted = [line for line in expected["messages"][offset:] if line is not None]
         assert [line.decode() for line in stream.messages(state, offset)] == wanted
@@ -104,9 +105,9 @@ def test_it_goes_on_at_bookmarks(stream: Stream, expected: dict[str, Any]) -> No
     for each in expected.get("bookmarks", ()):
         if each["offset"] is None:
             with pytest.raises(Unreadable):
-                stream.resume(stream.state(), each["bookmark"])
+                stream.goes_on(stream.state(), each["bookmark"])
         else:
-            assert stream.resume(stream.state(), each["bookmark"]) == each["offset"]
+            assert stream.goes_on(stream.state(), each["bookmark"]) == each["offset"]
 
 
 def test_it_leaves_no_record_out_by_its_time(stream: Stream, expected: dict[str, Any]) -> None:

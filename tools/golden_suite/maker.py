@@ -25,6 +25,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.erase.condition import parse_condition
 from singerlake.maintenance.erase.erase_stream import erase_messages
+from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.maintenance.vacuum.join import join, read_head
 from singerlake.manifests.commit import commit_transaction
@@ -304,6 +305,14 @@ class Maker:
         done = erase_messages(context, where, who="suite", dry_run=False)
         assert (done.records, done.findings) == (len(numbers), ())
         self.forget(*numbers)
+
+    def expire(self, before: int) -> None:
+        """Have the messages before an offset expire, a second after what came before."""
+        self.clock.sleep(1)
+        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        done = expire_messages(context, Cut(before=before), dry_run=False)
+        assert done.files.files
+        self.messages[: done.floor] = [None] * done.floor
 
     def forget(self, *numbers: int) -> None:
         """A reader must not give these records any more."""
