@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -75,12 +75,13 @@ def collect_stream(
     orphans: bool = False,
     delete: bool = False,
     only: Collection[str] | None = None,
+    forget: bool = True,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> Collected:
     """Take each retired file of a stream the next step of its collection, where its time has come; without ``delete``
     change nothing, and go by this machine's clock. ``orphans``: retire files that nothing lists, too. ``only``: of
-    retired files those with these ids. The total of
+    retired files those with these ids. ``forget``: forget files that were deleted a grace time ago. The total of
     ``progress`` is the bytes to read of files that hold what is to be deleted.
 
     What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
@@ -94,6 +95,8 @@ def collect_stream(
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)
     plan = collection.planned(grace, delete=delete, only=only)
+    if not forget:
+        plan = replace(plan, forgotten=())
     progress.sized(sum(file.bytes for file in collection.holders(plan)))
     collection.note(plan)
     chosen = collection.own(plan.orphans) if orphans else []
@@ -113,7 +116,7 @@ def collect_now(context: StreamContext, only: Collection[str] | None = None) -> 
     and so do writers that stood still. Raises as ``collect_stream``."""
     deleted, keys, findings = NONE, list[str](), list[Finding]()
     for _ in _STEPS:
-        collected = collect_stream(context, grace=timedelta(0), delete=True, only=only)
+        collected = collect_stream(context, grace=timedelta(0), delete=True, only=only, forget=False)
         deleted += collected.deleted
         keys += collected.keys
         findings += collected.findings
