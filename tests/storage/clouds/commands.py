@@ -42,7 +42,7 @@ STATE = state(1)
 class Cloud:
     """``config`` is what plugins and commands are told to reach it, ``environment`` what is set beside that.
     ``settings`` reach it from here, whatever becomes of the others. ``names`` lists the names of all objects as the
-    server has them."""
+    server has them. ``root``: what lakes lie below, where that is not the ``bucket`` named by ``scheme``."""
 
     scheme: str
     config: Mapping[str, str]
@@ -50,6 +50,7 @@ class Cloud:
     names: Callable[[], list[str]] = list
     environment: Mapping[str, str] = field(default_factory=dict)
     bucket: str = "lake"
+    root: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Commands:
     """The commands on a lake of their own in a cloud, with a store for new streams."""
 
     def __init__(self, cloud: Cloud, store: str, folder: Path) -> None:
-        self.root = f"{cloud.scheme}://{cloud.bucket}/{folder.name}"
+        self.root = f"{cloud.root or f'{cloud.scheme}://{cloud.bucket}'}/{folder.name}"
         self.config = folder / "config.json"
         self.config.write_text(json.dumps({"lake_root": self.root, "tap_id": "t", **cloud.config}))
         self.environment = {**os.environ, "TARGET_SINGERLAKE_MANIFEST_STORE": store, "SINGERLAKE_LAKE_ROOT": self.root}
