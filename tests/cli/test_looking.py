@@ -20,6 +20,7 @@ from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ACCESS_KEY_ID, ALWAYS, REGION, SECRET_ACCESS_KEY, S3Server
 
 KINDS = ["lockfile", "log", "merge", "dynamodb", "postgres"]
+ONE = ("--tap", "t", "--stream", "s")
 LOOKING = [
     ("ls",),
     ("versions",),
@@ -33,6 +34,10 @@ LOOKING = [
     ("gc",),
     ("gc", "--orphans", "--grace", "0s"),
     ("drop", "--tap", "t"),
+    ("erase", *ONE, "--where", "n = 1"),
+    ("verify", "--ignore", "erased", "--erased", "n = 1"),
+    ("expire", *ONE, "--before-offset", "1"),
+    ("policy", "ls"),
     ("lock", "ls"),
     ("store", "ls"),
     ("store", "trim"),
@@ -84,7 +89,7 @@ def lake(run: Run, s3: S3Server, kind: str, env: dict[str, str]) -> Lake:
     return lake
 
 
-GROUPS = ("lock", "store")
+GROUPS = ("lock", "policy", "store")
 
 
 @pytest.mark.sampled(kind=2)
@@ -153,6 +158,29 @@ def test_a_drop_that_is_denied_is_a_matter_of_access(
     s3.calm()
     done = run(*words, env=env)
     assert (done.exit_code, "t/s: nothing to drop\n  deleted: 3 files (" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("kind", ["lockfile", "log", "merge"], indirect=True)
+def test_records_are_erased_and_expire_without_permission_to_delete(
+    run: Run, s3: S3Server, lake: Lake, env: dict[str, str]
+) -> None:
+    def denied(words: tuple[str, ...]) -> None:
+        ended = run(words[0], lake.storage.url, *words[1:], "--now", env=env)
+        assert (ended.exit_code, "and then failed: storage denied access; grant" in ended.stdout) == (2, True), words
+
+    s3.calm()
+    s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS)
+    erase = ("erase", *ONE, "--where", "n = 1", "--delete")
+    expire = ("expire", *ONE, "--before-offset", "3", "--delete")
+    for words in (erase, ("policy", "set", "--tap", "t", "--older-than", "400d"), ("policy", "unset", "--tap", "t")):
+        name, rest = (words[:2], words[2:]) if words[0] in GROUPS else (words[:1], words[1:])
+        done = run(*name, lake.storage.url, *rest, env=env)
+        assert done.exit_code == 0, (words, done.output)
+    denied(erase)
+    done = run(expire[0], lake.storage.url, *expire[1:], env=env)
+    assert done.exit_code == 0, done.output
+    assert run("verify", lake.storage.url, env=env).exit_code == 0
+    s3.calm()
 
 
 @pytest.mark.parametrize("kind", ["log"], indirect=True)
