@@ -103,8 +103,9 @@ def service_account() -> Iterator[Passing]:
     with google() as (server, cloud):
 
         def end() -> None:
-            server.expire_tokens()
+            # In this order: the lock's heartbeat asks for a new token as soon as its own has expired.
             server.fail("token", status=400, reason="invalid_grant", message="Invalid JWT Signature.", times=ALWAYS)
+            server.expire_tokens()
 
         def mended() -> Cloud:
             server.calm()
@@ -172,8 +173,8 @@ def test_a_run_ends_with_a_clear_error_and_the_next_one_goes_on(tmp_path: Path, 
 def test_tokens_of_azure_are_renewed(tmp_path: Path) -> None:
     with identity() as (_, tokens, cloud):
         commands, capture = begun(cloud, "lockfile", tmp_path)
-        time.sleep(TOKEN_LASTS + 1)
         before = len(tokens.given)
+        time.sleep(TOKEN_LASTS + 1)
         capture.send(state(1), *rest(2))
         code, states, log = capture.ended()
         assert (code, states[-1]) == (0, state(RECORDS - 1)["value"]), log
@@ -185,8 +186,8 @@ def test_tokens_of_azure_are_renewed(tmp_path: Path) -> None:
 def test_tokens_of_google_are_renewed(tmp_path: Path) -> None:
     with google() as (server, cloud):
         commands, capture = begun(cloud, "lockfile", tmp_path)
-        server.expire_tokens()
         server.requests()
+        server.expire_tokens()
         capture.send(state(1), *rest(2))
         code, states, log = capture.ended()
         assert (code, states[-1]) == (0, state(RECORDS - 1)["value"]), log
