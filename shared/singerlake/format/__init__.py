@@ -2,5 +2,9 @@
 
 FORMAT = 1
 """The format this package writes of all else."""
-NEWEST_FORMAT = 2
-"""The newest that this package reads and writes of a stream: that of one in which something was erased or expired."""
+ERASED_FORMAT = 2
+"""The format of a stream in which something was erased or expired."""
+ATTACHED_FORMAT = 3
+"""The format of a stream that has attached files."""
+NEWEST_FORMAT = ATTACHED_FORMAT
+"""The newest that this package reads and writes of a stream."""

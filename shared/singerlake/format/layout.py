@@ -16,6 +16,7 @@ MANIFEST = "manifest.json"
 LOCK = "singerlake.lock"
 LOG = "_log"
 SCHEMA = "schema.json"
+ATTACHED = "_files"
 LOG_FLOOR = "floor.json"
 SUFFIX = ".singer.gz"
 
@@ -31,6 +32,7 @@ _RESERVED = frozenset((CATALOGUE, ROOT_METADATA))
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._-]|%[0-9A-F]{2})*\Z")
 _LOG_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json\Z", re.ASCII)
 _LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re.ASCII)
+_ATTACHED_NAME = re.compile(r"[0-9a-f]{64}(\.([2-9]|[1-9][0-9]{1,8}))?\Z")
 _FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
 
 
@@ -175,6 +177,23 @@ def file_id_in(path: str) -> str | None:
     is called decides nothing that its header or the manifest says."""
     match = _FILE_ID.search(path)
     return match.group(1) if match else None
+
+
+def attached_name(sha256: str, copy: int) -> str:
+    """The name of an attached file's object."""
+    return sha256 if copy == 1 else f"{sha256}.{copy}"
+
+
+def attached_path(sha256: str, copy: int) -> str:
+    """Where an attached file is, relative to its stream's folder."""
+    return f"{ATTACHED}/{sha256[:2]}/{attached_name(sha256, copy)}"
+
+
+def attached_name_in(path: str) -> str | None:
+    """The name of the attached file at a path relative to a stream's folder; None where no attached file lies."""
+    folder, _, rest = path.partition("/")
+    two, _, name = rest.partition("/")
+    return name if folder == ATTACHED and name[:2] == two and _ATTACHED_NAME.match(name) else None
 
 
 def is_data_file(path: str) -> bool:

@@ -1,6 +1,6 @@
 """Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
 
-The patches are over this document: ``files`` and ``erased`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id
+The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id
 -> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (up to where), ``closed``. A merge patch
 cannot set anything to null, since null removes; and schemas are any JSON. So what a tap or a manifest says stands in
 a patch as a JSON text. An object has no order; where a change has one, the entry says it beside the patch.
@@ -17,6 +17,7 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
+    AttachFiles,
     Change,
     Close,
     CollectFiles,
@@ -102,7 +103,9 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
     if isinstance(change, AddFiles):
         schemas = {version: _schema_out(schema) for version, schema in change.schemas.items()}
         runs = {"runs": {change.run.id: _fields(change.run)}} if change.run is not None else {}
-        return {"files": {file.id: _file_out(file) for file in change.files}, "schemas": schemas, **runs}, order
+        # Under a name of its own: a writer that does not know attached files must not pass over them.
+        name = "attached" if isinstance(change, AttachFiles) else "files"
+        return {name: {file.id: _file_out(file) for file in change.files}, "schemas": schemas, **runs}, order
     if isinstance(change, ReplaceFiles):
         gone: dict[str, Any] = dict.fromkeys(change.old)
         # Under a name of its own: a writer that does not know holes must not take the one for the other.
@@ -139,18 +142,27 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
     if "erased" in patch:
         files = _ordered(_object(patch, "erased"), order)
         return EraseFiles(old=_gone(files), new=_new(files))
+    if "attached" in patch:
+        files = _ordered(_object(patch, "attached"), order)
+        return _adding(AttachFiles, patch, files, _new(files))
     if "files" in patch:
         files = _ordered(_object(patch, "files"), order)
         new = _new(files)
         if "schemas" not in patch:
             return ReplaceFiles(old=_gone(files), new=new)
-        if len(new) != len(files):
-            raise msgspec.ValidationError("removes files and brings schemas")
-        schemas = {version: _schema_in(schema) for version, schema in _object(patch, "schemas").items()}
-        return AddFiles(files=new, schemas=schemas, run=_run_in(patch) if "runs" in patch else None)
+        return _adding(AddFiles, patch, files, new)
     if "runs" in patch:
         return RecordRun(run=_run_in(patch))
     raise msgspec.ValidationError("a patch of an unknown kind")
+
+
+def _adding(
+    kind: type[AddFiles], patch: dict[str, Any], files: list[tuple[str, Any]], new: tuple[NewFile, ...]
+) -> AddFiles:
+    if len(new) != len(files):
+        raise msgspec.ValidationError("removes files and brings schemas")
+    schemas = {version: _schema_in(schema) for version, schema in _object(patch, "schemas").items()}
+    return kind(files=new, schemas=schemas, run=_run_in(patch) if "runs" in patch else None)
 
 
 _STEPS = CollectFiles.__struct_fields__
@@ -183,12 +195,14 @@ def _text(value: Any) -> bytes:
     return value.encode()
 
 
+_LEFT_OUT = ("erased", "attached")
+"""Of a file, where there is none."""
 _OF_A_FILE = tuple(name for name in NewFile.__struct_fields__ if name != "id")
 
 
 def _file_out(file: NewFile) -> dict[str, Any]:
     fields = msgspec.structs.asdict(file)
-    return {name: fields[name] for name in _OF_A_FILE if name != "erased" or file.erased}
+    return {name: fields[name] for name in _OF_A_FILE if name not in _LEFT_OUT or fields[name]}
 
 
 def _file_in(id: str, fields: Any) -> NewFile:

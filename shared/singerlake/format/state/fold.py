@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import FORMAT, NEWEST_FORMAT
+from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import transactions as tx
+from singerlake.format.state import attached_objects
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import (
     DataFile,
@@ -157,6 +158,9 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         schemas[version] = _schema(schemas.get(version), schema, offset, at)
         added.append(_listed(file, version, offset))
         offset += file.messages
+    deleted = attached_objects.going(manifest.retired, added)
+    if deleted:
+        return Conflict(f"attached files are being deleted: {', '.join(deleted[:5])}; run again, which stores them anew")
     runs = manifest.runs
     if change.run is not None:
         runs = _with_run(runs, change.run, added)
@@ -165,6 +169,7 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         "versions": versions,
         "schemas": schemas,
         "files": manifest.files.extended(added),
+        "retired": attached_objects.listed_again(manifest.retired, added),
         "runs": runs,
         "format": _format(manifest, added),
     }
@@ -177,7 +182,8 @@ def _format(manifest: Manifest, added: Iterable[DataFile]) -> int:
 
 def format_of(files: Iterable[DataFile]) -> int:
     """The oldest format that can say what ``files`` are."""
-    return NEWEST_FORMAT if any(file.erased for file in files) else FORMAT
+    formats = (ATTACHED_FORMAT if file.attached else ERASED_FORMAT if file.erased else FORMAT for file in files)
+    return max(formats, default=FORMAT)
 
 
 def _listed(file: NewFile, version: str, offset: int) -> DataFile:
@@ -235,8 +241,12 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         messages = sum(file.messages for file in replaced)
         if left > records or not records + erased <= left + holes <= messages:
             return Conflict("replacements do not hold a record or a hole for each one")
+        if not attached_objects.fewer_rows(replaced, change.new):
+            return Conflict("replacements have attached files that the files to replace do not have")
     elif counts[0][1] != counts[1][1]:
         return Conflict("replacements do not hold the same number of erased messages")
+    elif not attached_objects.same_rows(replaced, change.new):
+        return Conflict("replacements do not have the same attached files")
     offset = replaced[0].offset
     outputs: list[DataFile] = []
     for file in change.new:
@@ -244,9 +254,8 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         offset += file.messages
     start = manifest.place_of(replaced[0])
     files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
-    retired = manifest.retired.extended(
-        Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced
-    )
+    gone = [Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced]
+    retired = manifest.retired.extended(gone + attached_objects.left_behind(replaced, files, at))
     return {"files": AppendOnlyList(files), "retired": retired, "format": _format(manifest, outputs)}
 
 
@@ -258,11 +267,12 @@ def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, An
     kept = bisect_right(manifest.files, change.before, key=attrgetter("end"))
     if not kept:
         return {}
-    gone = (Retired(id=file.id, path=file.path, by=None, since=at) for file in manifest.files[:kept])
+    files, rest = manifest.files[:kept], manifest.files[kept:]
+    gone = [Retired(id=file.id, path=file.path, by=None, since=at) for file in files]
     return {
-        "files": AppendOnlyList(manifest.files[kept:]),
-        "retired": manifest.retired.extended(gone),
-        "format": NEWEST_FORMAT,
+        "files": AppendOnlyList(rest),
+        "retired": manifest.retired.extended(gone + attached_objects.left_behind(files, rest, at)),
+        "format": max(manifest.format, ERASED_FORMAT),
     }
 
 
@@ -274,7 +284,7 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
     listed = [id for id, _ in change.files if id in manifest.by_id]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
-    paths = {file.path for file in manifest.files}
+    paths = {file.path for file in manifest.files} | attached_objects.paths_in(manifest.files)
     listed = [path for _, path in change.files if path in paths]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
@@ -291,7 +301,7 @@ def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, 
     if listed:
         return Conflict(f"files to collect are listed: {', '.join(sorted(listed)[:5])}")
     retired: list[Retired] = []
-    paths = {file.path for file in manifest.files} if deleted else frozenset()
+    paths = {file.path for file in manifest.files} | attached_objects.paths_in(manifest.files) if deleted else set()
     for file in manifest.retired:
         after = file
         if file.id in deleted and file.path in paths:
@@ -317,6 +327,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
         return Conflict("the new state keeps the lineage and lowers the next offset")
     going = [file.id for file in manifest.retired if file.deleted is not None and file.id in base.by_id]
+    going += attached_objects.going(manifest.retired, base.files)
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
     return {

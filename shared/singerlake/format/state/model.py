@@ -12,6 +12,7 @@ import msgspec
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.append_only import AppendOnlyList, Identified
+from singerlake.format.state.attached import Attached
 
 T = TypeVar("T", bound=Identified)
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
     RECORD only; ``erased`` are the messages that are holes, where records were erased. ``first`` and ``last`` are RFC
     3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip member starts and how
-    many messages lie in it; empty members are not in it.
+    many messages lie in it; empty members are not in it. ``attached`` are the files of its records, in their order.
     """
 
     id: str
@@ -42,6 +43,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     last: str
     members: tuple[tuple[int, int], ...]
     erased: int = 0
+    attached: tuple[Attached, ...] = ()
 
 
 class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +97,8 @@ class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that is no longer listed. ``by`` is the file that replaced it; None for an orphan. ``shown`` is by when
+    """A data file that is no longer listed, or the object of attached files that no listed file has. ``by`` is the file
+    that replaced it; None where none did. ``shown`` is by when
     ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the file goes, both on the storage's
     clock."""
 

@@ -16,6 +16,10 @@ class AddFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     run: Run | None = None
 
 
+class AttachFiles(AddFiles, frozen=True, kw_only=True, tag_field="kind", tag="attach_files"):
+    """The same, where records of the new files have attached files."""
+
+
 class ReplaceFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replace_files"):
     """The same messages under the same offsets in other files: ``old`` ids, contiguous, one version."""
 
@@ -68,7 +72,24 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
     successor: str
 
 
-Change = AddFiles | ReplaceFiles | EraseFiles | ExpireFiles | RetireFiles | CollectFiles | RecordRun | Rebase | Close
+Change = (
+    AddFiles
+    | AttachFiles
+    | ReplaceFiles
+    | EraseFiles
+    | ExpireFiles
+    | RetireFiles
+    | CollectFiles
+    | RecordRun
+    | Rebase
+    | Close
+)
+
+
+def added(files: tuple[NewFile, ...], schemas: dict[str, StreamSchema], run: Run | None = None) -> AddFiles:
+    """The change that adds ``files``, of the kind that the oldest readers know that may read them."""
+    kind = AttachFiles if any(file.attached for file in files) else AddFiles
+    return kind(files=files, schemas=schemas, run=run)
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,5 +101,15 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 prepare_decoders(
-    AddFiles, ReplaceFiles, EraseFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun, Rebase, Close, Transaction
+    AddFiles,
+    AttachFiles,
+    ReplaceFiles,
+    EraseFiles,
+    ExpireFiles,
+    RetireFiles,
+    CollectFiles,
+    RecordRun,
+    Rebase,
+    Close,
+    Transaction,
 )

@@ -1,0 +1,57 @@
+"""Files that are attached to records: the rows that tell of them, in data files and in ``manifest.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
+
+
+class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One file of one record: a row of section 4.1 of ``shared/docs/format.md``.
+
+    ``message`` is the number of the record among the messages of its data file, from 0. ``source`` is where the file
+    came from, None where the record held its bytes. ``sha256``, ``bytes`` and ``media_type`` are None for a file that
+    could not be read. ``copy`` tells objects with the same bytes apart.
+    """
+
+    message: int
+    property: str
+    source: str | None
+    sha256: str | None
+    bytes: int | None
+    media_type: str | None
+    copy: int = 1
+
+    @property
+    def path(self) -> str | None:
+        """Where the bytes are, relative to the stream's folder; None where the file could not be read."""
+        return None if self.sha256 is None else layout.attached_path(self.sha256, self.copy)
+
+
+class AttachedRows(msgspec.Struct, frozen=True):
+    """The content of an ``SL`` field that tells of attached files."""
+
+    attached: tuple[Attached, ...]
+
+
+def shifted(rows: Iterable[Attached], by: int) -> tuple[Attached, ...]:
+    """``rows`` with ``by`` more messages before them."""
+    if not by:
+        return tuple(rows)
+    return tuple(msgspec.structs.replace(row, message=row.message + by) for row in rows)
+
+
+def objects_of(rows: Iterable[Attached]) -> dict[str, str]:
+    """The objects that ``rows`` name: name -> path relative to the stream's folder."""
+    found: dict[str, str] = {}
+    for row in rows:
+        if row.sha256 is not None:
+            found[layout.attached_name(row.sha256, row.copy)] = layout.attached_path(row.sha256, row.copy)
+    return found
+
+
+prepare_decoders(Attached, AttachedRows)
