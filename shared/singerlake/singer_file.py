@@ -31,6 +31,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.holes import HOLE, numbered
 from singerlake.format.lines.messages import REFUSALS, is_schema_line
 from singerlake.format.newlines import end_of, look
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
@@ -172,6 +173,10 @@ class Spool:
         self.messages += messages
         self.records += records
 
+    def append_empty(self, members: bytes) -> None:
+        """Add compressed members without content. Raises ``OSError`` as the disk does."""
+        self._append(members, 0)
+
     def _append(self, member: bytes, raw_bytes: int, how: int = 0) -> None:
         # Without a file object, which asks the system for four things more, each time between two members.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | _BINARY | how, 0o666)
@@ -185,7 +190,9 @@ class Spool:
         self.bytes += len(member)
         self.raw_bytes += raw_bytes
 
-    def describe(self, *, path: str, version: str, first: str, last: str) -> NewFile:
+    def describe(
+        self, *, path: str, version: str, first: str, last: str, attached: tuple[Attached, ...] = ()
+    ) -> NewFile:
         """The finished file as a transaction lists it; ``path`` is relative to the stream's folder."""
         return NewFile(
             id=self.header.id,
@@ -199,6 +206,7 @@ class Spool:
             first=first,
             last=last,
             members=tuple(self._members),
+            attached=attached,
         )
 
 

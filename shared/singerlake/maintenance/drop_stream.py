@@ -15,8 +15,9 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
-from singerlake.format import FORMAT, layout
+from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
@@ -35,13 +36,14 @@ _ATTEMPTS = 20
 @dataclass(frozen=True, slots=True)
 class Drop:
     """What a drop takes from a stream. ``files`` were listed, with ``records`` in them; ``unlisted`` are data files
-    that nothing knows; ``schemas`` are kept without a message. ``keys`` are the objects of all these, and of what
+    that nothing knows; ``attached`` are attached files; ``schemas`` are kept without a message. ``keys`` are the objects of all these, and of what
     waits for collection already. ``left`` are the keys of objects that stay, since they are no data files or their
     names end in no id of their own. ``after`` is the new state, None where there is nothing to drop."""
 
     files: Tally = NONE
     records: int = 0
     unlisted: Tally = NONE
+    attached: Tally = NONE
     schemas: tuple[Entry, ...] = ()
     keys: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
     prefix = layout.stream_prefix(before.tap, before.stream)
     retired = {file.id: msgspec.structs.replace(file, by=None) for file in before.retired}
     retired |= {file.id: _retired(file.id, file.path, run.updated) for file in before.files}
+    retired |= {name: _retired(name, path, run.updated) for name, path in objects_in(before.files).items()}
     known = {file.path for file in retired.values()}
     data = [entry for entry in entries if layout.is_data_file(entry.key[len(prefix) :])]
     unknown = [entry for entry in data if entry.key[len(prefix) :] not in known]
@@ -111,23 +114,29 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
             left.append(entry.key)
         else:
             unlisted[id] = entry
+    named = [(layout.attached_name_in(entry.key[len(prefix) :]), entry) for entry in entries]
+    attached = {name: entry for name, entry in named if name is not None}
     schemas = tuple(entry for entry in entries if layout.is_kept_schema(entry.key[len(prefix) :]))
     stays = frozenset(left)
     drop = Drop(
         files=Tally(len(before.files), sum(file.bytes for file in before.files)),
         records=sum(file.records for file in before.files),
         unlisted=tally(entry.size for entry in unlisted.values()),
+        attached=tally(entry.size for entry in attached.values()),
         schemas=schemas,
-        keys=tuple(entry.key for entry in (*data, *schemas) if entry.key not in stays),
+        keys=tuple(entry.key for entry in (*data, *attached.values(), *schemas) if entry.key not in stays),
         left=tuple(left),
     )
-    if not (before.files or before.versions or unlisted or schemas):
+    if not (before.files or before.versions or unlisted or attached or schemas):
         return drop
     retired |= {id: _retired(id, entry.key[len(prefix) :], run.updated) for id, entry in unlisted.items()}
-    gone = drop.files + drop.unlisted
+    for name, entry in attached.items():
+        retired.setdefault(name, _retired(name, entry.key[len(prefix) :], run.updated))
+    gone = drop.files + drop.unlisted + drop.attached
     after = msgspec.structs.replace(
         before,
-        format=FORMAT,
+        # What does not know attached files would forget their objects instead of deleting them.
+        format=ATTACHED_FORMAT if any(layout.attached_name_in(file.path) for file in retired.values()) else FORMAT,
         lineage=lineage,
         next_offset=0,
         versions={},
@@ -147,6 +156,7 @@ def _is_foreign(path: str) -> bool:
     """Whether an object of a stream's folder is nothing that the format puts there."""
     name = path.rpartition("/")[2]
     own = path == layout.MANIFEST or name == layout.LOCK or path.startswith(f"{layout.LOG}/")
+    own = own or layout.attached_name_in(path) is not None
     return not (own or layout.is_data_file(path) or layout.is_kept_schema(path))
 
 

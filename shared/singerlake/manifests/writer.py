@@ -22,7 +22,7 @@ from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
-from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
+from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction, refuse_missing
@@ -155,10 +155,10 @@ class StreamWriter:
             for key in self._lock_keys(first.file.version):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
             sent = for_each(chain((first,), coming), send, self.sending)
-            change = AddFiles(
-                files=tuple(upload.file for upload in sent),
-                schemas={upload.file.version: upload.schema for upload in sent},
-                run=run() if callable(run) else run,
+            change = addition(
+                tuple(upload.file for upload in sent),
+                {upload.file.version: upload.schema for upload in sent},
+                run() if callable(run) else run,
             )
             receipt = self._commit(change)
             if self._exclusive and receipt.manifest is not None:

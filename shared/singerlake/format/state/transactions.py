@@ -86,7 +86,7 @@ Change = (
 )
 
 
-def added(files: tuple[NewFile, ...], schemas: dict[str, StreamSchema], run: Run | None = None) -> AddFiles:
+def addition(files: tuple[NewFile, ...], schemas: dict[str, StreamSchema], run: Run | None = None) -> AddFiles:
     """The change that adds ``files``, of the kind that the oldest readers know that may read them."""
     kind = AttachFiles if any(file.attached for file in files) else AddFiles
     return kind(files=files, schemas=schemas, run=run)

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from isal import isal_zlib
 
+from singerlake.attached.members import attached_members, attached_rows
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
@@ -26,15 +27,16 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import read_gzip_members
 from singerlake.maintenance.erase.ready import Ready
-from singerlake.maintenance.scan.scan import scan
+from singerlake.maintenance.scan.scan import own_words, scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import MEMBER_BYTES, Provenance, compress_member
+from singerlake.singer_file import MEMBER_BYTES, FileHeader, Provenance, compress_member
 from singerlake.storage.port import Storage
 
 _BEGINNING = 1 << 16
@@ -151,6 +153,7 @@ class RewriteFiles:
             last=old.last,
             members=tuple((start + len(front), messages) for start, messages in made.members),
             erased=old.erased + count,
+            attached=tuple(row for row in old.attached if row.message not in made.hits),
         )
 
     def _upload(self, storage: Storage, new: NewFile, path: Path, crc: int) -> None:
@@ -173,15 +176,15 @@ class RewriteFiles:
                 seen = scan(body, key=key, times=False)
         except (BrokenFileError, MissingFileError):
             return False
-        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members")
+        facts = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256", "members", "attached")
         return seen.content == (new.raw_bytes, crc) and all(getattr(seen, fact) == getattr(new, fact) for fact in facts)
 
 
 @dataclass
 class _NewBody:
     """All of a new file but its front. ``erased`` counts new holes by original, ``records`` those in the place of a
-    RECORD, ``crc`` is the CRC-32 of the text,
-    ``members`` are those with messages."""
+    RECORD, ``hits`` are the numbers of those messages in the file, ``crc`` is the CRC-32 of the text, ``members`` are
+    those with messages, ``part`` is the number of messages before the last header."""
 
     head: FileHead
     matcher: Matcher
@@ -189,6 +192,8 @@ class _NewBody:
     out: BinaryIO = field(init=False)
     erased: Counter[str] = field(default_factory=Counter)
     records: int = 0
+    hits: set[int] = field(default_factory=set)
+    part: int = 0
     crc: int = 0
     members: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
@@ -198,6 +203,13 @@ class _NewBody:
     def take(self, extra: bytes | None, stored: bytes | None, lines: bytes) -> None:
         """The next member of the old file, or a part of one. Raises ``BrokenFileError``."""
         self.matcher.begin(extra)
+        words = own_words(extra) if extra is not None else None
+        if isinstance(words, FileHeader):
+            self.part = self.messages
+        rows = attached_rows(extra) if extra is not None and words is None and not lines else None
+        if rows is not None:
+            self._append_rows(rows, stored)
+            return
         try:
             matches = self.matcher(lines) if lines else None
         except (ValueError, RecursionError):
@@ -214,11 +226,18 @@ class _NewBody:
             self._append(compress_member(part, _LEVEL, extra=extra), part)
             extra = None
 
+    def _append_rows(self, rows: tuple[Attached, ...], stored: bytes | None) -> None:
+        """The rows of a member that has nothing else, but for those of messages that are gone."""
+        left = tuple(row for row in rows if self.part + row.message not in self.hits)
+        self._append(stored if stored is not None and left == rows else attached_members(left), b"")
+
     def _with_holes(self, text: bytes, hits: Sequence[int]) -> bytes:
         lines = text.split(b"\n")
         schemas = [at for at, line in enumerate(lines) if is_schema_line(line)] if look(text)[1] else []
         for at in hits:
-            self.erased[self._original(self.messages + at - bisect_left(schemas, at))] += 1
+            message = self.messages + at - bisect_left(schemas, at)
+            self.erased[self._original(message)] += 1
+            self.hits.add(message)
             lines[at] = HOLE[:-1]
         return b"\n".join(lines)
 

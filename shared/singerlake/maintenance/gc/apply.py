@@ -16,6 +16,7 @@ import msgspec
 from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
@@ -23,7 +24,7 @@ from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally, tally
-from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, make_plan
+from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, id_in, make_plan
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
@@ -160,11 +161,14 @@ class _Collection:
 
     def note(self, plan: CollectionPlan) -> None:
         """What a person should look at, or may."""
-        fresh = self.context.store.catch_up(self.loaded) if plan.missing else None
+        fresh = self.context.store.catch_up(self.loaded) if plan.missing or plan.lost else None
         for file in plan.missing:
             # Others may have replaced and collected it since.
             if fresh is None or file.id in fresh.manifest.by_id:
                 self._find("missing", file.path, f"is listed but missing; no orphan is retired; {_RESTORED}")
+        for path in plan.lost:
+            if fresh is None or path in paths_in(fresh.manifest.files):
+                self._find("missing", path, f"is attached but missing; no orphan is retired; {_RESTORED}")
         if plan.newer:
             count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
             path = plan.newer[0].key[len(self.prefix) :]
@@ -186,6 +190,8 @@ class _Collection:
 
     def _foreign(self, entry: Entry) -> str | None:
         """Why an unlisted file may be something else than what a writer of this stream left; None where it is not."""
+        if layout.attached_name_in(self._path(entry)) is not None:
+            return None
         try:
             with self.context.storage.open(entry.key) as body:
                 extra = member_extra(body.read(_HEAD))
@@ -212,7 +218,7 @@ class _Collection:
         done = NONE
         for start in range(0, len(orphans), _AT_ONCE):
             page = orphans[start : start + _AT_ONCE]
-            named = tuple((_id(entry), entry.key[len(self.prefix) :]) for entry in page)
+            named = tuple((self._id(entry), self._path(entry)) for entry in page)
             if self._committed(RetireFiles(files=named)):
                 done += tally(entry.size for entry in page)
         return done
@@ -244,7 +250,10 @@ class _Collection:
                     forgotten=tuple(id for id, step in page if step == "forgotten"),
                 )
             )
-        return self._deleted([each.entry for each in (*due, *again) if each.entry])
+        gone = [each.entry for each in (*due, *again) if each.entry]
+        # Last what data files have rows of, so that none of them ever misses it.
+        gone.sort(key=lambda entry: layout.attached_name_in(self._path(entry)) is not None)
+        return self._deleted(gone)
 
     def _deleted(self, entries: Sequence[Entry]) -> list[Entry]:
         """Delete the objects that the state, as it is settled now, says are deleted."""
@@ -254,10 +263,8 @@ class _Collection:
             self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
             state = self.loaded.manifest
             agreed = {file.path for file in state.retired if file.deleted is not None and file.id not in state.by_id}
-            agreed -= {file.path for file in state.files}
-            page = [
-                each for each in entries[start : start + _DELETED_AT_ONCE] if each.key[len(self.prefix) :] in agreed
-            ]
+            agreed -= {file.path for file in state.files} | paths_in(state.files)
+            page = [each for each in entries[start : start + _DELETED_AT_ONCE] if self._path(each) in agreed]
             self.context.storage.delete_all([entry.key for entry in page])
             gone += page
         return gone
@@ -282,6 +289,14 @@ class _Collection:
             return None
         return digest.hexdigest()
 
+    def _path(self, entry: Entry) -> str:
+        return entry.key[len(self.prefix) :]
+
+    def _id(self, entry: Entry) -> str:
+        id = id_in(self._path(entry))
+        assert id is not None
+        return id
+
     def _committed(self, change: Change) -> bool:
         outcome = commit_change(
             self.context,
@@ -301,12 +316,6 @@ class _Collection:
         what = "the stream changed; run again" if changed else "its state does not allow it; run 'singerlake verify'"
         self._find("manifest", "", f"nothing was committed: {outcome.reason}: {what}", problem=not changed)
         return False
-
-
-def _id(entry: Entry) -> str:
-    id = layout.file_id_in(entry.key)
-    assert id is not None
-    return id
 
 
 prepare_decoders(_Named)

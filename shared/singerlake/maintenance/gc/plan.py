@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from singerlake.clock import parse_timestamp
 from singerlake.format import layout
+from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import DataFile, Manifest, Retired
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.storage.port import Entry
@@ -32,8 +33,8 @@ class Garbage:
 @dataclass(frozen=True, slots=True)
 class CollectionPlan:
     """What collection is to do in a stream. ``orphans`` may be retired; ``young`` are unlisted files that may be a
-    writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object.
-    While there are any of these two, there are no orphans. ``left`` are unlisted files that are never orphans: older
+    writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object, and neither have the attached
+    files at the paths ``lost``. While there are any of these three, there are no orphans. ``left`` are unlisted files that are never orphans: older
     than the lineage, or with an id that another file has. Of retired files, ``shown`` (ids) were
     found in ``manifest.json``, ``due`` are to be deleted, the objects ``again`` should have been, ``forgotten`` (ids)
     are gone for long, and those ``waiting`` have to, the first of them until ``until``. ``stuck`` are replaced and
@@ -44,6 +45,7 @@ class CollectionPlan:
     left: Tally = NONE
     newer: tuple[Entry, ...] = ()
     missing: tuple[DataFile, ...] = ()
+    lost: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     due: tuple[Garbage, ...] = ()
     again: tuple[Garbage, ...] = ()
@@ -68,6 +70,7 @@ class _Objects:
     unknown: list[Entry] = field(default_factory=list)
     named: list[Entry] = field(default_factory=list)
     missing: tuple[DataFile, ...] = ()
+    lost: tuple[str, ...] = ()
     newest: datetime = _NEVER
 
 
@@ -88,7 +91,7 @@ def make_plan(
     alone = set(orphans)
     left = [*ancient, *objects.named, *(entry for entry in old if entry not in alone)]
     newer = tuple(entry for entry in old if entry.last_modified > objects.newest)
-    listed = {file.path for file in newest.files}
+    listed = {file.path for file in newest.files} | paths_in(newest.files)
     taken: set[str] = set()
     due: list[Garbage] = []
     stuck: list[Retired] = []
@@ -125,11 +128,12 @@ def make_plan(
         else:
             due.append(Garbage(file, entry, holder))
     return CollectionPlan(
-        orphans=() if newer or objects.missing else orphans,
+        orphans=() if newer or objects.missing or objects.lost else orphans,
         young=tally(entry.size for entry in young),
         left=tally(entry.size for entry in left),
         newer=newer,
         missing=objects.missing,
+        lost=objects.lost,
         shown=tuple(shown),
         due=tuple(due),
         again=tuple(again),
@@ -170,6 +174,7 @@ def end_of(manifest: Manifest, file: Retired) -> str | None:
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     listed = {file.path for file in manifest.files}
+    attached = paths_in(manifest.files)
     gone = {file.path for file in manifest.retired}
     objects = _Objects()
     for entry in entries:
@@ -177,24 +182,33 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
         if path in listed:
             listed.remove(path)
             objects.newest = max(objects.newest, entry.last_modified)
-        elif not layout.is_data_file(path):
+        elif path in attached:
+            attached.remove(path)
+        elif layout.attached_name_in(path) is None and not layout.is_data_file(path):
             continue
         elif path in gone:
             objects.retired[path] = entry
         else:
-            id = layout.file_id_in(path)
+            id = id_in(path)
             if id is not None and id not in manifest.by_id and id not in manifest.retired_by_id:
                 objects.unknown.append(entry)
             else:
                 objects.named.append(entry)
     objects.missing = tuple(file for file in manifest.files if file.path in listed)
+    objects.lost = tuple(sorted(attached))
     return objects
+
+
+def id_in(path: str) -> str | None:
+    """The identity that the name of an object carries, of a data file or of an attached one."""
+    return layout.attached_name_in(path) or layout.file_id_in(path)
 
 
 def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Those whose names carry an id that no other's does."""
     counts = Counter(layout.file_id_in(entry.key) for entry in entries)
-    return (entry for entry in entries if counts[layout.file_id_in(entry.key)] == 1)
+    # No two attached files have one name.
+    return (entry for entry in entries if (id := layout.file_id_in(entry.key)) is None or counts[id] == 1)
 
 
 def _by_age(

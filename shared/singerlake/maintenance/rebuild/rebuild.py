@@ -164,5 +164,6 @@ def place(file: ScannedFile, version: str, offset: int) -> DataFile:
         last=first if last == first else last,
         members=said.members,
         erased=said.erased,
+        attached=said.attached,
         offset=offset,
     )

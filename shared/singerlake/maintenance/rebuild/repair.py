@@ -17,7 +17,7 @@ from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.fold import Conflict, apply, format_of
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
-from singerlake.format.state.transactions import AddFiles, Rebase, Transaction
+from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
@@ -224,4 +224,4 @@ def _adding(mended: Manifest, fresh: tuple[ScannedFile, ...]) -> AddFiles:
     hashes = Hashes({version: held.schema for version, held in mended.schemas.items()})
     described = tuple(describe(file, hashes.of(file.schema)) for file in fresh)
     schemas = {new.version: file.schema for new, file in zip(described, fresh, strict=True)}
-    return AddFiles(files=described, schemas=schemas)
+    return addition(described, schemas)

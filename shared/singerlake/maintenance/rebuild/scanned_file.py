@@ -11,6 +11,7 @@ import msgspec
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.scan import CUT, Bytes, ScanResult
 
@@ -36,6 +37,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     crc: int
     cuts: Bytes
     erased: int = 0
+    attached: tuple[Attached, ...] = ()
 
 
 class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -105,6 +107,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         crc=scanned.content[1],
         cuts=scanned.cuts,
         erased=scanned.erased,
+        attached=scanned.attached,
     )
     return ScannedFile(
         path=path,

@@ -9,8 +9,10 @@ from typing import BinaryIO, Protocol, TypeAlias
 import msgspec
 from isal import igzip_lib, isal_zlib
 
+from singerlake.attached.members import attached_rows
 from singerlake.clock import timestamp
 from singerlake.format.lines.messages import REFUSALS
+from singerlake.format.state.attached import Attached, shifted
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.lines import Lines, broken
 from singerlake.singer_file import FileHeader, Provenance, member_extra
@@ -27,8 +29,8 @@ Bytes: TypeAlias = bytes
 
 
 class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``, and so is
-    ``erased``.
+    """What a data file's own bytes say. The counts, ``sha256`` and ``members`` are those of a ``NewFile``, and so are
+    ``erased`` and ``attached``.
 
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
     ``header`` is the first one in the file, so that of the first joined file in a vacuumed one. ``content`` is the
@@ -51,6 +53,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[tuple[int, int], ...]
     content: tuple[int, int]
     cuts: Bytes
+    attached: tuple[Attached, ...] = ()
 
 
 def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
@@ -127,6 +130,9 @@ class _ScanReader:
         self._header: FileHeader | None = None
         self._origins: list[Provenance] = []
         self._front: Provenance | None = None
+        self._attached: list[Attached] = []
+        self._rows: tuple[Attached, ...] = ()
+        self._part = 0
         self._table: list[tuple[int, int]] = []
         self._cuts: list[tuple[int, int]] = []
         self._open = self._counted = self._raw_bytes = self._crc = 0
@@ -138,7 +144,7 @@ class _ScanReader:
 
     def member(self, start: int, extra: bytes | None) -> None:
         """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
-        self._close_front()
+        self._close_empty()
         if extra is not None:
             self._note(extra)
         self._cuts.append((self._raw_bytes, self._crc))
@@ -152,14 +158,22 @@ class _ScanReader:
         words = own_words(extra)
         if isinstance(words, Provenance) and self._lines.stream is None:
             self._front = words
-        elif isinstance(words, FileHeader) and self._header is None:
-            self._header = words
+        elif isinstance(words, FileHeader):
+            self._part = self._lines.messages
+            self._header = self._header or words
+        elif words is None:
+            rows = attached_rows(extra) or ()
+            if all(0 <= row.message < self._lines.messages - self._part for row in rows):
+                self._rows = rows
 
-    def _close_front(self) -> None:
-        """Only a member without content says what a file was joined from."""
+    def _close_empty(self) -> None:
+        """Only a member without content says what a file was joined from, and what is attached to its records."""
         if self._front is not None:
             self._origins.append(self._front)
             self._front = None
+        if self._rows:
+            self._attached += shifted(self._rows, self._part)
+            self._rows = ()
 
     def _close_member(self) -> None:
         messages = self._lines.messages
@@ -170,7 +184,7 @@ class _ScanReader:
     def text(self, piece: bytes) -> None:
         """The next decompressed bytes."""
         if piece:
-            self._front = None
+            self._front, self._rows = None, ()
         self._raw_bytes += len(piece)
         self._crc = isal_zlib.crc32(piece, self._crc)
         self._lines.feed(piece)
@@ -178,7 +192,7 @@ class _ScanReader:
     def finish(self) -> ScanResult:
         lines = self._lines
         stream, schema = lines.finish()
-        self._close_front()
+        self._close_empty()
         self._close_member()
         return ScanResult(
             header=self._header,
@@ -196,6 +210,7 @@ class _ScanReader:
             members=tuple(self._table),
             content=(self._raw_bytes, self._crc),
             cuts=b"".join([CUT.pack(*cut) for cut in sorted(set(self._cuts)) if cut[0]]),
+            attached=tuple(self._attached),
         )
 
     def _provenance(self) -> Provenance | None:

@@ -21,6 +21,7 @@ from singerlake.errors import BrokenFileError
 from singerlake.format import layout
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
+from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.rebuild.scanned_file import is_by_content
@@ -162,6 +163,7 @@ def join(
             last=last,
             members=tuple(members),
             erased=sum(file.erased for file in files),
+            attached=rows_in_a_row(files),
         ),
     )
 

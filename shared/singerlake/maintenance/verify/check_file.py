@@ -74,6 +74,8 @@ def _content(file: DataFile, scanned: ScanResult, key: str) -> Iterator[Finding]
         yield Finding("differs", key, "; ".join(wrong))
     elif scanned.members != file.members:
         yield Finding("differs", key, "its gzip members do not begin where the manifest says")
+    elif scanned.attached != file.attached:
+        yield Finding("differs", key, "the attached files that it tells of are not those of the manifest")
 
 
 def _identity(stream: str, file: DataFile, scanned: ScanResult, key: str) -> Iterator[Finding]:

@@ -57,7 +57,12 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
     if isinstance(change, (RecordRun, Close)):
         return Delta()
     if isinstance(change, AddFiles):
-        return Delta(listed=after.files[len(before.files) :])
+        # Objects of attached files that are listed again.
+        back = [] if after.retired is before.retired else before.retired
+        return Delta(
+            listed=after.files[len(before.files) :],
+            forgotten=[file.id for file in back if file.id not in after.retired_by_id],
+        )
     if isinstance(change, ExpireFiles):
         gone = len(before.files) - len(after.files)
         return Delta(unlisted=before.files[:gone], retired=after.retired[len(before.retired) :])
