@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.format import FORMAT, NEWEST_FORMAT
+from singerlake.format import FORMAT, ERASED_FORMAT
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, CollectFiles, EraseFiles, Rebase, ReplaceFiles
@@ -40,7 +40,7 @@ def test_several_files_may_be_written_again_as_one() -> None:
 def test_the_state_is_of_format_2_from_then_on() -> None:
     assert begun().format == FORMAT
     manifest = erased()
-    assert manifest.format == NEWEST_FORMAT
+    assert manifest.format == ERASED_FORMAT
     holes = with_holes(new_file("all", 9), 1)
     for change in (
         add(new_file("d")),
@@ -48,13 +48,13 @@ def test_the_state_is_of_format_2_from_then_on() -> None:
         CollectFiles(shown=("b",)),
     ):
         manifest = done(manifest, change)
-        assert manifest.format == NEWEST_FORMAT
+        assert manifest.format == ERASED_FORMAT
         assert from_json(to_json(manifest), key="k") == manifest
 
 
 def test_a_file_with_holes_that_is_added_makes_the_state_one_of_format_2() -> None:
     after = done(begun(), add(with_holes(new_file("d"), 1)))
-    assert (after.format, after.files[-1].erased) == (NEWEST_FORMAT, 1)
+    assert (after.format, after.files[-1].erased) == (ERASED_FORMAT, 1)
 
 
 def test_a_rebase_onto_a_state_without_holes_takes_the_format_back() -> None:
@@ -66,7 +66,7 @@ def test_a_rebase_onto_a_state_without_holes_takes_the_format_back() -> None:
 
 def test_a_rebase_onto_a_state_with_holes_brings_its_format() -> None:
     anew = msgspec.structs.replace(erased(), lineage="other")
-    assert done(begun(), Rebase(manifest=anew)).format == NEWEST_FORMAT
+    assert done(begun(), Rebase(manifest=anew)).format == ERASED_FORMAT
 
 
 def test_erasing_twice_changes_nothing_more() -> None:

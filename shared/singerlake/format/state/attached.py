@@ -26,7 +26,6 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     media_type: str | None
     copy: int = 1
 
-    @property
     def path(self) -> str | None:
         """Where the bytes are, relative to the stream's folder; None where the file could not be read."""
         return None if self.sha256 is None else layout.attached_path(self.sha256, self.copy)

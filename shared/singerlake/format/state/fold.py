@@ -13,8 +13,8 @@ import msgspec
 
 from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
-from singerlake.format.state import transactions as tx
 from singerlake.format.state import attached_objects
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import (
     DataFile,
@@ -160,7 +160,9 @@ def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | C
         offset += file.messages
     deleted = attached_objects.going(manifest.retired, added)
     if deleted:
-        return Conflict(f"attached files are being deleted: {', '.join(deleted[:5])}; run again, which stores them anew")
+        return Conflict(
+            f"attached files are being deleted: {', '.join(deleted[:5])}; run again, which stores them anew"
+        )
     runs = manifest.runs
     if change.run is not None:
         runs = _with_run(runs, change.run, added)

@@ -33,12 +33,12 @@ class Garbage:
 @dataclass(frozen=True, slots=True)
 class CollectionPlan:
     """What collection is to do in a stream. ``orphans`` may be retired; ``young`` are unlisted files that may be a
-    writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object, and neither have the attached
-    files at the paths ``lost``. While there are any of these three, there are no orphans. ``left`` are unlisted files that are never orphans: older
-    than the lineage, or with an id that another file has. Of retired files, ``shown`` (ids) were
-    found in ``manifest.json``, ``due`` are to be deleted, the objects ``again`` should have been, ``forgotten`` (ids)
-    are gone for long, and those ``waiting`` have to, the first of them until ``until``. ``stuck`` are replaced and
-    lead to no file that is known."""
+    writer's at work, ``newer`` those that are younger than all listed ones. ``missing`` are listed and have no object,
+    and neither have the attached files at the paths ``lost``. While there are any of these three, there are no orphans.
+    ``left`` are unlisted files that are never orphans: older than the lineage, or with an id that another file has. Of
+    retired files, ``shown`` (ids) were found in ``manifest.json``, ``due`` are to be deleted, the objects ``again``
+    should have been, ``forgotten`` (ids) are gone for long, and those ``waiting`` have to, the first of them until
+    ``until``. ``stuck`` are replaced and lead to no file that is known."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
