@@ -1,9 +1,9 @@
 """Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
 
-The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema), ``runs`` (id
--> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (up to where), ``closed``. A merge patch
-cannot set anything to null, since null removes; and schemas are any JSON. So what a tap or a manifest says stands in
-a patch as a JSON text. An object has no order; where a change has one, the entry says it beside the patch.
+The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema),
+``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (up to where), ``closed``. A
+merge patch cannot set anything to null, since null removes; and schemas are any JSON. So what a tap or a manifest says
+stands in a patch as a JSON text. An object has no order; where a change has one, the entry says it beside the patch.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 from singerlake.errors import LakeError
 from singerlake.format import catalogue, layout, root
+from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.journal import Journal
@@ -17,6 +18,13 @@ from singerlake.maintenance.engines.journal_file import stamp
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
+from singerlake.maintenance.verify.check_attached import (
+    AttachedObject,
+    AttachedTask,
+    attached_objects,
+    lost,
+    of_other_size,
+)
 from singerlake.maintenance.verify.check_file import VerifyTask, missing
 from singerlake.maintenance.verify.check_state import check_state
 from singerlake.maintenance.verify.findings import Finding, Kind
@@ -27,7 +35,8 @@ from singerlake.storage.port import Entry, Storage
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
-    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``entry`` is
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``attached`` are
+    the attached files. ``entry`` is
     the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended;
     ``lake_id`` is what its manifest says."""
 
@@ -37,6 +46,7 @@ class Verified:
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
+    attached: Tally = NONE
     entry: dict[str, Any] | None = None
     running: bool = False
     lake_id: str | None = None
@@ -80,19 +90,27 @@ def verify_stream(
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if kept else ())
     log = check_state(manifest, key)
-    listing = _listing(storage, manifest, prefix, sizes=sample is not None, stamps=journal is not None)
+    objects = attached_objects(manifest.files)
+    listing = _listing(storage, manifest, objects, prefix, sizes=sample is not None, stamps=journal is not None)
     log += tuple(_kept(storage, listing.kept, tap, stream))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
-    apart = frozenset(file.path for file in chosen) if sample is not None else frozenset[str]()
+    wanted = objects if sample is None else attached_objects(chosen)
+    apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
     findings = [finding for path, finding in listing.findings if path not in apart]
     rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
     read = tally(file.bytes for file in rest)
-    progress.sized(read.bytes)
+    unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.stamps.get(each.path))]
+    progress.sized(read.bytes + sum(each.bytes for each in unseen))
     for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
         findings += problems
         if journal is not None:
             journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), problems)
         progress.advance(file.bytes)
+    for each, problems in (engine or Threads(storage))(AttachedTask(prefix), unseen):
+        findings += problems
+        if journal is not None:
+            journal.note(prefix + each.path, each.bytes, listing.stamps.get(each.path), problems)
+        progress.advance(each.bytes)
     drawn = tally(file.bytes for file in chosen)
     verified = Verified(
         files=len(manifest.files),
@@ -101,6 +119,7 @@ def verify_stream(
         findings=log,
         read=read,
         noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
+        attached=tally(each.bytes for each in objects.values()),
         entry=_entry(manifest),
         running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
         lake_id=manifest.lake_id,
@@ -167,15 +186,34 @@ class _Listing:
     kept: list[Entry]
 
 
-def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, stamps: bool) -> _Listing:
+def _listing(
+    storage: Storage,
+    manifest: Manifest,
+    objects: Mapping[str, AttachedObject],
+    prefix: str,
+    *,
+    sizes: bool,
+    stamps: bool,
+) -> _Listing:
     """Holds no more of the entries than is asked for: there may be a million."""
     listed = {file.path: file for file in manifest.files}
     retired = {file.path for file in manifest.retired}
     seen = _Listing([], [], {}, [])
+    unseen = dict(objects) if sizes else {}
     for entry in storage.list(prefix):
         path = entry.key[len(prefix) :]
         if layout.is_kept_schema(path):
             seen.kept.append(entry)
+            continue
+        if layout.attached_name_in(path) is not None:
+            unseen.pop(path, None)
+            held = objects.get(path)
+            if held is None and path not in retired:
+                seen.strays.append(entry)
+            elif held is not None and sizes and entry.size != held.bytes:
+                seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
+            if held is not None and stamps:
+                seen.stamps[path] = stamp(entry, held)
             continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
@@ -194,6 +232,7 @@ def _listing(storage: Storage, manifest: Manifest, prefix: str, *, sizes: bool, 
             seen.stamps[path] = stamp(entry, file)
     if sizes:
         seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
+    seen.findings.extend((path, lost(prefix + path)) for path in unseen)
     return seen
 
 
@@ -216,6 +255,7 @@ def _still(
         known = _known(fresh)
         strays = [entry for entry in strays if entry.key[len(prefix) :] not in known]
         lacking.difference_update(prefix + file.path for file in fresh.files)
+        lacking.difference_update(prefix + path for path in paths_in(fresh.files))
         findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
     yield from findings
     for entry in strays:
@@ -259,8 +299,9 @@ def _said(error: LakeError) -> str:
 
 
 def _known(manifest: Manifest) -> frozenset[str]:
-    """The paths of listed and retired files."""
-    return frozenset(file.path for files in (manifest.files, manifest.retired) for file in files)
+    """The paths of listed and retired files, attached ones too."""
+    paths = (file.path for files in (manifest.files, manifest.retired) for file in files)
+    return frozenset(paths) | paths_in(manifest.files)
 
 
 def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:
