@@ -343,8 +343,7 @@ def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
 def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
     """The decompressed bytes of a run of gzip members, in blocks of about ``size`` that end on a newline. Raises
     ``BrokenFileError`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
-    # Joined once, at the end of the line: it may be as long as hundreds of pieces.
-    tail: list[bytes] = []
+    tail: list[bytes] = []  # Joined once: a line may be as long as hundreds of pieces.
     for piece in _inflated(stream, where, size):
         cut = piece.rfind(b"\n") + 1
         if cut:

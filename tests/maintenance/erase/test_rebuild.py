@@ -14,11 +14,10 @@ from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import compress_member
-from tests.lakes import build_stream, record_line
+from tests.lakes import record_line
 from tests.maintenance.erase.erasing import check, erase, place_of, who_of, with_holes
 from tests.maintenance.gc.test_stores import collect, days
 from tests.maintenance.migrate.moving import Killed
-from tests.maintenance.shelf import SCHEMA
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, messages, once, vacuum
 from tests.manifests.stores import Place
 
@@ -219,36 +218,6 @@ def test_a_repair_mends_what_a_state_says_of_a_file_with_holes(place: Place) -> 
     assert done.difference.mended == (file.id,)
     check(place, text, 1)
     assert place.state().files == before.files
-
-
-@pytest.mark.parametrize("gone", [(0,), (2,), (0, 2), (0, 1, 2)])
-def test_the_times_of_a_file_stay_though_records_that_had_them_are_gone(place: Place, gone: tuple[int, ...]) -> None:
-    place.born()
-    lines = [record_line("s", {"n": n}, time_extracted=f"2026-01-0{n + 1}T00:00:00.000000Z") for n in range(3)]
-    build_stream(place.lake, "t", "s", SCHEMA, lines)
-    times = [(file.first, file.last) for file in place.state().files]
-    assert times == [("2026-01-01T00:00:00.000000Z", "2026-01-03T00:00:00.000000Z")]
-    erase(place, *gone)
-    assert not rebuild(place).needed
-    assert not rebuild(place, discard=True).difference.mended
-    assert [(file.first, file.last) for file in place.state().files] == times
-
-
-def test_times_of_a_file_with_holes_that_leave_a_record_out_are_mended(place: Place) -> None:
-    place.born()
-    lines = [record_line("s", {"n": n}, time_extracted=f"2026-01-0{n + 1}T00:00:00.000000Z") for n in range(3)]
-    build_stream(place.lake, "t", "s", SCHEMA, lines)
-    erase(place, 0)
-    key = layout.manifest_key("t", "s")
-    stored = place.storage.get(key)
-    assert stored is not None
-    narrow = stored.body.replace(b'"last":"2026-01-03', b'"last":"2026-01-02')
-    assert narrow != stored.body
-    place.storage.put(key, narrow)
-    rebuild(place)
-    assert [(file.first, file.last) for file in place.state().files] == [
-        ("2026-01-02T00:00:00.000000Z", "2026-01-03T00:00:00.000000Z")
-    ]
 
 
 def test_adopting_lists_no_file_whose_messages_are_held_with_holes(place: Place) -> None:
