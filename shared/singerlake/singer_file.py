@@ -351,14 +351,14 @@ def check_count(seen: int, expected: int, where: dict[str, str]) -> None:
 def inflate(stream: Readable, *, where: dict[str, str], size: int = 4 * _READ) -> Iterator[bytes]:
     """The decompressed bytes of a run of gzip members, in blocks of about ``size`` that end on a newline. Raises
     ``BrokenFileError`` where the gzip is damaged, cut, or does not end on a newline; ``where`` says of what."""
-    tail = b""
+    tail: list[bytes] = []  # Joined once: a line may be as long as hundreds of pieces.
     for piece in _inflated(stream, where, size):
         cut = piece.rfind(b"\n") + 1
         if cut:
-            yield b"".join((tail, memoryview(piece)[:cut]))
-            tail = piece[cut:]
+            yield b"".join((*tail, memoryview(piece)[:cut]))
+            tail = [piece[cut:]] if cut < len(piece) else []
         elif piece:
-            tail += piece
+            tail.append(piece)
     if tail:
         raise BrokenFileError("ends in the middle of a line", hint="run 'singerlake verify'", **where)
 

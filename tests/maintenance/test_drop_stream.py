@@ -15,9 +15,7 @@ from singerlake.errors import (
     LostBookmarkError,
     LostStateError,
     SingerlakeError,
-    StorageUnavailableError,
     StreamClosedError,
-    UnknownOutcomeError,
 )
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
@@ -27,7 +25,7 @@ from singerlake.maintenance.drop_stream import Drop, delete_now, drop_stream
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.maintenance.gc.test_stores import collect, days, dump, is_there, orphan
-from tests.maintenance.migrate.moving import Killed, a_file, kill_at, writer_of
+from tests.maintenance.migrate.moving import Killed, a_file, at, kill_at, unanswered, writer_of
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.storage.memory import Step
@@ -162,19 +160,6 @@ def test_delete_now_leaves_none_of_its_files(place: Place) -> None:
 # Beside others
 
 
-def at(place: Place, number: int, act: Any) -> list[Step]:
-    """Call ``act`` at the step of that number."""
-    left, met = itertools.count(), list[Step]()
-
-    def hook(step: Step) -> None:
-        if not met and next(left) == number:
-            met.append(step)
-            act()
-
-    place.storage.hook = hook
-    return met
-
-
 @pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
 def test_a_writer_that_commits_at_any_step_is_dropped_whole_or_kept_whole(kind: str, tmp_path: Path) -> None:
@@ -268,16 +253,7 @@ def test_a_request_without_answer_leaves_it_whole_or_dropped(kind: str, operatio
     for number in itertools.count():
         place = Place(kind)
         before = begun(place, 2)
-        left, failed = itertools.count(), list[Step]()
-
-        def hook(step: Step, left: Any = left, failed: list[Step] = failed, number: int = number) -> None:
-            if (step.operation, step.done) == (operation, finished) and next(left) == number:
-                failed.append(step)
-                if operation == "put":
-                    raise UnknownOutcomeError("no answer", key=step.key)
-                raise StorageUnavailableError("no answer", key=step.key)
-
-        place.storage.hook = hook
+        failed = unanswered(place, number, operation, finished=finished)
         try:
             drop(place)
         except SingerlakeError:

@@ -19,7 +19,7 @@ from singerlake.maintenance.erase.condition import Condition, parse_condition
 from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Provenance
-from tests.maintenance.test_drop_stream import at
+from tests.maintenance.migrate.moving import at
 from tests.maintenance.vacuum.test_stores import PREFIX, messages
 from tests.manifests.stores import Place, make_place
 

@@ -23,8 +23,7 @@ from tests.maintenance.erase.erasing import (
     with_holes,
 )
 from tests.maintenance.gc.test_stores import collect, days
-from tests.maintenance.migrate.moving import a_file, writer_of
-from tests.maintenance.test_drop_stream import at
+from tests.maintenance.migrate.moving import a_file, at, writer_of
 from tests.maintenance.vacuum.test_stores import PREFIX, begun, is_sound, messages, once, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place
 from tests.storage.memory import Step

@@ -75,9 +75,42 @@ def test_what_holds(where: str, record: Any, holds: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "number", "holds"),
+    [
+        ("a = 12345678901234567.89", b"12345678901234567.89", True),
+        ("a = 12345678901234568", b"12345678901234567.89", False),
+        ("a = 9007199254740992", b"9007199254740993.0", False),
+        ("a = 1", b"1.00000000000000000001", False),
+        ("a[*] = 1", b"[1.00000000000000000001]", False),
+        ("a[*] = 0.12345678901234567891", b"[0.12345678901234567891]", True),
+        ("a = 1e400", b"1e400", True),
+        ("a = 0", b"-0.0e5", True),
+        ("a = 1", b"1e1000000000000000000", False),
+    ],
+)
+@pytest.mark.parametrize("beside", [b"", b',"n":NaN'], ids=["fast", "line by line"])
+def test_numbers_are_compared_to_their_last_digit(where: str, number: bytes, holds: bool, beside: bytes) -> None:
+    line = b'{"type":"RECORD","record":{"a":%s%s}}' % (number, beside)
+    assert hits(where, {"a": 7}, line) == ([1] if holds else [])
+
+
+@pytest.mark.parametrize("name", ['say "a"', "back\\slash", "a\nb", "\0", "\ud800"])
+@pytest.mark.parametrize("path", ["{}", "a.{}.b", "{}.b", "a[*].{}"])
+def test_any_name_can_be_asked_for(name: str, path: str) -> None:
+    names = path.replace("[*]", "").format("name").split(".")
+    record: Any = "x"
+    for each in reversed(names):
+        record = {name if each == "name" else each: record}
+    if "[*]" in path:
+        record["a"] = [record["a"]]
+    assert hits(f"{path.format(json.dumps(name))} = 'x' and c = 1", {"a": "x"}, {**record, "c": 1}, record) == [1]
+
+
+@pytest.mark.parametrize(
     "line",
     [
         b'{"type":"RECORD","record":{"n":NaN,"a":"x"}}',
+        b'{"type":"RECORD","record":{"n":[NaN,1e1000000000000000000],"a":"x"}}',
         b'{"type":"RECORD","record":{"n":"\\ud800","a":"x"}}',
         b'{"type":"RECORD","record":{"n":1e400,"a":"x"}}',
         b'{"type":"RECORD","record":{"n":%s,"a":"x"}}' % (b"9" * 5000),

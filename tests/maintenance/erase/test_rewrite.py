@@ -241,6 +241,28 @@ def test_a_large_member_is_not_held_whole(storage: MemoryStorage, monkeypatch: p
     )
 
 
+def test_a_line_longer_than_what_is_held_is_joined_once(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "HELD_BYTES", 1 << 16)
+    parts = 0
+    part = members._Members._part
+
+    def counted(self: Any) -> None:
+        nonlocal parts
+        parts += 1
+        part(self)
+
+    monkeypatch.setattr(members._Members, "_part", counted)
+    long = json.dumps({"type": "RECORD", "stream": "s", "record": {"x": "y" * (4 << 20)}}).encode() + b"\n"
+    made = rewritten(storage, stored(storage, SCHEMA + kept(1) + long + gone(2) + kept(3)))
+    assert isinstance(made, Rewritten)
+    assert made.file is not None
+    assert text(storage, made.file.path) == SCHEMA + kept(1) + long + HOLE + kept(3)
+    # In pieces of 128 KiB there were 32 of them.
+    assert parts <= 2
+
+
 @pytest.mark.parametrize(
     ("damage", "kind", "why"),
     [

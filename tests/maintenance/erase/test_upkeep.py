@@ -20,8 +20,8 @@ from tests.maintenance.erase.erasing import (
     read,
 )
 from tests.maintenance.gc.test_stores import collect, days, is_there
-from tests.maintenance.migrate.moving import LAKE_PAIRS, PAIRS, content, lives_in, migrate, newest
-from tests.maintenance.test_drop_stream import at, drop, is_empty
+from tests.maintenance.migrate.moving import LAKE_PAIRS, PAIRS, at, content, lives_in, migrate, newest
+from tests.maintenance.test_drop_stream import drop, is_empty
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import SingerlakeError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.retention import Retention
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.drop_stream import drop_stream
@@ -21,23 +21,10 @@ from tests.format.state.test_fold import add as files_of
 from tests.format.state.test_fold import new_file
 from tests.maintenance.expire.expiring import expire, messages, problems, published
 from tests.maintenance.gc.test_stores import collect, days
-from tests.maintenance.migrate.moving import Killed, a_file, kill_at, lives_in, migrate, writer_of
+from tests.maintenance.migrate.moving import Killed, a_file, at, kill_at, lives_in, migrate, unanswered, writer_of
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, vacuum
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.storage.memory import Step
-
-
-def at(place: Place, number: int, act: Callable[[], Any]) -> list[Step]:
-    """Call ``act`` at the step of that number."""
-    left, met = itertools.count(), list[Step]()
-
-    def hook(step: Step) -> None:
-        if not met and next(left) == number:
-            met.append(step)
-            act()
-
-    place.storage.hook = hook
-    return met
 
 
 def damage(place: Place) -> list[str]:
@@ -161,16 +148,7 @@ def test_a_request_without_answer_leaves_it_whole_or_expired(kind: str, operatio
     for number in itertools.count():
         place = Place(kind)
         before = begun(place, 3)
-        left, failed = itertools.count(), list[Step]()
-
-        def hook(step: Step, left: Any = left, failed: list[Step] = failed, number: int = number) -> None:
-            if (step.operation, step.done) == (operation, finished) and next(left) == number:
-                failed.append(step)
-                if operation == "put":
-                    raise UnknownOutcomeError("no answer", key=step.key)
-                raise StorageUnavailableError("no answer", key=step.key)
-
-        place.storage.hook = hook
+        failed = unanswered(place, number, operation, finished=finished)
         try:
             done = expire(place, 8)
             assert done.floor == 8

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from singerlake.clock import timestamp
+from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json
@@ -121,6 +123,35 @@ def kill_at(place: Place, number: int) -> None:
             raise Killed
 
     place.storage.hook = hook
+
+
+def at(place: Place, number: int, act: Callable[[], Any]) -> list[Step]:
+    """Call ``act`` at the step of that number."""
+    left, met = itertools.count(), list[Step]()
+
+    def hook(step: Step) -> None:
+        if not met and next(left) == number:
+            met.append(step)
+            act()
+
+    place.storage.hook = hook
+    return met
+
+
+def unanswered(place: Place, number: int, operation: str, *, finished: bool) -> list[Step]:
+    """Leave the request of that number without an answer, of those of one operation: before it has its effect, or
+    after it (``finished``)."""
+    left, failed = itertools.count(), list[Step]()
+
+    def hook(step: Step) -> None:
+        if (step.operation, step.done) == (operation, finished) and next(left) == number:
+            failed.append(step)
+            if operation == "put":
+                raise UnknownOutcomeError("no answer", key=step.key)
+            raise StorageUnavailableError("no answer", key=step.key)
+
+    place.storage.hook = hook
+    return failed
 
 
 def places(source: str, target: str, request: pytest.FixtureRequest) -> Iterator[tuple[int, Place, Manifest]]:

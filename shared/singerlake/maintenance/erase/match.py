@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -61,7 +61,7 @@ class RecordMatcher:
             self._tests.append(_CompiledTest(test, first, record))
             first += test.entries
         message = msgspec.defstruct("Message", [("type", Any, None), ("record", record | _Other, None)], gc=False)
-        self._decoder = msgspec.json.Decoder(message)
+        self._decoder = msgspec.json.Decoder(message, float_hook=_number)
 
     def begin(self, extra: bytes | None) -> None:
         """Nothing depends on it."""
@@ -90,7 +90,7 @@ class RecordMatcher:
         try:
             return self._decoder.decode(line)
         except REFUSALS:
-            said = with_room(lambda: json.loads(line.decode(), parse_int=Decimal, parse_float=Decimal))
+            said = with_room(lambda: json.loads(line.decode(), parse_int=Decimal, parse_float=_number))
         if not isinstance(said, dict):
             raise ValueError("not a JSON object")
         return Envelope(said.get("type"), said.get("record"))
@@ -132,9 +132,8 @@ class _CompiledTest:
                 self._numbers[value] = first + entry
         attributes = _attributes(record, test.path)
         self._value = attrgetter(attributes) if attributes else None
-        # True is equal to 1, and 0.1 to no decimal: these only say which messages are worth a look.
-        floats = (float(number) for number in self._numbers)
-        self._likely = frozenset((*self._texts, *self._booleans, *self._numbers, *floats))
+        # True is equal to 1: these only say which messages are worth a look.
+        self._likely = frozenset((*self._texts, *self._booleans, *self._numbers))
 
     def candidates(self, messages: Sequence[Any]) -> Iterable[int]:
         """The indexes of the messages that may be meant, found without a call for each of them, where the path leads to
@@ -155,9 +154,16 @@ class _CompiledTest:
             return self._booleans.get(value)
         if isinstance(value, str):
             return self._texts.get(value)
-        if isinstance(value, float):
-            value = Decimal(repr(value))
         return self._numbers.get(Decimal(value)) if isinstance(value, (int, Decimal)) else None
+
+
+def _number(text: str) -> Decimal | None:
+    """A number with a fraction or an exponent as it is written: a double would be equal to its neighbours, too. None
+    for one beyond all decimals, which no condition can name."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
 
 
 def _attributes(record: Any, path: Sequence[Step]) -> str | None:
@@ -165,7 +171,7 @@ def _attributes(record: Any, path: Sequence[Step]) -> str | None:
     its end."""
     names, kind = ["record"], record
     for step in path:
-        if kind is None or step not in kind.__names__:
+        if step not in getattr(kind, "__names__", ()):
             return None
         names.append(kind.__names__[step])
         kind = kind.__below__[step]
@@ -183,14 +189,17 @@ def _plant(tree: _Tree, path: Sequence[Step]) -> None:
 
 
 def _struct(tree: _Tree) -> Any:
-    """A type that takes an object and keeps of it what ``tree`` names."""
+    """A type that takes an object and keeps of it what ``tree`` names; any value, where msgspec can have no such name,
+    as one with a quote in it."""
     names = {name: f"f{at}" for at, name in enumerate(tree)}
     below = {name: None if part is None else _struct(part) for name, part in tree.items()}
     fields = [(names[name], Any if part is None else part | _Other, None) for name, part in below.items()]
     namespace = {"__names__": names, "__below__": below}
-    return msgspec.defstruct(
-        "Part", fields, rename={field: name for name, field in names.items()}, namespace=namespace, gc=False
-    )
+    rename = {field: name for name, field in names.items()}
+    try:
+        return msgspec.defstruct("Part", fields, rename=rename, namespace=namespace, gc=False)
+    except ValueError:
+        return Any
 
 
 def _at(value: Any, path: Sequence[Step]) -> Iterable[Any]:

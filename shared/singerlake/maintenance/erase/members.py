@@ -34,7 +34,8 @@ class _Members:
         self._extra: bytes | None = None
         self._text: list[bytes] = []
         self._size = 0
-        self._open = self._parted = False
+        # ``_ended``: whether a line ends in the text. One that is longer than what is held is joined once, at its end.
+        self._open = self._parted = self._ended = False
 
     def stored(self, data: bytes) -> None:
         """The next stored bytes, which may be ahead of the text."""
@@ -56,7 +57,8 @@ class _Members:
         if piece:
             self._text.append(piece)
             self._size += len(piece)
-        if self._size > HELD_BYTES:
+            self._ended = self._ended or b"\n" in piece
+        if self._ended and self._size > HELD_BYTES:
             self._part()
 
     def finish(self) -> None:
@@ -72,14 +74,13 @@ class _Members:
         self._begin = end
         self._take(self._extra, None if self._parted else stored, b"".join(self._text))
         self._text.clear()
-        self._size, self._open, self._parted = 0, False, False
+        self._size, self._open, self._parted, self._ended = 0, False, False, False
 
     def _part(self) -> None:
         """Give the lines so far, without the stored bytes that they came from."""
         text = b"".join(self._text)
         cut = text.rfind(b"\n") + 1
-        if cut:
-            self._take(self._extra, None, text[:cut])
-            self._extra, self._parted = None, True
+        self._take(self._extra, None, text[:cut])
+        self._extra, self._parted, self._ended = None, True, False
         self._text = [text[cut:]] if cut < len(text) else []
         self._size = len(text) - cut

@@ -133,9 +133,14 @@ class Hashes:
 
 def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
     """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
-    have none: only the writer knew when those came."""
-    if said.first is not None or known_span(known.first, known.last) is None:
+    have none: only the writer knew when those came. So it is where records were erased, if the others came within."""
+    listed = known_span(known.first, known.last)
+    if listed is None:
         return placed
+    if said.first is not None:
+        own = known_span(placed.first, placed.last)
+        if not said.erased or own is None or not (listed[0] <= own[0] and own[1] <= listed[1]):
+            return placed
     return msgspec.structs.replace(placed, first=known.first, last=known.last)
 
 

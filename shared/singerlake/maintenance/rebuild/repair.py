@@ -211,6 +211,13 @@ def _unlisted(
 ) -> tuple[ScannedFile, ...]:
     """Files whose messages nothing listed holds, in the order of a rebuild."""
     rest = [file for file in files if file.id not in before.by_id and file.id not in before.retired_by_id]
+    gone = {file.id for file in rest if _has_expired(before, file)}
+    findings += [
+        Finding("unlisted", prefix + file.path, "is not listed: its messages have expired", problem=False)
+        for file in rest
+        if file.id in gone
+    ]
+    rest = [file for file in rest if file.id not in gone]
     if not rest:
         return ()
     held = {source for file in files if file.id in before.by_id for source, _ in file.sources}
@@ -218,6 +225,13 @@ def _unlisted(
     choice = choose(rest, prefix=prefix, done=frozenset(held | known))
     findings += choice.findings
     return tuple(choice.files)
+
+
+def _has_expired(state: Manifest, file: ScannedFile) -> bool:
+    """Whether a vacuumed file that is not listed was made of messages below the floor; what it holds of others is in
+    listed files."""
+    stood = file.facts.stood
+    return stood is not None and stood[0] == state.lineage and stood[1] < state.floor
 
 
 def _adding(mended: Manifest, fresh: tuple[ScannedFile, ...]) -> AddFiles:

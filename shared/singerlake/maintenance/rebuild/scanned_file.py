@@ -20,8 +20,9 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
 
     ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``crc`` is
-    of the raw text; ``cuts`` are those of a ``ScanResult``. The others are those of a ``NewFile``;
-    ``first`` and ``last`` are None where no record has a time.
+    of the raw text; ``cuts`` are those of a ``ScanResult``. ``stood`` is where a vacuumed file's first message stood
+    when it was made: the lineage and the offset. The others are those of a ``NewFile``; ``first`` and ``last`` are None
+    where no record has a time.
     """
 
     created: str
@@ -37,6 +38,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     crc: int
     cuts: Bytes
     erased: int = 0
+    stood: tuple[str, int] | None = None
     attached: tuple[Attached, ...] = ()
 
 
@@ -107,6 +109,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         crc=scanned.content[1],
         cuts=scanned.cuts,
         erased=scanned.erased,
+        stood=(provenance.lineage, provenance.offset) if provenance else None,
         attached=scanned.attached,
     )
     return ScannedFile(

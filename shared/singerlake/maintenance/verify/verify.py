@@ -35,10 +35,9 @@ from singerlake.storage.port import Entry, Storage
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
-    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``attached`` are
-    the attached files. ``entry`` is
-    the stream's catalog entry, None where it has none or cannot be told; ``running``: its last run has not ended;
-    ``lake_id`` is what its manifest says."""
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``attached``
+    are the attached files. ``entry`` is the stream's catalog entry, None where it has none or cannot be told;
+    ``running``: its last run has not ended; ``lake_id`` is what its manifest says."""
 
     files: int
     messages: int
