@@ -23,6 +23,8 @@ SUFFIX = ".singer.gz"
 SEGMENT_LIMIT = 255
 """Bytes in one path segment, the limit of the common file systems."""
 _FILE_NAME_OVERHEAD = len("-20260101T000000.001000Z-20260101T000000.001000Z-") + 16 + len(SUFFIX)
+MOST_COPIES = 999_999_999
+"""Objects of attached files with the same bytes that have names."""
 STREAM_LIMIT = SEGMENT_LIMIT - _FILE_NAME_OVERHEAD
 """Bytes of a stream's segment, so that a data file's name, which repeats it, still fits."""
 

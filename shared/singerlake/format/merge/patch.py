@@ -183,7 +183,7 @@ def _ordered(items: dict[str, Any], order: tuple[str, ...]) -> list[tuple[str, A
 
 
 def _object(patch: dict[str, Any], name: str) -> dict[str, Any]:
-    value = patch[name]
+    value = patch.get(name)
     if not isinstance(value, dict):
         raise msgspec.ValidationError(f"{name} is not an object")
     return value

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+_Copy = Annotated[int, msgspec.Meta(ge=1, le=layout.MOST_COPIES)]
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -15,16 +20,22 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``message`` is the number of the record among the messages of its data file, from 0. ``source`` is where the file
     came from, None where the record held its bytes. ``sha256``, ``bytes`` and ``media_type`` are None for a file that
-    could not be read. ``copy`` tells objects with the same bytes apart.
+    could not be read. ``copy`` tells objects with the same bytes apart. Raises ``ValueError`` where some of the three
+    are None and some are not; decoding refuses what is no checksum, since it becomes part of a key.
     """
 
-    message: int
+    message: _Count
     property: str
     source: str | None
-    sha256: str | None
-    bytes: int | None
+    sha256: _Sha256 | None
+    bytes: _Count | None
     media_type: str | None
-    copy: int = 1
+    copy: _Copy = 1
+
+    def __post_init__(self) -> None:
+        unread = self.sha256 is None
+        if (self.bytes is None) is not unread or (self.media_type is None) is not unread or (unread and self.copy != 1):
+            raise ValueError("a row has a sha256, bytes and a media_type, or none of them and the copy 1")
 
     def path(self) -> str | None:
         """Where the bytes are, relative to the stream's folder; None where the file could not be read."""

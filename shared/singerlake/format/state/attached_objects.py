@@ -35,9 +35,9 @@ def listed_again(retired: AppendOnlyList[Retired], files: Iterable[NewFile]) -> 
 def left_behind(gone: Sequence[NewFile], files: Iterable[NewFile], since: str) -> list[Retired]:
     """The objects of which ``gone`` have rows and none of ``files`` has, as retired since then."""
     lost = objects_in(gone)
-    if not lost:
-        return []
     for file in files:
+        if not lost:
+            break
         for name in objects_of(file.attached):
             lost.pop(name, None)
     return [Retired(id=name, path=path, by=None, since=since) for name, path in lost.items()]

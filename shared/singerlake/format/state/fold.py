@@ -341,7 +341,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
         "versions": base.versions,
         "schemas": base.schemas,
         "files": base.files,
-        "retired": base.retired,
+        "retired": attached_objects.listed_again(base.retired, base.files),
         "runs": base.runs or manifest.runs,
     }
 

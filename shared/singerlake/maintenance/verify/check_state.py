@@ -33,6 +33,9 @@ def _files(manifest: Manifest, key: str) -> Iterator[Finding]:
             yield Finding(
                 "offsets", key, f"the members of file {file.id} do not add up to its {file.messages} messages"
             )
+        rows = [row.message for row in file.attached]
+        if rows and (rows != sorted(rows) or not 0 <= rows[0] <= rows[-1] < file.messages):
+            yield Finding("offsets", key, f"attached files of file {file.id} are not in the order of its messages")
         seen.add(file.id)
         offset = file.end
         if known_span(file.first, file.last) is None:
