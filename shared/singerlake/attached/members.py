@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from singerlake.format.lines.messages import REFUSALS
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.attached import Attached, AttachedRows
 from singerlake.singer_file import EXTRA_LIMIT, empty_member
 
 _AROUND = len(b'{"attached":[]}')
-_DECODER = msgspec.json.Decoder(AttachedRows)
 
 
 def attached_members(rows: Sequence[Attached]) -> bytes:
@@ -23,19 +23,46 @@ def _parts(rows: Iterable[Attached]) -> Iterable[list[bytes]]:
     part: list[bytes] = []
     size = _AROUND
     for row in rows:
-        text = msgspec.json.encode(row)
-        if part and size + len(text) + 1 > EXTRA_LIMIT:
+        text = encode(row)
+        comma = 1 if part else 0
+        if part and size + comma + len(text) > EXTRA_LIMIT:
             yield part
-            part, size = [], _AROUND
+            part, size, comma = [], _AROUND, 0
         part.append(text)
-        size += len(text) + 1
+        size += comma + len(text)
     if part:
         yield part
 
 
-def attached_rows(extra: bytes) -> tuple[Attached, ...] | None:
-    """The rows in an ``SL`` field; None where it tells of none."""
+def attached_rows(extra: bytes, messages: int) -> tuple[Attached, ...]:
+    """The rows in the ``SL`` field of a member without content that stands behind so many ``messages`` of its part;
+    none where it tells of none, or of others than these."""
     try:
-        return _DECODER.decode(extra).attached
-    except REFUSALS:
-        return None
+        rows = decode(extra, AttachedRows).attached
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    return rows if all(row.message < messages for row in rows) else ()
+
+
+class Parts:
+    """Where the parts of a data file begin, from which rows count: at its headers, and in a vacuumed file also at the
+    originals, of which one may have no header."""
+
+    def __init__(self, originals: Iterable[tuple[str, int]] = ()) -> None:
+        self._header = 0
+        self._ends = [0]
+        self.add(originals)
+
+    def add(self, originals: Iterable[tuple[str, int]]) -> None:
+        """Further ``originals`` in the members in front, ``(id, messages)`` each."""
+        for _, messages in originals:
+            if messages > 0:
+                self._ends.append(self._ends[-1] + messages)
+
+    def header(self, messages: int) -> None:
+        """A header stands behind so many messages of the file."""
+        self._header = messages
+
+    def begin(self, messages: int) -> int:
+        """How many messages are before the part that the last one of so many ``messages`` is in."""
+        return max(self._header, self._ends[max(bisect_left(self._ends, messages), 1) - 1])

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from isal import isal_zlib
 
-from singerlake.attached.members import attached_members, attached_rows
+from singerlake.attached.members import Parts, attached_members, attached_rows
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
@@ -28,7 +28,7 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.newlines import look
-from singerlake.format.state.attached import Attached
+from singerlake.format.state.attached import Attached, shifted
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.match import Matcher
@@ -110,6 +110,9 @@ class RewriteFiles:
             return Finding("differs", key, f"its bytes are not those that the manifest lists; {_KEPT}")
         if not made.erased:
             return Rewritten()
+        if tuple(made.rows) != item.file.attached:
+            told = "the attached files that it tells of are not those that the manifest lists"
+            return Finding("differs", key, f"{told}; {_KEPT}")
         path = folder / "file"
         new = self._joined(item, head, made, path)
         self._upload(storage, new, path, made.crc)
@@ -188,7 +191,7 @@ class RewriteFiles:
 class _NewBody:
     """All of a new file but its front. ``erased`` counts new holes by original, ``records`` those in the place of a
     RECORD, ``hits`` are the numbers of those messages in the file, ``crc`` is the CRC-32 of the text, ``members`` are
-    those with messages, ``part`` is the number of messages before the last header."""
+    those with messages, ``parts`` are where rows count from, and ``rows`` are those of the old file."""
 
     head: FileHead
     matcher: Matcher
@@ -197,22 +200,25 @@ class _NewBody:
     erased: Counter[str] = field(default_factory=Counter)
     records: int = 0
     hits: set[int] = field(default_factory=set)
-    part: int = 0
+    parts: Parts = field(init=False)
+    rows: list[Attached] = field(default_factory=list)
     crc: int = 0
     members: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
     raw_bytes: int = 0
     messages: int = 0
 
+    def __post_init__(self) -> None:
+        self.parts = Parts(self.head.sources)
+
     def take(self, extra: bytes | None, stored: bytes | None, lines: bytes) -> None:
         """The next member of the old file, or a part of one. Raises ``BrokenFileError``."""
         self.matcher.begin(extra)
         words = own_words(extra) if extra is not None else None
         if isinstance(words, FileHeader):
-            self.part = self.messages
-        rows = attached_rows(extra) if extra is not None and words is None and not lines else None
-        if rows is not None:
-            self._append_rows(rows, stored)
+            self.parts.header(self.messages)
+        if extra is not None and words is None and not lines:
+            self._append_rows(extra, stored)
             return
         try:
             matches = self.matcher(lines) if lines else None
@@ -230,10 +236,15 @@ class _NewBody:
             self._append(compress_member(part, _LEVEL, extra=extra), part)
             extra = None
 
-    def _append_rows(self, rows: tuple[Attached, ...], stored: bytes | None) -> None:
-        """The rows of a member that has nothing else, but for those of messages that are gone."""
-        left = tuple(row for row in rows if self.part + row.message not in self.hits)
-        self._append(stored if stored is not None and left == rows else attached_members(left), b"")
+    def _append_rows(self, extra: bytes, stored: bytes | None) -> None:
+        """A member that has nothing but its field, without the rows of messages that are gone. A field that tells of
+        no rows is read by nobody, and may hold anything: it goes."""
+        begin = self.parts.begin(self.messages)
+        rows = attached_rows(extra, self.messages - begin)
+        self.rows += shifted(rows, begin)
+        left = tuple(row for row in rows if begin + row.message not in self.hits)
+        if left:
+            self._append(stored if stored is not None and left == rows else attached_members(left), b"")
 
     def _with_holes(self, text: bytes, hits: Sequence[int]) -> bytes:
         lines = text.split(b"\n")

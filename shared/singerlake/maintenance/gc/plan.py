@@ -87,6 +87,9 @@ def make_plan(
     ids."""
     objects = _objects(newest, entries)
     old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    if not objects.named and not any(layout.file_id_in(entry.key) for entry in ancient):
+        # Attached files alone are left of records that were erased, or of what a killed writer began.
+        old, ancient = [*ancient, *old], []
     orphans = tuple(_alone(old))
     alone = set(orphans)
     left = [*ancient, *objects.named, *(entry for entry in old if entry not in alone)]

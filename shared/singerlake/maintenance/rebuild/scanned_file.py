@@ -11,6 +11,7 @@ import msgspec
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.scan import CUT, Bytes, ScanResult
@@ -50,7 +51,6 @@ class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: int
 
 
-_FACTS = msgspec.json.Decoder(FileFacts)
 _ORDER = msgspec.json.Decoder(FileOrder)
 
 
@@ -70,7 +70,7 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     @property
     def facts(self) -> FileFacts:
         """The rest of what it says, unpacked."""
-        return _FACTS.decode(self.packed)
+        return decode(self.packed, FileFacts)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
@@ -117,7 +117,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         id=own.id if own else layout.file_id_in(path) or content_id(scanned.sha256),
         messages=scanned.messages,
         schema=scanned.schema,
-        packed=msgspec.json.encode(facts),
+        packed=encode(facts),
         replaces=provenance.replaces if provenance else (),
         erased=tuple((row[0], row[1]) for row in provenance.erased) if provenance else (),
     )

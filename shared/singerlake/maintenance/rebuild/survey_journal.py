@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.journal_file import JournalFile, open_file, stamp
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
@@ -68,9 +69,10 @@ class SurveyJournal:
         return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces, line.erased)
 
     def note(self, entry: Entry, file: ScannedFile) -> None:
-        """A sound file was read. Raises ``SettingError`` where the journal cannot be written."""
+        """A sound file was read; one that says what is no Unicode is read again each time. Raises ``SettingError``
+        where the journal cannot be written."""
         seen = _stamp(entry)
-        if seen is not None:
+        if seen is not None and _is_unicode(file.packed):
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
             line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces, file.erased)
             self._begins[seen] = self._file.append(line)
@@ -113,10 +115,19 @@ def text_of(schema: StreamSchema) -> str:
     return json.dumps(msgspec.structs.asdict(schema))
 
 
+def _is_unicode(packed: bytes) -> bool:
+    try:
+        _SAID.decode(packed)
+    except REFUSALS:
+        return False
+    return True
+
+
 def _stamp(entry: Entry) -> bytes | None:
     """None for a key that is no Unicode, as a file of a local disk may have."""
     try:
-        return stamp(entry)
+        # What an earlier version read of a file may lack what this one asks of it.
+        return stamp(entry, FileFacts.__struct_fields__)
     except UnicodeEncodeError:
         return None
 

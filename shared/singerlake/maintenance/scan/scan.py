@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol, TypeAlias
 import msgspec
 from isal import igzip_lib, isal_zlib
 
-from singerlake.attached.members import attached_rows
+from singerlake.attached.members import Parts, attached_rows
 from singerlake.clock import timestamp
 from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.attached import Attached, shifted
@@ -132,7 +132,7 @@ class _ScanReader:
         self._front: Provenance | None = None
         self._attached: list[Attached] = []
         self._rows: tuple[Attached, ...] = ()
-        self._part = 0
+        self._parts = Parts()
         self._table: list[tuple[int, int]] = []
         self._cuts: list[tuple[int, int]] = []
         self._open = self._counted = self._raw_bytes = self._crc = 0
@@ -159,21 +159,21 @@ class _ScanReader:
         if isinstance(words, Provenance) and self._lines.stream is None:
             self._front = words
         elif isinstance(words, FileHeader):
-            self._part = self._lines.messages
             self._header = self._header or words
-        elif words is None:
-            rows = attached_rows(extra) or ()
-            if all(0 <= row.message < self._lines.messages - self._part for row in rows):
-                self._rows = rows
+            if self._lines.between:
+                self._parts.header(self._lines.messages)
+        elif words is None and self._lines.between:
+            begin = self._parts.begin(self._lines.messages)
+            self._rows = shifted(attached_rows(extra, self._lines.messages - begin), begin)
 
     def _close_empty(self) -> None:
         """Only a member without content says what a file was joined from, and what is attached to its records."""
         if self._front is not None:
             self._origins.append(self._front)
+            self._parts.add(self._front.replaces)
             self._front = None
-        if self._rows:
-            self._attached += shifted(self._rows, self._part)
-            self._rows = ()
+        self._attached += self._rows
+        self._rows = ()
 
     def _close_member(self) -> None:
         messages = self._lines.messages

@@ -10,6 +10,7 @@ from typing import Any
 
 from singerlake.errors import LakeError
 from singerlake.format import catalogue, layout, root
+from singerlake.format.exact_json import encode
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
@@ -212,7 +213,7 @@ def _listing(
             elif held is not None and sizes and entry.size != held.bytes:
                 seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
             if held is not None and stamps:
-                seen.stamps[path] = stamp(entry, held)
+                seen.stamps[path] = stamp(entry, encode(held))
             continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
@@ -228,7 +229,7 @@ def _listing(
             said = f"bytes {entry.size}, listed {file.bytes}"
             seen.findings.append((path, Finding("differs", entry.key, said)))
         if stamps:
-            seen.stamps[path] = stamp(entry, file)
+            seen.stamps[path] = stamp(entry, encode(file))
     if sizes:
         seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
     seen.findings.extend((path, lost(prefix + path)) for path in unseen)
