@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from singerlake.cli.options import context_of
-from singerlake.cli.output import counted, error_json, finding_json, shown, size
+from singerlake.cli.output import counted, error_json, files, finding_json, shown
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.erase.attached import LeftObject
 from singerlake.maintenance.erase.condition import Condition, Meant
 from singerlake.maintenance.erase.erase_stream import Erased, Trace, erase_messages
 from singerlake.maintenance.file_count import NONE, Tally
@@ -27,8 +28,8 @@ _SHOWN = 20
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """What was done to a stream, or without ``delete`` would be. ``left`` are the files that still hold what was
-    ``meant``, ``deleted`` those that went at once; ``failed`` is why not all of them did. ``tables`` are made from the
-    stream."""
+    ``meant``, and ``unowned`` attached files that no record has; ``deleted`` are those that went at once, with the
+    attached ones among them; ``failed`` is why not all of them did. ``tables`` are made from the stream."""
 
     tap: str
     stream: str
@@ -37,7 +38,9 @@ class Erasure:
     now: bool
     done: Erased
     left: tuple[Trace, ...]
+    unowned: tuple[LeftObject, ...]
     deleted: Tally
+    deleted_attached: Tally
     findings: tuple[Finding, ...]
     failed: SingerlakeError | None
     tables: tuple[str, ...]
@@ -54,26 +57,30 @@ def erase_from(
     engine: Engine,
     progress: Progress,
 ) -> Erasure:
-    """Erase what is ``meant`` from a stream; without ``delete`` only look. ``now``: delete the files that held it.
-    Raises as ``erase_messages``."""
+    """Erase what is ``meant`` from a stream; without ``delete`` only look. ``now``: delete the files that held it, and
+    the attached files of what was erased. Raises as ``erase_messages``."""
     there, started = lake.existing_stream(tap, stream), lake.clock.now()
     with expected_errors(tap=tap, stream=stream):
         context = context_of(there, there.store())
         done = erase_messages(context, meant, who=_who(), dry_run=not delete, engine=engine, progress=progress)
     if delete and done.messages:
         record_run(context, "erase", done.replaced, records=done.records, started=started)
-    deleted, failed, findings = NONE, None, done.findings
+    deleted, attached, failed, findings = NONE, NONE, None, done.findings
+    gone: frozenset[str] = frozenset()
     if now:
         try:
-            collected = collect_now(context, frozenset(trace.id for trace in done.left if trace.id is not None))
-            deleted = collected.deleted
+            held = frozenset(trace.id for trace in done.left if trace.id is not None)
+            collected = collect_now(context, held | done.objects)
+            deleted, attached = collected.deleted, collected.deleted_attached
+            gone = frozenset(collected.keys)
             findings += collected.findings
         except SingerlakeError as error:
             # What was erased is erased.
             failed = error
     left = tuple(trace for trace in done.left if not now or trace.id is None or lake.storage.head(trace.key))
     tables = tables_from(lake.storage, tap).get(stream, ())
-    return Erasure(tap, stream, meant, delete, now, done, left, deleted, findings, failed, tables)
+    unowned = tuple(each for each in done.unowned if each.key not in gone)
+    return Erasure(tap, stream, meant, delete, now, done, left, unowned, deleted, attached, findings, failed, tables)
 
 
 def _who() -> str:
@@ -90,8 +97,10 @@ def told(one: Erasure) -> list[str]:
     """One line for what goes, one for each kind of what stays."""
     done = one.done
     verb = "erased" if isinstance(one.meant, Condition) else "dropped"
-    files = f"{len(done.traces):,} of {counted(done.looked.files, 'file')}"
-    what = f"{_amount(one, done.traces)} {verb if one.delete else f'would be {verb}'} in {files}"
+    where = f"{len(done.traces):,} of {counted(done.looked.files, 'file')}"
+    what = f"{_amount(one, done.traces)} {verb if one.delete else f'would be {verb}'} in {where}"
+    if done.attached.files:
+        what += f", with {files(done.attached, done.attached)}"
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {what}"]
     if not one.delete:
         lines += _traces(one, done.traces)
@@ -100,7 +109,7 @@ def told(one: Erasure) -> list[str]:
         if unmet and one.meant.entries > 1:
             lines.append(f"  no record holds {unmet:,} of {counted(one.meant.entries, 'value')}")
     if one.now:
-        lines.append(f"  deleted: {counted(one.deleted.files, 'file')} ({size(one.deleted.bytes)})")
+        lines.append(f"  deleted: {files(one.deleted, one.deleted_attached)}")
     retired = tuple(trace for trace in one.left if trace.id is not None)
     if retired:
         lines.append(f"  {_still(one, retired)} until 'singerlake gc --delete' has run twice, a grace time apart")
@@ -111,9 +120,26 @@ def told(one: Erasure) -> list[str]:
             f"  {_still(one, unlisted)}, which nothing lists: a run at work may; see 'singerlake gc --orphans'"
         )
         lines += _traces(one, unlisted)
+    lines += _unowned(one.unowned)
     if done.messages and one.tables:
         again = "are made anew by" if one.delete else "would be made anew by"
         lines.append(f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}")
+    return lines
+
+
+def _unowned(left: tuple[LeftObject, ...]) -> list[str]:
+    """Attached files that no record has, named: of what is in them nobody can tell whose it was."""
+    lines = []
+    for retired, why in (
+        (True, "until 'singerlake gc --delete' has run twice, a grace time apart"),
+        (False, "and nothing lists them: a run at work may; see 'singerlake gc --orphans'"),
+    ):
+        those = [each for each in left if (each.id is not None) is retired]
+        if those:
+            are = "is" if len(those) == 1 else "are"
+            lines.append(f"  {counted(len(those), 'attached file')} that no record has {are} still stored, {why}")
+            lines += [f"    {shown(each.key)}" for each in those[:_SHOWN]]
+            lines += [f"    and {len(those) - _SHOWN:,} more, which --json names"] if len(those) > _SHOWN else []
     return lines
 
 
@@ -152,7 +178,10 @@ def as_json(one: Erasure) -> dict[str, Any]:
         "looked": asdict(one.done.looked),
         "left": [{**_trace_json(trace), "retired": trace.id is not None} for trace in one.left],
         "values_held": sorted(one.done.entries),
+        "attached": asdict(one.done.attached),
+        "unowned": [{"key": each.key, "bytes": each.bytes, "retired": each.id is not None} for each in one.unowned],
         "deleted": asdict(one.deleted),
+        "deleted_attached": asdict(one.deleted_attached),
         "tables": one.tables,
         "findings": [finding_json(finding) for finding in one.findings],
         "error": error_json(one.failed) if one.failed else None,

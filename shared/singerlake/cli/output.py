@@ -32,6 +32,7 @@ from singerlake.humanize import minute as minute
 from singerlake.humanize import second as second
 from singerlake.humanize import shown as shown
 from singerlake.humanize import size as size
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding
 
@@ -96,6 +97,17 @@ def say_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
         mark = "" if finding.problem else "note: "
         say(f"{mark}{finding.kind}: {shown(finding.key)}: {shown(finding.message)}", problem=finding.problem)
+
+
+def files(all: Tally, attached: Tally = NONE) -> str:
+    """``3 files (1.2 kB) and 1 attached file (4.5 MB)``; ``attached`` are those among ``all``."""
+    data = Tally(all.files - attached.files, all.bytes - attached.bytes)
+    parts = [_files(data, "file")] if data.files or not attached.files else []
+    return " and ".join([*parts, *([_files(attached, "attached file")] if attached.files else [])])
+
+
+def _files(count: Tally, noun: str) -> str:
+    return f"{counted(count.files, noun)} ({size(count.bytes)})"
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -198,6 +198,12 @@ def attached_name_in(path: str) -> str | None:
     return name if folder == ATTACHED and name[:2] == two and _ATTACHED_NAME.match(name) else None
 
 
+def is_attached_key(key: str) -> bool:
+    """Whether an attached file of any stream lies at a key."""
+    parts = key.split("/", 3)
+    return len(parts) == 4 and attached_name_in(parts[3]) is not None
+
+
 def is_data_file(path: str) -> bool:
     """Whether a path relative to a stream's folder lies where data files lie: ``<hash>/<name>.singer.gz``, the name
     not hidden, as half-copied files and file systems' own companions are."""

@@ -189,11 +189,13 @@ def test_one_json_document_says_all(run: Run, lake: Lake, root: Path) -> None:
         "tap": "t",
         "stream": "flights",
         "expired": {"files": 2},
+        "attached": {"files": 0, "bytes": 0},
         "records": 20,
         "floor": 20,
         "keys": keys,
         "undated": None,
         "deleted": {"files": 0, "bytes": 0},
+        "deleted_attached": {"files": 0, "bytes": 0},
         "findings": [],
         "error": None,
     }

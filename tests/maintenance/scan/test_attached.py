@@ -12,7 +12,7 @@ from singerlake.maintenance.vacuum.join import provenance_members
 from singerlake.singer_file import Provenance, compress_member, empty_member
 from singerlake.storage.port import Entry
 from tests.fakes import START
-from tests.maintenance.attached_files import body_of, lines_member, row, rows_member, scanned
+from tests.maintenance.attached.data_files import body_of, lines_member, row, rows_member, scanned
 from tests.maintenance.shelf import file_id, header, record, schema_line
 
 FRONT = Provenance(id=file_id(9), lineage="l", offset=0, replaces=((file_id(1), 2), (file_id(2), 3)))

@@ -14,13 +14,13 @@ from singerlake.cli.options import chosen_streams, context_of, json_option, quie
 from singerlake.cli.output import (
     counted,
     error_json,
+    files,
     finding_json,
     progress,
     say,
     say_findings,
     say_json,
     shown,
-    size,
 )
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
@@ -35,13 +35,14 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class _DroppedStream:
-    """What was done to one stream, or would be. ``deleted`` are objects that ``--now`` deleted; ``tables`` were made
-    from the stream, and stay."""
+    """What was done to one stream, or would be. ``deleted`` are objects that ``--now`` deleted, with the attached files
+    among them; ``tables`` were made from the stream, and stay."""
 
     tap: str
     stream: str
     drop: Drop
     deleted: Tally
+    deleted_attached: Tally
     tables: tuple[str, ...]
 
 
@@ -89,15 +90,16 @@ def drop(
                 with expected_errors(tap=tap, stream=name):
                     there = lake.stream(tap, name)
                     context = context_of(there, there.store())
-                    dropped, deleted = drop_stream(context, dry_run=not delete), NONE
+                    dropped = drop_stream(context, dry_run=not delete)
+                    deleted, attached = NONE, NONE
                     if delete:
                         emptied.add(name)
                         CatalogueFile(lake.storage, tap).remove(name)
                     if now:
                         collected = delete_now(context)
                         findings += collected.findings
-                        deleted = collected.deleted
-                    done.append(_DroppedStream(tap, name, dropped, deleted, tables_of.get(name, ())))
+                        deleted, attached = collected.deleted, collected.deleted_attached
+                    done.append(_DroppedStream(tap, name, dropped, deleted, attached, tables_of.get(name, ())))
             except SingerlakeError as error:
                 # The others are dropped even if one cannot be.
                 failed[name] = error
@@ -120,14 +122,16 @@ def _told(one: _DroppedStream, delete: bool, now: bool) -> list[str]:
     if drop.after is None:
         what = "nothing to drop"
     else:
-        parts = [_files(drop.files), counted(drop.records, "record")]
+        parts = [files(drop.files), counted(drop.records, "record")]
+        if drop.attached.files:
+            parts.append(files(drop.attached, drop.attached))
         if drop.unlisted.files:
-            parts.append(f"{_files(drop.unlisted)} listed nowhere")
+            parts.append(f"{files(drop.unlisted)} listed nowhere")
         what = f"{'dropped' if delete else 'would be dropped'}: {', '.join(parts)}"
     lines = [f"{name}: {what}"]
     if now:
-        lines.append(f"  deleted: {_files(one.deleted)}")
-    elif delete and (drop.files + drop.unlisted).files:
+        lines.append(f"  deleted: {files(one.deleted, one.deleted_attached)}")
+    elif delete and (drop.files + drop.unlisted + drop.attached).files:
         lines.append("  the files stay until 'singerlake gc --delete' has run twice, a grace time apart")
     if one.tables:
         lines.append(f"  tables made from it stay: {', '.join(map(shown, one.tables))}; see 'singerlake project drop'")
@@ -139,10 +143,6 @@ def _told(one: _DroppedStream, delete: bool, now: bool) -> list[str]:
         if len(drop.keys) > _SHOWN:
             lines.append(f"  and {len(drop.keys) - _SHOWN:,} more, which --json names")
     return lines
-
-
-def _files(count: Tally) -> str:
-    return f"{counted(count.files, 'file')} ({size(count.bytes)})"
 
 
 def _json(
@@ -164,9 +164,11 @@ def _json(
                 "files": asdict(one.drop.files),
                 "records": one.drop.records,
                 "unlisted": asdict(one.drop.unlisted),
+                "attached": asdict(one.drop.attached),
                 "keys": one.drop.keys,
                 "left": one.drop.left,
                 "deleted": asdict(one.deleted),
+                "deleted_attached": asdict(one.deleted_attached),
                 "tables": one.tables,
             }
             for one in done

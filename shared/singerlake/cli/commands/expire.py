@@ -13,19 +13,19 @@ from singerlake.cli.options import context_of, json_option, quiet_option, with_l
 from singerlake.cli.output import (
     counted,
     error_json,
+    files,
     finding_json,
     say,
     say_findings,
     say_json,
     shown,
-    size,
 )
 from singerlake.cli.retention import retention_from, retention_options
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
 from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.gc.apply import collect_now
+from singerlake.maintenance.gc.apply import Collected, collect_now
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.probe import storage_time
@@ -71,7 +71,7 @@ def expire(
     there, started = lake.existing_stream(tap, stream), lake.clock.now()
     context = context_of(there, there.store())
     findings: list[Finding] = []
-    deleted, failed = NONE, None
+    collected, failed = None, None
     with expected_errors(tap=tap, stream=stream):
         moment = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
         cut = Cut(before=before_offset, retention=retention, now=moment)
@@ -81,15 +81,14 @@ def expire(
     if now:
         try:
             collected = collect_now(context, frozenset(done.ids))
-            deleted = collected.deleted
             findings += collected.findings
         except SingerlakeError as error:
             # What expired has expired.
             failed = error
     if as_json:
-        say_json(_json(lake, tap, stream, done, deleted, findings, failed, delete))
+        say_json(_json(lake, tap, stream, done, collected, findings, failed, delete))
     else:
-        for line in _told(tap, stream, done, deleted, delete, now):
+        for line in _told(tap, stream, done, collected, delete, now):
             say(line)
         if failed is not None:
             say(f"{shown(tap)}/{shown(stream)}: expired, and then failed: {shown(str(failed))}", problem=True)
@@ -100,9 +99,9 @@ def expire(
 def told(expired: Expired, *, delete: bool) -> str:
     """What expired, or would, in a few words."""
     would = "expired" if delete else "would expire"
-    files = f"{counted(expired.files.files, 'file')} ({size(expired.files.bytes)})"
+    gone = files(expired.files + expired.attached, expired.attached)
     begins = "begins" if delete else "would begin"
-    return f"{files} {would}, {counted(expired.records, 'record')}; the stream {begins} at offset {expired.floor:,}"
+    return f"{gone} {would}, {counted(expired.records, 'record')}; the stream {begins} at offset {expired.floor:,}"
 
 
 def undated(path: str) -> str:
@@ -110,11 +109,17 @@ def undated(path: str) -> str:
     return f"nothing from here on expires by age, since the times of the file are unknown: {shown(path)}"
 
 
-def _told(tap: str, stream: str, done: Expired, deleted: Tally, delete: bool, now: bool) -> list[str]:
+def _deleted(collected: Collected | None) -> tuple[Tally, Tally]:
+    """What went at once, and the attached files among that."""
+    return (NONE, NONE) if collected is None else (collected.deleted, collected.deleted_attached)
+
+
+def _told(tap: str, stream: str, done: Expired, collected: Collected | None, delete: bool, now: bool) -> list[str]:
     name = f"{shown(tap)}/{shown(stream)}"
     lines = [f"{name}: {told(done, delete=delete) if done.files.files else 'nothing to expire'}"]
     if now:
-        lines.append(f"  deleted: {counted(deleted.files, 'file')} ({size(deleted.bytes)})")
+        gone, attached = _deleted(collected)
+        lines.append(f"  deleted: {files(gone, attached)}")
     elif delete and done.files.files:
         lines.append("  the files stay until 'singerlake gc --delete' has run twice, a grace time apart")
     if done.undated is not None:
@@ -131,22 +136,25 @@ def _json(
     tap: str,
     stream: str,
     done: Expired,
-    deleted: Tally,
+    collected: Collected | None,
     findings: list[Finding],
     failed: SingerlakeError | None,
     delete: bool,
 ) -> dict[str, Any]:
+    deleted, attached = _deleted(collected)
     return {
         "lake": lake.storage.url,
         "dry_run": not delete,
         "tap": tap,
         "stream": stream,
         "expired": asdict(done.files),
+        "attached": asdict(done.attached),
         "records": done.records,
         "floor": done.floor,
         "keys": done.keys,
         "undated": done.undated,
         "deleted": asdict(deleted),
+        "deleted_attached": asdict(attached),
         "findings": [finding_json(finding) for finding in findings],
         "error": error_json(failed) if failed else None,
     }

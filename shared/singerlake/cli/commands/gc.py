@@ -26,6 +26,7 @@ from singerlake.cli.options import (
 from singerlake.cli.output import (
     counted,
     error_json,
+    files,
     finding_json,
     minute,
     progress,
@@ -33,7 +34,6 @@ from singerlake.cli.output import (
     say_findings,
     say_json,
     shown,
-    size,
 )
 from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.retention import retention_of
@@ -43,9 +43,10 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
 from singerlake.maintenance.expire.policy import retentions
-from singerlake.maintenance.file_count import Tally, tally
+from singerlake.maintenance.file_count import tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.gc.batch_files import old_batches
+from singerlake.maintenance.gc.plan import attached_among
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
@@ -207,9 +208,9 @@ def _collect_batches(storage: Storage, lake: Lake, grace: timedelta, *, delete: 
             }
         )
         return
-    say(f"{shown(storage.url)}: {_files(old)} {'' if delete else 'would be '}deleted")
+    say(f"{shown(storage.url)}: {files(old)} {'' if delete else 'would be '}deleted")
     if waiting.files:
-        say(f"  waiting: {_files(waiting)}")
+        say(f"  waiting: {files(waiting)}")
     if not delete:
         for entry in found.old[:_SHOWN]:
             say(f"  {shown(entry.key)}")
@@ -222,8 +223,11 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
     collected, plan = one.collected, one.collected.plan
     would = "" if delete else "would be "
     gone = [
-        f"{_files(count)} {would}{what}"
-        for count, what in ((collected.deleted, "deleted"), (collected.retired, "retired as orphans"))
+        f"{files(count, attached)} {would}{what}"
+        for count, attached, what in (
+            (collected.deleted, collected.deleted_attached, "deleted"),
+            (collected.retired, collected.retired_attached, "retired as orphans"),
+        )
         if count.files
     ]
     if one.expired.files.files:
@@ -240,21 +244,20 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
             until = f"; the grace time of {len(plan.shown):,} begins with the next --delete"
         else:
             until = f", the first until {_minute(plan.until)}" if plan.until else ""
-        lines.append(f"  waiting: {_files(plan.waiting)}{until}")
+        lines.append(f"  waiting: {files(plan.waiting, plan.waiting_attached)}{until}")
     if plan.orphans and not orphans:
-        lines.append(f"  listed nowhere: {_files(tally(each.size for each in plan.orphans))}; --orphans retires them")
+        found = files(tally(each.size for each in plan.orphans), attached_among(plan.orphans))
+        lines.append(f"  listed nowhere: {found}; --orphans retires them")
     if plan.left.files:
         why = "older than the stream's lineage, or with an id that another file has"
-        lines.append(f"  listed nowhere, and left: {_files(plan.left)}, {why}; 'singerlake verify' names them")
+        lines.append(
+            f"  listed nowhere, and left: {files(plan.left, plan.left_attached)}, {why}; 'singerlake verify' names them"
+        )
     if not delete:
         lines += [f"  {shown(key)}" for key in collected.keys[:_SHOWN]]
         if len(collected.keys) > _SHOWN:
             lines.append(f"  and {len(collected.keys) - _SHOWN:,} more, which --json names")
     return lines
-
-
-def _files(count: Tally) -> str:
-    return f"{counted(count.files, 'file')} ({size(count.bytes)})"
 
 
 def _minute(moment: datetime) -> str:
@@ -276,16 +279,22 @@ def _json(
                 "tap": one.tap,
                 "stream": one.stream,
                 "expired": {**asdict(one.expired.files), "records": one.expired.records},
+                "expired_attached": asdict(one.expired.attached),
                 "undated": one.expired.undated,
                 "keys": one.collected.keys,
                 "deleted": asdict(one.collected.deleted),
+                "deleted_attached": asdict(one.collected.deleted_attached),
                 "retired": asdict(one.collected.retired),
+                "retired_attached": asdict(one.collected.retired_attached),
                 "shown": len(one.collected.plan.shown),
                 "forgotten": len(one.collected.plan.forgotten),
                 "waiting": asdict(one.collected.plan.waiting),
+                "waiting_attached": asdict(one.collected.plan.waiting_attached),
                 "until": one.collected.plan.until,
                 "orphans": asdict(tally(each.size for each in one.collected.plan.orphans)),
+                "orphans_attached": asdict(attached_among(one.collected.plan.orphans)),
                 "left": asdict(one.collected.plan.left),
+                "left_attached": asdict(one.collected.plan.left_attached),
                 "transactions": asdict(one.trimmed),
                 "locks": one.locks,
             }

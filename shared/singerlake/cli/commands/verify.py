@@ -15,7 +15,7 @@ from singerlake.cli.conditions import parse_where
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
+from singerlake.cli.output import counted, files, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
 from singerlake.errors import LakeError, SettingError
 from singerlake.format.root import RootMetadata
@@ -107,7 +107,8 @@ def verify(
                 )
                 findings += checked.findings
                 if condition is not None:
-                    findings += find_traces(lake.storage, name, each, condition, reads)
+                    state = lake.stream(name, each).state
+                    findings += find_traces(lake.storage, name, each, condition, reads, state)
                 by_tap[name][each] = replace(checked, findings=())
                 done.append(by_tap[name][each])
         metadata = _root(lake)
@@ -145,9 +146,11 @@ def _sample(text: str | None, seed: str | None, ids: IdSource) -> Sample | None:
 def _checked(done: list[Verified]) -> str:
     listed = sum((Tally(each.files, each.bytes) for each in done), NONE)
     messages = sum(each.messages for each in done)
+    attached = sum((each.attached for each in done), NONE)
+    more = f", {files(attached, attached)}" if attached.files else ""
     return (
         f"{counted(len(done), 'stream')}, {counted(listed.files, 'file')}, {counted(messages, 'message')}, "
-        f"{size(listed.bytes)} checked"
+        f"{size(listed.bytes)}{more} checked"
     )
 
 
@@ -170,6 +173,7 @@ def _json(lake: Lake, done: list[Verified], findings: list[Finding], sample: Sam
         "files": sum(each.files for each in done),
         "messages": sum(each.messages for each in done),
         "bytes": sum(each.bytes for each in done),
+        "attached": asdict(sum((each.attached for each in done), NONE)),
         "read": asdict(sum((each.read for each in done), NONE)),
         "noted": asdict(sum((each.noted for each in done), NONE)),
         "seed": sample.seed if sample else None,

@@ -8,17 +8,27 @@ of ``shared/docs/format.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
+from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest, NewFile
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine, Threads
+from singerlake.maintenance.erase.attached import (
+    LeftObject,
+    RowsOf,
+    added,
+    left_objects,
+    rows_of,
+    tally_of,
+    unfinished_objects,
+)
 from singerlake.maintenance.erase.condition import Meant
 from singerlake.maintenance.erase.find import FindMessages, Found, Sought
 from singerlake.maintenance.erase.ready import Ready
@@ -26,10 +36,10 @@ from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritte
 from singerlake.maintenance.erase.traces import look_at_unfinished
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.rebuild.survey import data_files
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
+from singerlake.storage.port import Entry
 
 _ROUNDS = 20
 
@@ -50,7 +60,9 @@ class Erased:
     """What was erased from a stream, or with ``dry_run`` would be. ``traces`` are the listed files with what is, or
     was, to be erased of them. ``looked`` are all files that were looked into. ``left`` are data files that no reader
     is led to, and hold such records still: retired ones, and those that nothing lists. ``entries`` are the values of
-    the condition that some record holds. ``replaced`` are the files that others took the place of."""
+    the condition that some record holds. ``replaced`` are the files that others took the place of. ``attached`` are
+    attached files that no record has then, ``objects`` the names of all that erased records had, whenever they were
+    erased, and ``unowned`` those on storage that no record has, whosever they were."""
 
     traces: tuple[Trace, ...] = ()
     looked: Tally = NONE
@@ -58,6 +70,9 @@ class Erased:
     entries: frozenset[int] = frozenset()
     replaced: Tally = NONE
     findings: tuple[Finding, ...] = ()
+    attached: Tally = NONE
+    objects: frozenset[str] = frozenset()
+    unowned: tuple[LeftObject, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -94,14 +109,33 @@ def erase_messages(
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded)
-    entries = list(data_files(context.storage, context.tap, context.stream))
-    progress.sized(sum(entry.size for entry in entries))
+    there = _Objects.of(context)
+    progress.sized(sum(entry.size for entry in there.data))
     erasure.run(dry_run=dry_run)
     if not dry_run:
         context.store.publish(erasure.loaded, run_ended=True)
-        entries = list(data_files(context.storage, context.tap, context.stream))
-    erasure.look_beside(Sought(entry.key, entry.size) for entry in entries)
+        there = _Objects.of(context)
+    erasure.look_beside(there)
     return erasure.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """What a listing of a stream's folder shows."""
+
+    data: list[Entry]
+    attached: list[Entry]
+
+    @classmethod
+    def of(cls, context: StreamContext) -> _Objects:
+        found = cls([], [])
+        for entry in context.storage.list(context.prefix):
+            path = entry.key[len(context.prefix) :]
+            if layout.is_data_file(path):
+                found.data.append(entry)
+            elif layout.attached_name_in(path) is not None:
+                found.attached.append(entry)
+        return found
 
 
 @dataclass
@@ -112,6 +146,7 @@ class _Erasure:
     engine: Engine
     progress: Progress
     loaded: Loaded
+    dry_run: bool = True
     clean: set[str] = field(default_factory=set)
     traces: list[Trace] = field(default_factory=list)
     left: list[Trace] = field(default_factory=list)
@@ -120,12 +155,16 @@ class _Erasure:
     entries: set[int] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     waiting: list[tuple[DataFile, Rewritten, Pending]] = field(default_factory=list)
+    rows: list[RowsOf] = field(default_factory=list)
+    rows_beside: list[RowsOf] = field(default_factory=list)
+    unowned: list[LeftObject] = field(default_factory=list)
 
     @property
     def manifest(self) -> Manifest:
         return self.loaded.manifest
 
     def result(self) -> Erased:
+        rows = added(*self.rows)
         return Erased(
             tuple(self.traces),
             self.looked,
@@ -133,10 +172,25 @@ class _Erasure:
             frozenset(self.entries),
             self.replaced,
             tuple(self.findings),
+            tally_of(rows, self._gone(rows)),
+            frozenset(self._gone(added(*self.rows, *self.rows_beside))),
+            tuple(self.unowned),
         )
+
+    def _gone(self, rows: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+        """The objects of erased records, which ``rows`` name, that no record has then."""
+        if not rows:
+            return
+        listed = added(rows_of(row for file in self.manifest.files for row in file.attached))
+        # Without a change, rows of what would be erased are among those of the listed files.
+        ours = added(*self.rows) if self.dry_run else {}
+        for name in rows:
+            if listed.get(name, (0, 0))[0] <= ours.get(name, (0, 0))[0]:
+                yield name
 
     def run(self, *, dry_run: bool) -> None:
         """Look into every listed file, and write those again that hold what is meant, until all were looked into."""
+        self.dry_run = dry_run
         for _ in range(_ROUNDS):
             unknown = [file for file in self.manifest.files if file.id not in self.clean]
             if not unknown:
@@ -144,6 +198,7 @@ class _Erasure:
             holding = list(self._look_into(unknown))
             if dry_run:
                 self.traces += [Trace(self._key(file), found.messages, found.records) for file, found in holding]
+                self.rows += [found.attached for _, found in holding]
                 return
             self._write_again([file for file, _ in holding])
             self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
@@ -158,7 +213,8 @@ class _Erasure:
         """The files that hold what is meant, with how much of it."""
         sought = {self._key(file): file for file in files}
         items = (Sought(key, file.bytes) for key, file in sought.items())
-        for item, found in self.engine(FindMessages(self.ready), items):
+        asked = self.dry_run and any(file.attached for file in files)
+        for item, found in self.engine(FindMessages(self.ready, asked), items):
             file = sought[item.key]
             self.progress.advance(item.bytes)
             self.looked += Tally(1, file.bytes)
@@ -218,6 +274,7 @@ class _Erasure:
             self.loaded = outcome
             self.clean.add(made.file.id)
             self.traces.append(Trace(self._key(file), made.messages, made.records))
+            self.rows.append(made.attached)
             self.replaced += Tally(1, file.bytes)
             return
         if outcome.successor is not None:
@@ -226,8 +283,16 @@ class _Erasure:
         with suppress(SingerlakeError):
             self.context.storage.delete(self._key(made.file))
 
-    def look_beside(self, objects: Iterable[Sought]) -> None:
-        """Look into the data files that readers are not led to."""
+    def look_beside(self, there: _Objects) -> None:
+        """Look into the data files that readers are not led to, and for the attached files that no record has."""
+        self._look_beside(Sought(entry.key, entry.size) for entry in there.data)
+        if there.attached:
+            # What a writer has listed meanwhile is none of them.
+            self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
+        self.unowned += left_objects(self.manifest, there.attached, self.context.prefix)
+        self.unowned += unfinished_objects(self.context.storage, self.context.prefix)
+
+    def _look_beside(self, objects: Iterable[Sought]) -> None:
         listed = {self._key(file) for file in self.manifest.files}
         retired = {self.context.prefix + file.path: file.id for file in self.manifest.retired}
         known = {trace.key: trace for trace in self.traces if trace.key in retired}
@@ -237,8 +302,10 @@ class _Erasure:
                 self.left.append(replace(known[item.key], id=retired[item.key]))
             elif item.key not in listed:
                 beside.append(item)
-        for item, found in self.engine(FindMessages(self.ready), beside):
+        asked = self.manifest.format >= ATTACHED_FORMAT
+        for item, found in self.engine(FindMessages(self.ready, asked), beside):
             self.progress.advance(item.bytes)
+            self.rows_beside.append(found.attached)
             if found.messages:
                 self.left.append(Trace(item.key, found.messages, found.records, retired.get(item.key)))
             elif found.trouble is not None and found.trouble.kind != "missing":

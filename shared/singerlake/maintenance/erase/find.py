@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple
 
 from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.maintenance.erase.attached import RowsOf, attached_to
 from singerlake.maintenance.erase.condition import OfRun
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import read_gzip_members
@@ -31,19 +32,22 @@ class Sought(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Found:
     """How many messages of an object are meant, how many ``records`` are among them, and which values of the condition
-    they hold. ``trouble`` says why not all of it was looked into."""
+    they hold. ``attached`` are the attached files of these messages, where they are asked for. ``trouble`` says why not
+    all of it was looked into."""
 
     messages: int = 0
     records: int = 0
     entries: frozenset[int] = frozenset()
     trouble: Finding | None = None
+    attached: RowsOf = ()
 
 
 @dataclass(frozen=True)
 class FindMessages:
-    """The task: an object of gzip and lines, and what is meant in it."""
+    """The task: an object of gzip and lines, and what is meant in it. ``attached``: attached files are asked for."""
 
     ready: Ready
+    attached: bool = False
 
     def size(self, item: Sought) -> int:
         """Its stored bytes."""
@@ -61,9 +65,17 @@ class FindMessages:
     def _look(self, storage: Storage, item: Sought, body: bytes | None) -> Found:
         try:
             with storage.open(item.key) if body is None else io.BytesIO(body) as stream:
-                return self.look_into(item.key, stream)
+                found = self.look_into(item.key, stream)
         except MissingFileError:
             return Found(trouble=Finding("missing", item.key, "is not there"))
+        if not self.attached or not found.messages or found.trouble is not None:
+            return found
+        try:
+            with storage.open(item.key) if body is None else io.BytesIO(body) as stream:
+                return replace(found, attached=attached_to(stream, self.ready.matcher(), key=item.key))
+        except MissingFileError:
+            # It was collected meanwhile.
+            return found
 
     def look_into(self, key: str, stream: BinaryIO) -> Found:
         """What is in the object with that key, whose stored bytes ``stream`` gives. Raises what ``stream`` raises."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from singerlake.errors import BrokenFileError
+from singerlake.format.lines.messages import is_schema_line
+from singerlake.format.newlines import look
 from singerlake.maintenance.scan.scan import walk
 from singerlake.singer_file import HELD_BYTES
 
@@ -22,6 +25,20 @@ def read_gzip_members(stream: BinaryIO, take: Take, *, key: str) -> None:
     members = _Members(take, key)
     walk(stream, members)
     members.finish()
+
+
+def messages_in(lines: bytes) -> int:
+    """How many of whole lines are no SCHEMA message."""
+    count, has_word = look(lines)
+    return count - sum(map(is_schema_line, lines.split(b"\n"))) if has_word else count
+
+
+def message_numbers(lines: bytes, places: Sequence[int], before: int) -> list[int]:
+    """Which messages of a file the lines at these ``places`` of whole ``lines`` are, where so many are ``before``."""
+    if not places or not look(lines)[1]:
+        return [before + at for at in places]
+    schemas = [at for at, line in enumerate(lines.split(b"\n")) if is_schema_line(line)]
+    return [before + at - bisect_left(schemas, at) for at in places]
 
 
 class _Members:

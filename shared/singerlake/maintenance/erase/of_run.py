@@ -6,8 +6,8 @@ from collections import deque
 
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.messages import is_record_line, is_schema_line
-from singerlake.format.newlines import look
 from singerlake.maintenance.erase.match import Matches
+from singerlake.maintenance.erase.members import messages_in
 from singerlake.maintenance.scan.scan import own_words
 from singerlake.singer_file import FileHeader, Provenance
 
@@ -51,10 +51,7 @@ class RunMatcher:
 
     def _pass(self, lines: bytes) -> None:
         """What comes next may be another file, and one without a header is of no run."""
-        count, has_word = look(lines)
-        if has_word:
-            count -= sum(map(is_schema_line, lines.split(b"\n")))
-        self._seen += count
+        self._seen += messages_in(lines)
         while self._ends and self._seen >= self._ends[0]:
             self._ends.popleft()
             self._is_its = False

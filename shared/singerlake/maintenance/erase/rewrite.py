@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -25,14 +24,13 @@ from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
-from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
-from singerlake.format.newlines import look
 from singerlake.format.state.attached import Attached, shifted
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
+from singerlake.maintenance.erase.attached import RowsOf, rows_of
 from singerlake.maintenance.erase.match import Matcher
-from singerlake.maintenance.erase.members import read_gzip_members
+from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
 from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.scan.scan import own_words, scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
@@ -59,11 +57,13 @@ class Rewrite:
 @dataclass(frozen=True, slots=True)
 class Rewritten:
     """The new ``file``, which is on storage and listed nowhere yet, and how many ``messages`` are holes in it that were
-    none before, ``records`` of them RECORD messages. None of all where there was none to erase."""
+    none before, ``records`` of them RECORD messages; ``attached`` are their attached files. None of all where there was
+    none to erase."""
 
     file: NewFile | None = None
     messages: int = 0
     records: int = 0
+    attached: RowsOf = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class RewriteFiles:
         path = folder / "file"
         new = self._joined(item, head, made, path)
         self._upload(storage, new, path, made.crc)
-        return Rewritten(new, sum(made.erased.values()), made.records)
+        gone = rows_of(row for row in made.rows if row.message in made.hits)
+        return Rewritten(new, sum(made.erased.values()), made.records, gone)
 
     def _head(self, storage: Storage, file: DataFile, key: str) -> FileHead:
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
@@ -248,9 +249,7 @@ class _NewBody:
 
     def _with_holes(self, text: bytes, hits: Sequence[int]) -> bytes:
         lines = text.split(b"\n")
-        schemas = [at for at, line in enumerate(lines) if is_schema_line(line)] if look(text)[1] else []
-        for at in hits:
-            message = self.messages + at - bisect_left(schemas, at)
+        for at, message in zip(hits, message_numbers(text, hits, self.messages), strict=True):
             self.erased[self._original(message)] += 1
             self.hits.add(message)
             lines[at] = HOLE[:-1]
@@ -265,9 +264,7 @@ class _NewBody:
         raise BrokenFileError("holds more messages than the manifest says", hint=_VERIFY)
 
     def _append(self, member: bytes, lines: bytes) -> None:
-        count, has_word = look(lines)
-        if has_word:
-            count -= sum(map(is_schema_line, lines.split(b"\n")))
+        count = messages_in(lines)
         if count:
             self.members.append((self.size, count))
         self.out.write(member)

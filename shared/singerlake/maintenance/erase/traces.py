@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 
+from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.erase.attached import LeftObject, left_objects, unfinished_objects
 from singerlake.maintenance.erase.condition import Meant
 from singerlake.maintenance.erase.find import FindMessages, Found, Sought
 from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Entry, Storage
 
 
-def find_traces(storage: Storage, tap: str, stream: str, meant: Meant, engine: Engine) -> Iterator[Finding]:
-    """A finding for each object of a stream's folder that holds a record that is ``meant``, and for each that
-    cannot be looked into to its end. ``engine`` reads them. Raises what storage raises."""
+def find_traces(
+    storage: Storage, tap: str, stream: str, meant: Meant, engine: Engine, state: Callable[[], Manifest | None]
+) -> Iterator[Finding]:
+    """A finding for each object of a stream's folder that holds a record that is ``meant``, for each that cannot be
+    looked into to its end, and for each attached file that no record has in the newest ``state``. ``engine`` reads
+    them. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
-    objects = (
-        Sought(entry.key, entry.size) for entry in storage.list(prefix) if not _is_metadata(entry.key[len(prefix) :])
-    )
+    attached: list[Entry] = []
+
+    def sought() -> Iterator[Sought]:
+        for entry in storage.list(prefix):
+            path = entry.key[len(prefix) :]
+            if layout.attached_name_in(path) is not None:
+                attached.append(entry)
+            elif not _is_metadata(path):
+                yield Sought(entry.key, entry.size)
+
+    objects = sought()
     ready = Ready(meant)
     for item, found in engine(FindMessages(ready), objects):
         if found.records:
@@ -28,6 +43,9 @@ def find_traces(storage: Storage, tap: str, stream: str, meant: Meant, engine: E
             yield Finding("erased", item.key, f"cannot be looked into to its end: {found.trouble.message}")
     for name, found in look_at_unfinished(storage, prefix, ready):
         yield _trace(name, found.records)
+    newest = _state(state) if attached else None
+    for left in chain(left_objects(newest, attached, prefix), unfinished_objects(storage, prefix)):
+        yield Finding("erased", left.key, f"is attached to no record, so nobody can tell whose it was; {_way(left)}")
 
 
 def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, Found]]:
@@ -40,6 +58,22 @@ def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[
             found = finder.look_into(name, stored)
         if found.messages:
             yield name, found
+
+
+def _state(state: Callable[[], Manifest | None]) -> Manifest | None:
+    try:
+        return state()
+    except LakeError:
+        # A finding of its own.
+        return None
+
+
+def _way(left: LeftObject) -> str:
+    if left.id is not None:
+        return "'singerlake gc --delete' deletes it after a grace time"
+    if left.bytes is None:
+        return "it is not whole: delete it by hand when no writer is at work"
+    return "'singerlake gc --orphans --delete' does so if no run lists it"
 
 
 def _trace(key: str, count: int) -> Finding:

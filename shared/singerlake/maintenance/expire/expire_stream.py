@@ -7,13 +7,16 @@ Nothing is deleted here: ``singerlake.maintenance.gc`` deletes retired files. Th
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 
 from singerlake.errors import SettingError, TooManyConflictsError
+from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.retention import Retention
+from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.transactions import ExpireFiles
@@ -21,6 +24,7 @@ from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.plan import end_of
+from singerlake.maintenance.verify.check_attached import AttachedObject, attached_objects
 from singerlake.manifests.port import Loaded
 
 _ATTEMPTS = 20
@@ -37,11 +41,13 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them. The stream begins at ``floor`` then.
-    ``ids`` are those of all retired files that hold what expired. ``undated``: the file whose times are unknown, so
-    that neither it nor what is behind it expires by age."""
+    """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them, and ``attached`` files that no other
+    record has. The stream begins at ``floor`` then. ``ids`` are those of all retired files that hold what expired, and
+    of these attached ones. ``undated``: the file whose times are unknown, so that neither it nor what is behind it
+    expires by age."""
 
     files: Tally = NONE
+    attached: Tally = NONE
     records: int = 0
     floor: int = 0
     ids: tuple[str, ...] = ()
@@ -83,18 +89,31 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
     )
 
 
-def plan_expiry(manifest: Manifest, before: int, undated: str | None, prefix: str) -> Expired:
-    """What expires of a state by ``expire_files`` with ``before``. Pure."""
+def plan_expiry(
+    manifest: Manifest, before: int, undated: str | None, prefix: str, after: Manifest | None = None
+) -> Expired:
+    """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, where it is known.
+    Pure."""
     kept = bisect_right(manifest.files, before, key=attrgetter("end"))
     gone = manifest.files[:kept]
+    attached = _only_in(gone, after.files if after else manifest.files[kept:])
+    names = [layout.attached_name_in(each.path) for each in attached]
     return Expired(
         files=tally(file.bytes for file in gone),
+        attached=tally(each.bytes for each in attached),
         records=sum(file.records for file in gone),
         floor=manifest.files[kept].offset if kept < len(manifest.files) else manifest.next_offset,
-        ids=tuple(file.id for file in gone),
-        keys=tuple(prefix + file.path for file in gone),
+        ids=(*(file.id for file in gone), *(name for name in names if name is not None)),
+        keys=tuple(prefix + path for path in (*(file.path for file in gone), *(each.path for each in attached))),
         undated=undated,
     )
+
+
+def _only_in(gone: Sequence[DataFile], rest: Iterable[DataFile]) -> list[AttachedObject]:
+    """The attached files of ``gone`` that ``rest`` does not have."""
+    attached = attached_objects(gone)
+    kept = paths_in(rest) if attached else set()
+    return [each for path, each in attached.items() if path not in kept]
 
 
 def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expired:
@@ -102,7 +121,7 @@ def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expi
     expired than was planned, and in other files."""
     if after.lineage != before.lineage:
         return plan
-    done = plan_expiry(before, after.floor, plan.undated, prefix)
+    done = plan_expiry(before, after.floor, plan.undated, prefix, after)
     expired = {end_of(after, gone) for gone in map(after.retired_by_id.get, done.ids) if gone is not None}
     return replace(done, ids=tuple(gone.id for gone in after.retired if end_of(after, gone) in expired))
 

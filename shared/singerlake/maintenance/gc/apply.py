@@ -24,7 +24,7 @@ from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally, tally
-from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, id_in, make_plan
+from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
@@ -59,11 +59,14 @@ class _Named(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
-    ``keys`` these are. ``without_versions``: the stream was dropped, or has nothing yet."""
+    ``keys`` these are; the attached files among both. ``without_versions``: the stream was dropped, or has nothing
+    yet."""
 
     plan: CollectionPlan
     retired: Tally = NONE
+    retired_attached: Tally = NONE
     deleted: Tally = NONE
+    deleted_attached: Tally = NONE
     keys: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     without_versions: bool = False
@@ -101,27 +104,37 @@ def collect_stream(
     progress.sized(sum(file.bytes for file in collection.holders(plan)))
     collection.note(plan)
     chosen = collection.own(plan.orphans) if orphans else []
-    if not delete:
-        keys = tuple(each.entry.key for each in (*plan.due, *plan.again) if each.entry)
-        orphaned = tally(entry.size for entry in chosen)
-        return Collected(plan, orphaned, plan.deleted, keys, tuple(collection.findings), collection.without_versions)
-    retired = collection.retire(chosen)
-    deleted = collection.delete(plan)
-    keys = tuple(entry.key for entry in deleted)
-    gone = tally(entry.size for entry in deleted)
-    return Collected(plan, retired, gone, keys, tuple(collection.findings), collection.without_versions)
+    retired = collection.retire(chosen) if delete else chosen
+    deleted = collection.delete(plan) if delete else plan.going
+    return Collected(
+        plan,
+        retired=tally(entry.size for entry in retired),
+        retired_attached=attached_among(retired),
+        deleted=tally(entry.size for entry in deleted),
+        deleted_attached=attached_among(deleted),
+        keys=tuple(entry.key for entry in deleted),
+        findings=tuple(collection.findings),
+        without_versions=collection.without_versions,
+    )
 
 
 def collect_now(context: StreamContext, only: Collection[str] | None = None) -> Collected:
     """Delete retired files, of ``only`` these ids or all, without a grace time: readers that still read them fail,
     and so do writers that stood still. Raises as ``collect_stream``."""
-    deleted, keys, findings = NONE, list[str](), list[Finding]()
+    deleted, attached, keys, findings = NONE, NONE, list[str](), list[Finding]()
     for _ in _STEPS:
         collected = collect_stream(context, grace=timedelta(0), delete=True, only=only, forget=False)
         deleted += collected.deleted
+        attached += collected.deleted_attached
         keys += collected.keys
         findings += collected.findings
-    return Collected(collected.plan, deleted=deleted, keys=tuple(keys), findings=tuple(dict.fromkeys(findings)))
+    return Collected(
+        collected.plan,
+        deleted=deleted,
+        deleted_attached=attached,
+        keys=tuple(keys),
+        findings=tuple(dict.fromkeys(findings)),
+    )
 
 
 @dataclass
@@ -213,14 +226,14 @@ class _Collection:
         if not any((known.kind, known.key) == (kind, key) for known in self.findings):
             self.findings.append(Finding(kind, key, what, problem=problem))
 
-    def retire(self, orphans: Sequence[Entry]) -> Tally:
-        """Have the stream's state call orphans retired."""
-        done = NONE
+    def retire(self, orphans: Sequence[Entry]) -> Sequence[Entry]:
+        """Have the stream's state call orphans retired; those of which it does."""
+        done: list[Entry] = []
         for start in range(0, len(orphans), _AT_ONCE):
             page = orphans[start : start + _AT_ONCE]
             named = tuple((self._id(entry), self._path(entry)) for entry in page)
             if self._committed(RetireFiles(files=named)):
-                done += tally(entry.size for entry in page)
+                done += page
         return done
 
     def holders(self, plan: CollectionPlan) -> tuple[DataFile, ...]:

@@ -38,11 +38,13 @@ class CollectionPlan:
     ``left`` are unlisted files that are never orphans: older than the lineage, or with an id that another file has. Of
     retired files, ``shown`` (ids) were found in ``manifest.json``, ``due`` are to be deleted, the objects ``again``
     should have been, ``forgotten`` (ids) are gone for long, and those ``waiting`` have to, the first of them until
-    ``until``. ``stuck`` are replaced and lead to no file that is known."""
+    ``until``. ``stuck`` are replaced and lead to no file that is known. ``left_attached`` and ``waiting_attached`` are
+    the attached files among ``left`` and ``waiting``."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
     left: Tally = NONE
+    left_attached: Tally = NONE
     newer: tuple[Entry, ...] = ()
     missing: tuple[DataFile, ...] = ()
     lost: tuple[str, ...] = ()
@@ -51,13 +53,19 @@ class CollectionPlan:
     again: tuple[Garbage, ...] = ()
     forgotten: tuple[str, ...] = ()
     waiting: Tally = NONE
+    waiting_attached: Tally = NONE
     until: datetime | None = None
     stuck: tuple[Retired, ...] = ()
 
     @property
     def deleted(self) -> Tally:
         """The objects that are to be deleted."""
-        return tally(garbage.entry.size for garbage in (*self.due, *self.again) if garbage.entry)
+        return tally(entry.size for entry in self.going)
+
+    @property
+    def going(self) -> tuple[Entry, ...]:
+        """Those."""
+        return tuple(garbage.entry for garbage in (*self.due, *self.again) if garbage.entry)
 
 
 @dataclass(slots=True)
@@ -101,7 +109,7 @@ def make_plan(
     shown: list[str] = []
     again: list[Garbage] = []
     gone: list[Retired] = []
-    waiting, until = NONE, None
+    waiting, attached, until = NONE, NONE, None
     for file in newest.retired:
         if file.id in newest.by_id or file.id in taken or file.path in listed:
             # No transaction leads to such a state; listed files stay in any case.
@@ -122,7 +130,9 @@ def make_plan(
         if file.shown is None:
             shown.append(file.id)
         if file.shown is None or _moment(file.shown) > now - grace:
-            waiting += Tally(1, entry.size if entry else 0)
+            one = Tally(1, entry.size if entry else 0)
+            waiting += one
+            attached += one if layout.attached_name_in(file.path) is not None else NONE
             soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
             until = soonest if until is None else min(until, soonest)
             continue
@@ -134,6 +144,7 @@ def make_plan(
         orphans=() if newer or objects.missing or objects.lost else orphans,
         young=tally(entry.size for entry in young),
         left=tally(entry.size for entry in left),
+        left_attached=attached_among(left),
         newer=newer,
         missing=objects.missing,
         lost=objects.lost,
@@ -142,6 +153,7 @@ def make_plan(
         again=tuple(again),
         forgotten=_forgettable(newest, gone),
         waiting=waiting,
+        waiting_attached=attached,
         until=until,
         stuck=tuple(stuck),
     )
@@ -205,6 +217,11 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
 def id_in(path: str) -> str | None:
     """The identity that the name of an object carries, of a data file or of an attached one."""
     return layout.attached_name_in(path) or layout.file_id_in(path)
+
+
+def attached_among(entries: Iterable[Entry]) -> Tally:
+    """The attached files among objects of streams."""
+    return tally(entry.size for entry in entries if layout.is_attached_key(entry.key))
 
 
 def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:

@@ -124,9 +124,10 @@ def _held(file: ScannedFile) -> dict[str, int]:
     return dict(held)
 
 
-def _fullest(file: ScannedFile) -> tuple[int, bool, str]:
-    """The fullest first, then one that is called by its id, then the one whose path comes first."""
-    return -file.messages, layout.file_id_in(file.path) != file.id, file.path
+def _fullest(file: ScannedFile) -> tuple[int, int, bool, str]:
+    """The fullest first, by messages and then by rows of attached files, then one that is called by its id, then the
+    one whose path comes first."""
+    return -file.messages, -len(file.facts.attached), layout.file_id_in(file.path) != file.id, file.path
 
 
 def _without_copies(

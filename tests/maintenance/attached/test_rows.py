@@ -18,7 +18,7 @@ from singerlake.maintenance.verify.check_file import check_file
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.singer_file import compress_member, empty_member
 from tests.fakes import FakeClock, counting_ids
-from tests.maintenance.attached_files import (
+from tests.maintenance.attached.data_files import (
     FACTS,
     Shelved,
     body_of,
