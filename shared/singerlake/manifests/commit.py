@@ -126,6 +126,7 @@ def _collected(manifest: Manifest, change: CollectFiles) -> bool:
     steps = ((change.shown, "shown"), (change.deleted, "deleted"), (change.forgotten, "id"))
     for ids, mark in steps:
         there = [manifest.retired_by_id[id] for id in ids if id in manifest.retired_by_id]
+        there = [file for file in there if change.means(file)]
         if any(mark == "id" or getattr(file, mark) is None for file in there):
             return False
     return True

@@ -113,6 +113,17 @@ def test_it_is_no_addition_to_a_program_that_knows_only_that() -> None:
     assert [type(change) for change in back] == [AttachFiles, AddFiles]
 
 
+@pytest.mark.parametrize("since", [msgspec.UNSET, {A: "2026-01-01T00:00:00Z"}, {A: "x", B: "\ud800"}])
+def test_a_collection_says_which_retirement_it_looked_at(since: Any) -> None:
+    change = CollectFiles(shown=(A,), deleted=(B,), forgotten=("f",), since=since)
+    transaction = Transaction(id="t", at="", change=change)
+    patch = json.loads(encode(to_entry(transaction)))["patch"]
+    assert set(patch) == {"collected"} | ({"since"} if since else set())
+    assert to_transaction(decode(encode(to_entry(transaction)), MergeEntry)) == transaction
+    assert decode(encode(transaction), Transaction) == transaction
+    assert (b"since" in encode(transaction)) is bool(since)
+
+
 FILE: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(new_file("a")).items() if name != "id"}
 
 
@@ -130,6 +141,8 @@ FILE: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(new_f
         ({"attached": {"a": FILE}, "schemas": {}, "runs": {}}, ["a"]),
         ({"attached": {"a": {**FILE, "attached": {}}}, "schemas": {}}, ["a"]),
         ({"attached": {"a": {**FILE, "attached": [[0, "p", None, "../x", 5, "t", 1]]}}, "schemas": {}}, ["a"]),
+        ({"collected": {}, "since": []}, []),
+        ({"collected": {}, "since": {"a": 1}}, []),
         ({"files": {"a": {**FILE, "attached": [[0, "p", None, None, 5, "t", 1]]}}, "schemas": {}}, ["a"]),
     ],
     ids=lambda value: json.dumps(value)[:50],

@@ -248,6 +248,7 @@ def test_an_object_that_nothing_has_is_retired_by_its_name_and_a_listed_one_is_n
     assert attached(after) == {C: ""}
     assert "are listed" in refused(manifest, RetireFiles(files=((A, f"_files/11/{A}"),)))
     assert "are listed" in refused(manifest, RetireFiles(files=((C, f"_files/33/{C}"), (B, f"_files/22/{B}"))))
+    assert "are listed" in refused(manifest, RetireFiles(files=((A, "x/a"),)))
     twice = done(after, RetireFiles(files=((C, f"_files/33/{C}"),)))
     assert twice.retired == after.retired
 
@@ -271,6 +272,22 @@ def test_an_object_that_is_listed_again_meanwhile_is_not_deleted() -> None:
     # A state that calls it both, which no transaction makes.
     both = msgspec.structs.replace(after, retired=shown.retired)
     assert "its path is listed" in refused(both, CollectFiles(deleted=(A,)))
+
+
+def test_a_step_of_another_retirement_is_skipped() -> None:
+    """Between a collector's look and its commit the object was listed and retired again."""
+    gone = erased(begun(), "a", "a1", 3)
+    old = {"since": {A: "2026-01"}}
+    for step in ("shown", "deleted", "forgotten"):
+        after = done(gone, CollectFiles(**{step: (A,)}, **old))
+        assert after.retired == gone.retired
+    own = {"since": {A: "2026-02", "x": "2026-01"}}
+    shown = done(gone, CollectFiles(shown=("a", A), **own))
+    assert [file.shown is not None for file in shown.retired] == [True, True]
+    assert attached(done(shown, CollectFiles(deleted=(A,), **old))) == {A: "shown"}
+    deleted = done(shown, CollectFiles(deleted=(A,), **own))
+    assert attached(done(deleted, CollectFiles(forgotten=(A,), **old))) == {A: "deleted"}
+    assert attached(done(deleted, CollectFiles(forgotten=(A,), **own))) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
 
 The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema),
-``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step), ``expired`` (up to where), ``closed``. A
-merge patch cannot set anything to null, since null removes; and schemas are any JSON. So what a tap or a manifest says
-stands in a patch as a JSON text. An object has no order; where a change has one, the entry says it beside the patch.
+``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step) and ``since`` (id -> when it was retired),
+``expired`` (up to where), ``closed``. A merge patch cannot set anything to null, since null removes; and schemas are
+any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no order; where a change has
+one, the entry says it beside the patch.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
     if isinstance(change, RetireFiles):
         return {"retired": dict(change.files)}, order
     if isinstance(change, CollectFiles):
-        return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}}, order
+        since = {"since": change.since} if change.since else {}
+        return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}, **since}, order
     if isinstance(change, RecordRun):
         return {"runs": {change.run.id: _fields(change.run)}}, order
     if isinstance(change, Close):
@@ -136,7 +138,9 @@ def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
         steps = _ordered(_object(patch, "collected"), order)
         if any(step not in _STEPS for _, step in steps):
             raise msgspec.ValidationError("a step of collection that is not known")
-        return CollectFiles(**{name: tuple(id for id, step in steps if step == name) for name in _STEPS})
+        named = {name: tuple(id for id, step in steps if step == name) for name in _STEPS}
+        since = {"since": patch["since"]} if "since" in patch else {}
+        return msgspec.convert({**named, **since, "kind": "collect_files"}, CollectFiles)
     if "expired" in patch:
         return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, ExpireFiles)
     if "erased" in patch:
@@ -165,7 +169,7 @@ def _adding(
     return kind(files=new, schemas=schemas, run=_run_in(patch) if "runs" in patch else None)
 
 
-_STEPS = CollectFiles.__struct_fields__
+_STEPS = ("shown", "deleted", "forgotten")
 
 
 def _gone(files: list[tuple[str, Any]]) -> tuple[str, ...]:

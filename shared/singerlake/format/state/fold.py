@@ -286,8 +286,9 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
     listed = [id for id, _ in change.files if id in manifest.by_id]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
-    paths = {file.path for file in manifest.files} | attached_objects.paths_in(manifest.files)
-    listed = [path for _, path in change.files if path in paths]
+    attached = attached_objects.objects_in(manifest.files)
+    paths = {file.path for file in manifest.files}.union(attached.values())
+    listed = [path for id, path in change.files if path in paths or id in attached]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
     fresh = tuple(
@@ -306,6 +307,9 @@ def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, 
     paths = {file.path for file in manifest.files} | attached_objects.paths_in(manifest.files) if deleted else set()
     for file in manifest.retired:
         after = file
+        if not change.means(file):
+            retired.append(file)
+            continue
         if file.id in deleted and file.path in paths:
             return Conflict(f"file {file.id} is to be deleted, and its path is listed")
         if file.id in forgotten:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.model import Manifest, NewFile, Retired, Run, StreamSchema
 
 
 class AddFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add_files"):
@@ -47,11 +47,18 @@ class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collect_files"):
     """Stage two of collection, in ids of retired files: those that ``manifest.json`` was seen to call retired, those
-    that are now deleted, and those deleted long enough to be forgotten. The transaction's time is the storage's."""
+    that are now deleted, and those deleted long enough to be forgotten. ``since``: of attached files among them, since
+    when they were retired in the state that was looked at. The transaction's time is the storage's."""
 
     shown: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
+    since: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+    def means(self, file: Retired) -> bool:
+        """Whether a retired file is still the one that was looked at: an attached one may have been listed and retired
+        again under its name."""
+        return not self.since or self.since.get(file.id, file.since) == file.since
 
 
 class RecordRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_run"):

@@ -256,11 +256,13 @@ class _Collection:
         ]
         for start in range(0, len(steps), _AT_ONCE):
             page = steps[start : start + _AT_ONCE]
+            since = {id: plan.since[id] for id, _ in page if id in plan.since}
             self._committed(
                 CollectFiles(
                     shown=tuple(id for id, step in page if step == "shown"),
                     deleted=tuple(id for id, step in page if step == "deleted"),
                     forgotten=tuple(id for id, step in page if step == "forgotten"),
+                    since=since or msgspec.UNSET,
                 )
             )
         gone = [each.entry for each in (*due, *again) if each.entry]

@@ -6,7 +6,7 @@ The steps, and what each waits for, are in section 12 of ``shared/docs/format.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +39,7 @@ class CollectionPlan:
     retired files, ``shown`` (ids) were found in ``manifest.json``, ``due`` are to be deleted, the objects ``again``
     should have been, ``forgotten`` (ids) are gone for long, and those ``waiting`` have to, the first of them until
     ``until``. ``stuck`` are replaced and lead to no file that is known. ``left_attached`` and ``waiting_attached`` are
-    the attached files among ``left`` and ``waiting``."""
+    the attached files among ``left`` and ``waiting``; ``since`` says of retired ones since when they are."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
@@ -56,6 +56,7 @@ class CollectionPlan:
     waiting_attached: Tally = NONE
     until: datetime | None = None
     stuck: tuple[Retired, ...] = ()
+    since: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def deleted(self) -> Tally:
@@ -156,6 +157,7 @@ def make_plan(
         waiting_attached=attached,
         until=until,
         stuck=tuple(stuck),
+        since={file.id: file.since for file in newest.retired if layout.attached_name_in(file.path) == file.id},
     )
 
 

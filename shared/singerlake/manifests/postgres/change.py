@@ -71,7 +71,7 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
     if isinstance(change, CollectFiles):
         before_by_id = before.retired_by_id
         return Delta(
-            forgotten=[id for id in change.forgotten if id in before_by_id],
+            forgotten=[id for id in change.forgotten if id in before_by_id and id not in after.retired_by_id],
             marked=[file for file in after.retired if file != before_by_id[file.id]],
         )
     if isinstance(change, ReplaceFiles):
