@@ -132,12 +132,13 @@ def _unowned(left: tuple[LeftObject, ...]) -> list[str]:
     lines = []
     for retired, why in (
         (True, "until 'singerlake gc --delete' has run twice, a grace time apart"),
-        (False, "and nothing lists them: a run at work may; see 'singerlake gc --orphans'"),
+        (False, "and nothing lists {them}: a run at work may; see 'singerlake gc --orphans'"),
     ):
         those = [each for each in left if (each.id is not None) is retired]
         if those:
-            are = "is" if len(those) == 1 else "are"
-            lines.append(f"  {counted(len(those), 'attached file')} that no record has {are} still stored, {why}")
+            are, them = ("is", "it") if len(those) == 1 else ("are", "them")
+            what = f"{counted(len(those), 'attached file')} that no record has {are} still stored"
+            lines.append(f"  {what}, {why.format(them=them)}")
             lines += [f"    {shown(each.key)}" for each in those[:_SHOWN]]
             lines += [f"    and {len(those) - _SHOWN:,} more, which --json names"] if len(those) > _SHOWN else []
     return lines

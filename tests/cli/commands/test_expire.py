@@ -284,7 +284,9 @@ def test_a_migration_takes_the_floor_along(run: Run, lake: Lake, root: Path) -> 
 def test_a_lake_in_s3(run: Run, s3: S3Server) -> None:
     bucket = s3.create_bucket(f"expire-{uuid.uuid4().hex[:12]}")
     lake = Lake.open(f"s3://{bucket}/some/prefix", s3.settings())
-    build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": n}) for n in range(25)], file_size=10)
+    # Storage gives whole seconds alone, so what is new is not older than now.
+    records = [record_line("s", {"n": n}, time_extracted="2026-01-01T00:00:00Z") for n in range(25)]
+    build_stream(lake, "t", "s", SCHEMA, records, file_size=10)
     env = {
         "SINGERLAKE_AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
         "SINGERLAKE_AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
