@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import count
 from pathlib import Path
 
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
-from singerlake.storage.port import Refused, Storage
+from singerlake.storage.conditional import put_on_condition
+from singerlake.storage.port import Storage, Written
+
+_ATTEMPTS = 5
 
 
 def free_copy(manifest: Manifest, sha256: str) -> int:
@@ -23,19 +27,29 @@ def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> b
     whether it was written now. A file at a path may be taken away.
 
     Whoever else writes it at the same time writes the same bytes. Raises ``CorruptObjectError`` where an object of
-    another size is there, and what storage raises.
+    another size is there, ``StorageUnavailableError`` where others keep deleting it, and what storage raises.
     """
-    if isinstance(body, bytes):
-        if not isinstance(storage.put(key, body, if_absent=True), Refused):
+    for _ in range(_ATTEMPTS):
+        new = True
+        if isinstance(body, bytes):
+            outcome = put_on_condition(storage, key, body, etag=None, just_read=True)
+            if isinstance(outcome, Written) and outcome.etag == hashlib.md5(body, usedforsecurity=False).hexdigest():
+                return True
+            new = isinstance(outcome, Written)
+        elif storage.head(key) is None:
+            storage.upload(key, body)
             return True
-    elif storage.head(key) is None:
-        storage.upload(key, body)
-        return True
-    there = storage.head(key)
-    if there is None or there.size != size:
-        raise CorruptObjectError(
-            f"has {there.size if there else 'no'} bytes, the file with this name has {size}",
-            hint="move it away, run again, then run 'singerlake verify'",
-            key=key,
-        )
-    return False
+        else:
+            new = False
+        there = storage.head(key)
+        # A collector may have deleted it since.
+        if there is not None:
+            if there.size != size:
+                raise CorruptObjectError(
+                    f"has {there.size} bytes, the file with this name has {size}",
+                    hint="move it away, run again, then run 'singerlake verify'",
+                    key=key,
+                )
+            return new
+    message = "an attached file is deleted each time that it is stored"
+    raise StorageUnavailableError(message, hint="run again when 'singerlake gc' is done", key=key)

@@ -18,6 +18,7 @@ from tests.maintenance.attached.test_erase import again
 from tests.maintenance.erase.erasing import erase
 from tests.maintenance.gc.test_stores import collect, days, dump, orphan
 from tests.maintenance.migrate.moving import at
+from tests.maintenance.vacuum.test_stores import PREFIX
 from tests.manifests.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.storage.memory import MemoryStorage, Step
 
@@ -140,7 +141,7 @@ def test_what_is_listed_again_between_two_steps_is_kept(place: Place) -> None:
     met: list[Step] = []
 
     def hook(step: Step) -> None:
-        if not met and step.operation == "list":
+        if not met and (step.operation, step.key) == ("list", PREFIX):
             met.append(step)
             again(place, "b")
 
@@ -150,6 +151,36 @@ def test_what_is_listed_again_between_two_steps_is_kept(place: Place) -> None:
     assert met
     assert (done.deleted.files, done.deleted_attached.files) == (1, 0)
     check(place, [*THREE, ["b"]], 1)
+
+
+def test_what_is_listed_and_retired_again_between_two_steps_waits_anew(place: Place) -> None:
+    """Readers know it of the state in between, and another collector has just seen that it is retired."""
+    begun(place)
+    erase(place, 1)
+    collect(place)
+    days(place, 8)
+    storage = place.storage
+    assert isinstance(storage, MemoryStorage)
+    met: list[Step] = []
+
+    def hook(step: Step) -> None:
+        if not met and (step.operation, step.key) == ("list", PREFIX):
+            met.append(step)
+            again(place, "b")
+            erase(place, 6)
+            collect(place, only={digest("b")})
+
+    storage.hook = hook
+    done = collect(place)
+    storage.hook = lambda _: None
+    assert met
+    assert "b" in stored(place)
+    assert retired(place) == {"b": "shown"}
+    assert done.deleted_attached.files == 0
+    days(place, 6.9)
+    assert collect(place).deleted_attached.files == 0
+    days(place, 0.2)
+    assert collect(place).deleted_attached.files == 1
 
 
 def test_a_writer_that_comes_after_the_agreement_is_refused_and_stores_another_copy(place: Place) -> None:

@@ -3,6 +3,7 @@ seen to find what it is there to find. Nothing here is for use."""
 
 from __future__ import annotations
 
+from tests.simulation.faulty.attach import ATTACHMENTS
 from tests.simulation.faulty.collect import COLLECTIONS
 from tests.simulation.faulty.commits import COMMITS
 from tests.simulation.faulty.drop import DROPS
@@ -13,5 +14,5 @@ from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
 from tests.simulation.tables.kinds import FAULTY_TABLES
 
-_ALL = (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS, *ERASURES, *EXPIRIES)
+_ALL = (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS, *ERASURES, *EXPIRIES, *ATTACHMENTS)
 FAULTY = {kind.name: kind for kind in _ALL}

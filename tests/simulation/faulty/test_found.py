@@ -21,7 +21,13 @@ from tests.simulation.world.files import SCHEMA, STREAM, TAP, VERSION, written_f
 from tests.simulation.world.world import World
 
 SEEDS = 1200
-BEGINS = {"loser-deletes": 450, "points-elsewhere": 450, "impatient": 3800, "tables-tidy": 570}
+BEGINS = {
+    "loser-deletes": 450,
+    "points-elsewhere": 450,
+    "impatient": 3800,
+    "tables-tidy": 570,
+    "attaches-remembered": 850,
+}
 """The seed from which on a hole is looked for that few runs meet, shortly before one that meets it; 0 for all others.
 A change of the product that shifts what a seed does makes the search longer, and no less sure."""
 BREAKS = {
@@ -47,6 +53,10 @@ BREAKS = {
     "erases-once": "an erasure was acknowledged and left records",
     "rebuilds-blind": "erased records are in file .* of a rebuild again",
     "expires-more": "and only what is before",
+    "attaches-deleted": "is listed while it is deleted|is listed and not on storage",
+    "attaches-remembered": "attached file .* is listed and not on storage",
+    "attached-deleted-alone": "attached file was deleted and no transaction said so|listed attached file was deleted",
+    "attached-out-of-sight": "is listed no more and not retired",
     "tables-unfenced": "a run committed a file that is gone|MissingFileError",
     "tables-unconditional": "a write is lost",
     "tables-no-look": "a listed file was deleted",

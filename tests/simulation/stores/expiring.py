@@ -35,7 +35,9 @@ class ExpiredTruth(Truth):
 
     def became(self, state: Manifest) -> None:
         floor = state.floor
-        known = self.newest.floor if self.newest is not None else 0
+        same = self.newest is not None and self.newest.lineage == state.lineage
+        known = self.newest.floor if self.newest is not None and same else 0
+        self._labels = self._labels if same else {}
         if floor < known:
             self._fail(f"the floor fell from {known} to {floor}")
         if floor > max(known, self._asked):

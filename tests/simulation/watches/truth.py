@@ -110,6 +110,13 @@ class Truth:
         if self.placed.get(id, state.transaction.number + 1) > state.transaction.number:
             self._fail(f"transaction {id} was said to be in state {state.transaction.number}, which does not hold it")
 
+    def published(self, state: Manifest) -> None:
+        """``manifest.json`` shows this state from now on."""
+
+    def attached(self, path: str, after: bytes | None) -> None:
+        """The object of an attached file changed: these are its bytes, None where it is gone."""
+        self._fail(f"nobody attaches files here: {path}, {after!r}")
+
     def lists(self, path: str) -> bool:
         """Whether the newest state lists the file at ``path``."""
         return self.newest is not None and any(file.path == path for file in self.newest.files)

@@ -86,6 +86,7 @@ class ManifestWatch:
             self._truth.became(manifest)
         else:
             self._truth.saw(manifest, told=False)
+        self._truth.published(manifest)
         self.published = number
 
 
@@ -217,6 +218,8 @@ class Watches:
                 self._fail(f"a listed file was deleted: {path}")
             elif after is None and not self._truth.lets_go(path):
                 self._fail(f"a file was deleted and no transaction said so: {path}")
+        elif layout.attached_name_in(path) is not None:
+            self._truth.attached(path, after.body if after else None)
         elif _IN_LOG.match(path) and self.log is not None:
             self.log.changed(key, before, after, by)
         elif key.startswith(PROBE_PREFIX):

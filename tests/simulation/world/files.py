@@ -10,8 +10,10 @@ from typing import cast
 
 import msgspec
 
+from singerlake.attached.members import attached_members
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.manifests.writer import Upload
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
@@ -37,12 +39,12 @@ def numbered_line(id: str, number: int, value: int) -> bytes:
     return b'{"type":"RECORD","stream":"s","record":{"n":%d,"of":"%s/%d"}}' % (value, id.encode(), number)
 
 
-def numbered_file(id: str, values: Sequence[int], *, run: str, seq: int) -> Upload:
-    """A file as a target writes it, of records that differ."""
+def numbered_file(id: str, values: Sequence[int], *, run: str, seq: int, rows: tuple[Attached, ...] = ()) -> Upload:
+    """A file as a target writes it, of records that differ, with the ``rows`` of their attached files."""
     header = FileHeader(id=id, created=_TIME, run=run, seq=seq)
     head = compress_member(_SCHEMA_LINE + b"\n", 1, extra=msgspec.json.encode(header))
     lines = [numbered_line(id, number, value) for number, value in enumerate(values)]
-    return _upload(id, head, len(values), b"".join(line + b"\n" for line in lines))
+    return _upload(id, head, len(values), b"".join(line + b"\n" for line in lines), rows)
 
 
 def vacuumed_file(id: str, origins: tuple[tuple[str, int], ...], *, lineage: str, offset: int) -> Upload:
@@ -52,9 +54,9 @@ def vacuumed_file(id: str, origins: tuple[tuple[str, int], ...], *, lineage: str
     return _upload(id, head, sum(messages for _, messages in origins))
 
 
-def _upload(id: str, head: bytes, messages: int, lines: bytes | None = None) -> Upload:
+def _upload(id: str, head: bytes, messages: int, lines: bytes | None = None, rows: tuple[Attached, ...] = ()) -> Upload:
     lines = _RECORD_LINE * messages if lines is None else lines
-    body = head + _compressed(lines)
+    body = head + _compressed(lines) + attached_members(rows)
     file = NewFile(
         id=id,
         path=layout.file_path(STREAM, VERSION, START, START, id),
@@ -67,6 +69,7 @@ def _upload(id: str, head: bytes, messages: int, lines: bytes | None = None) -> 
         first=_TIME,
         last=_TIME,
         members=((len(head), messages),),
+        attached=rows,
     )
     return Upload(cast(Path, Spooled(body)), file, SCHEMA)
 
