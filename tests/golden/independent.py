@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.golden.independent_attached import is_row
 from tests.golden.independent_log import applied
 
 STORES_WITH_A_LOG = ("log", "merge")
@@ -334,8 +335,10 @@ class Stream:
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2."""
-    if state["format"] > 2:
+    if state["format"] > 3:
         raise Unreadable("a newer format")
+    if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
+        raise Unreadable("a row that is none")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
         raise Unreadable("of another stream")
     return state

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.golden.independent_attached import (
+    is_going,
+    left_behind,
+    names_in,
+    path_of,
+    rows_together,
+    without_back,
+)
+
 
 def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any] | None:
     """The state after a transaction; None for one that does not fit. What readers do not need is left out."""
@@ -18,33 +27,76 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
             **state,
             **{name: value for name, value in change["manifest"].items() if name not in ("transaction", "store")},
         }
-    if kind == "add_files":
-        return added(state, change, transaction["at"])
+    if kind in ("add_files", "attach_files"):
+        made = added(state, change, transaction["at"])
+        return {**made, "format": 3} if made is not None and kind == "attach_files" else made
     if kind == "replace_files":
-        return replaced(state, change, both=False)
+        return replaced(state, change, transaction["at"], both=False)
     if kind == "erase_files":
-        erased = replaced(state, change, both=True)
-        return None if erased is None else {**erased, "format": 2}
+        erased = replaced(state, change, transaction["at"], both=True)
+        return None if erased is None else {**erased, "format": max(2, state["format"])}
     if kind == "expire_files":
-        return expired(state, change)
+        return expired(state, change, transaction["at"])
+    if kind == "retire_files":
+        return retired(state, change, transaction["at"])
+    if kind == "collect_files":
+        return collected(state, change, transaction["at"])
     return state
 
 
-def expired(state: dict[str, Any], change: dict[str, Any]) -> dict[str, Any] | None:
+def expired(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
     if change["lineage"] != state["lineage"] or change["before"] > state["next_offset"]:
         return None
     left = [file for file in state["files"] if file["offset"] + file["messages"] > change["before"]]
     gone = state["files"][: len(state["files"]) - len(left)]
     if not gone:
         return state
-    retired = [{"id": file["id"], "path": file["path"], "by": None} for file in gone]
-    return {**state, "files": left, "retired": [*state["retired"], *retired], "format": 2}
+    files = [{"id": file["id"], "path": file["path"], "by": None, "since": at} for file in gone]
+    retired = [*state.get("retired", ()), *files, *left_behind(gone, left, at)]
+    return {**state, "files": left, "retired": retired, "format": max(2, state["format"])}
+
+
+def retired(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
+    names = names_in(state["files"])
+    listed = {file["id"] for file in state["files"]} | names
+    paths = {file["path"] for file in state["files"]} | {path_of(name) for name in names}
+    if any(id in listed or path in paths for id, path in change["files"]):
+        return None
+    known = {file["id"] for file in state.get("retired", ())}
+    fresh = [{"id": id, "path": path, "by": None, "since": at} for id, path in change["files"] if id not in known]
+    return {**state, "retired": [*state.get("retired", ()), *fresh]}
+
+
+def collected(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
+    named = {id for step in ("shown", "deleted", "forgotten") for id in change.get(step, ())}
+    if named & {file["id"] for file in state["files"]}:
+        return None
+    paths = {file["path"] for file in state["files"]} | {path_of(name) for name in names_in(state["files"])}
+    left = []
+    for file in state.get("retired", ()):
+        steps = [step for step in ("shown", "deleted", "forgotten") if file["id"] in change.get(step, ())]
+        if change.get("since", {}).get(file["id"], file["since"]) != file["since"]:
+            steps = []
+        if "deleted" in steps and file["path"] in paths:
+            return None
+        if "forgotten" in steps:
+            if file.get("deleted") is None:
+                return None
+            continue
+        if "deleted" in steps and file.get("deleted") is None:
+            if file.get("shown") is None:
+                return None
+            file = {**file, "deleted": at}
+        elif "shown" in steps and file.get("shown") is None:
+            file = {**file, "shown": at}
+        left.append(file)
+    return {**state, "retired": left}
 
 
 def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
     files, versions, schemas = list(state["files"]), dict(state["versions"]), dict(state["schemas"])
     listed = {file["id"]: file for file in files}
-    retired = {file["id"]: file["by"] for file in state["retired"]}
+    retired = {file["id"]: file["by"] for file in state.get("retired", ())}
     offset = state["next_offset"]
     for file in change["files"]:
         if file["id"] in retired and retired[file["id"]] is None:
@@ -59,14 +111,25 @@ def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, A
         schemas[version] = {**known, **change["schemas"].get(version, {})}
         files.append({**file, "offset": offset})
         offset += file["messages"]
-    return {**state, "files": files, "versions": versions, "schemas": schemas, "next_offset": offset}
+    fresh = files[len(state["files"]) :]
+    if is_going(state.get("retired", []), fresh):
+        return None
+    still = without_back(state.get("retired", []), fresh)
+    return {
+        **state,
+        "files": files,
+        "versions": versions,
+        "schemas": schemas,
+        "next_offset": offset,
+        "retired": still,
+    }
 
 
-def replaced(state: dict[str, Any], change: dict[str, Any], *, both: bool) -> dict[str, Any] | None:
+def replaced(state: dict[str, Any], change: dict[str, Any], at: str, *, both: bool) -> dict[str, Any] | None:
     """``both``: records and holes stay as many together, and not the holes alone."""
     files = state["files"]
     listed = {file["id"] for file in files}
-    known = listed | {file["id"] for file in state["retired"] if file["by"] is not None}
+    known = listed | {file["id"] for file in state.get("retired", ()) if file["by"] is not None}
     if all(file["id"] in known for file in change["new"]):
         return state
     if not set(change["old"]) <= listed or known & {file["id"] for file in change["new"]}:
@@ -79,10 +142,15 @@ def replaced(state: dict[str, Any], change: dict[str, Any], *, both: bool) -> di
         was, now = (sum(file.get(name, 0) for file in part for name in names) for part in (old, change["new"]))
         if was != now:
             return None
+    before, after = rows_together(old), rows_together(change["new"])
+    rest = iter(before)
+    if (both and not all(row in rest for row in after)) or (not both and before != after):
+        return None
     offset, new = old[0]["offset"], []
     for file in change["new"]:
         new.append({**file, "offset": offset})
         offset += file["messages"]
-    gone = [{"id": file["id"], "path": file["path"], "by": new[0]["id"]} for file in old]
+    gone = [{"id": file["id"], "path": file["path"], "by": new[0]["id"], "since": at} for file in old]
     files = [*files[: places[0]], *new, *files[places[-1] + 1 :]]
-    return {**state, "files": files, "retired": [*state["retired"], *gone]}
+    gone += left_behind(old, files, at)
+    return {**state, "files": files, "retired": [*state.get("retired", ()), *gone]}

@@ -23,6 +23,7 @@ from tests.golden.independent import (
     name_of,
     origins_of,
 )
+from tests.golden.independent_attached import is_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,10 +125,11 @@ class Rebuild:
                     "erased": each.holes,
                     "bytes": len(each.body),
                     "members": table,
+                    "attached": rows_of(each.members, list(each.sources.values())),
                 }
             )
             offset += each.messages
-        made = {"lineage": None, "files": files, "next_offset": offset, "closed": None}
+        made = {"lineage": None, "files": files, "retired": [], "next_offset": offset, "closed": None}
         return {**made, "versions": versions, "schemas": schemas}
 
     def _kept(self) -> list[Kept]:
@@ -196,7 +198,7 @@ def by_content(body: bytes) -> str:
 def without_copies(found: Sequence[Found]) -> list[Found]:
     """9, step 3."""
     kept: list[Found] = []
-    for each in sorted(found, key=lambda each: (-each.messages, f"-{each.id}.singer" not in each.path, each.path)):
+    for each in sorted(found, key=fullness):
         twins = [known for known in kept if known.id == each.id]
         if any(twin.holds(each) for twin in twins):
             continue
@@ -205,6 +207,32 @@ def without_copies(found: Sequence[Found]) -> list[Found]:
             each.sources, each.erased = {each.id: each.messages}, Counter()
         kept.append(each)
     return kept
+
+
+def fullness(each: Found) -> tuple[Any, ...]:
+    rows = rows_of(each.members, list(each.sources.values()))
+    return (-each.messages, -len(rows), f"-{each.id}.singer" not in each.path, each.path)
+
+
+# 4.1
+
+
+def rows_of(members: Sequence[Member], originals: Sequence[int]) -> list[list[Any]]:
+    """The rows of attached files, counted from the file's first message. ``originals`` are the messages of each
+    original of a vacuumed file."""
+    found: list[list[Any]] = []
+    messages = header = 0
+    ends = [sum(originals[:count]) for count in range(len(originals))]
+    for member in members:
+        if is_header(member.words):
+            header = messages
+        elif not member.text and "replaces" not in member.words:
+            begin = max([header, *(end for end in ends if end < messages)])
+            rows = member.words.get("attached")
+            if isinstance(rows, list) and all(is_row(row) and begin + row[0] < messages for row in rows):
+                found += [[begin + row[0], *row[1:7]] for row in rows]
+        messages += sum(not is_schema(line) for line in lines_of([member]))
+    return found
 
 
 def chosen(found: Sequence[Found]) -> list[Found]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.golden import independent, independent_identity, independent_log, independent_rebuild
+from tests.golden import (
+    independent,
+    independent_attached,
+    independent_identity,
+    independent_log,
+    independent_rebuild,
+)
 from tests.golden.independent import (
     Stream,
     Unreadable,
@@ -22,6 +29,7 @@ from tests.golden.independent import (
     name_of,
     segment,
 )
+from tests.golden.independent_attached import told
 from tests.golden.independent_identity import lake_id_of
 
 SUITE = Path(__file__).parent / "suite"
@@ -44,7 +52,7 @@ def stream(case: Path, expected: dict[str, Any]) -> Stream:
     return Stream(case / "lake", expected["tap"], expected["stream"])
 
 
-MODULES = (independent, independent_identity, independent_log, independent_rebuild)
+MODULES = (independent, independent_attached, independent_identity, independent_log, independent_rebuild)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -81,6 +89,17 @@ def test_it_gives_the_messages(stream: Stream, expected: dict[str, Any]) -> None
             label: {"hash": version, "first_offset": state["schemas"][version]["first_offset"]}
             for version, label in state["versions"].items()
         }
+
+
+def test_it_gives_the_attached_files(stream: Stream, expected: dict[str, Any]) -> None:
+    if expected.get("error"):
+        return
+    rows = told(stream.state())
+    assert rows == expected.get("attached", [])
+    for *_, sha256, size, _, path in rows:
+        if path is not None:
+            body = (stream.folder / path).read_bytes()
+            assert (hashlib.sha256(body).hexdigest(), len(body)) == (sha256, size)
 
 
 def test_it_finds_the_names(case: Path, expected: dict[str, Any]) -> None:

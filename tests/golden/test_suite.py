@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -115,6 +116,22 @@ def test_messages_lineage_and_versions_are_those_expected(
     assert rows == [offset for offset, line in wanted.items() if json.loads(line)["type"] == "RECORD"]
     assert {tap: lake.streams(tap) for tap in lake.taps()} == expected["taps"]
     assert everything(Path(lake.storage.url)) == before, "whoever reads changes nothing"
+
+
+def test_attached_files_are_those_expected(stream: LakeStream, expected: dict[str, Any]) -> None:
+    if expected.get("error"):
+        return
+    found = [
+        [file.offset + row.message, row.property, row.source, row.sha256, row.bytes, row.media_type, row.path()]
+        for file in stream.snapshot().files
+        for row in file.attached
+    ]
+    assert found == expected.get("attached", [])
+    for *_, sha256, size, _, path in found:
+        if path is not None:
+            stored = stream.lake.storage.get(stream.prefix + path)
+            assert stored is not None
+            assert (hashlib.sha256(stored.body).hexdigest(), len(stored.body)) == (sha256, size)
 
 
 def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:

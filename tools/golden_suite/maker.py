@@ -19,6 +19,7 @@ from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
@@ -34,6 +35,7 @@ from singerlake.settings import StoreSettings
 from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
 from singerlake.storage.settings import StorageSettings
 from tests.storage.memory import MemoryStorage
+from tools.golden_suite.member_table import table_of, text_of
 
 RUN = "run0000000000000"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -192,7 +194,7 @@ class Maker:
         self.clock.sleep(1)
         id = self.ids()
         body = file_bytes(schema, members, self.header(id), self.stream)
-        return self._commit(schema, body, id, members)
+        return self.commit(schema, body, id, members)
 
     def foreign(
         self,
@@ -213,24 +215,44 @@ class Maker:
         words = self.header(id) if own else None
         parts = [foreign_member(b"", None, 0)] * front
         parts += [foreign_member(text, words if not at else None, flags) for at, text in enumerate(texts)]
-        return self._commit(V1, b"".join(parts), id, members)
+        return self.commit(V1, b"".join(parts), id, members)
 
-    def _commit(self, schema: Any, body: bytes, id: str, members: Sequence[Sequence[bytes]]) -> DataFile:
+    def described(
+        self,
+        schema: Any,
+        body: bytes,
+        id: str,
+        members: Sequence[Sequence[bytes]],
+        attached: tuple[Attached, ...] = (),
+    ) -> NewFile:
+        """A file of those members as the manifest lists it."""
         lines = [line for member in members for line in member]
         times = span([json.loads(line).get("time_extracted") for line in lines]) or (self.clock.now(), self.clock.now())
-        file = NewFile(
+        return NewFile(
             id=id,
             path=layout.file_path(self.stream, schema_hash(schema), *times, id),
             version=schema_hash(schema),
             messages=len(lines),
             records=sum(json.loads(line)["type"] == "RECORD" for line in lines),
             bytes=len(body),
-            raw_bytes=len(_text(body)),
+            raw_bytes=len(text_of(body)),
             sha256=hashlib.sha256(body).hexdigest(),
             first=timestamp(times[0]),
             last=timestamp(times[1]),
-            members=_table(body),
+            members=table_of(body),
+            attached=attached,
         )
+
+    def commit(
+        self,
+        schema: Any,
+        body: bytes,
+        id: str,
+        members: Sequence[Sequence[bytes]],
+        attached: tuple[Attached, ...] = (),
+    ) -> DataFile:
+        """Commit a file of those members."""
+        file = self.described(schema, body, id, members, attached)
         writer = self.lake.stream(self.tap, self.stream).writer(writer_id="suite", store=self.kind)
         writer.open()
         if not self.born:
@@ -241,7 +263,7 @@ class Maker:
             manifest = writer.publish(spool, file, StreamSchema(schema=schema, key_properties=("n",)))
         writer.finish()
         self.lake.announce(manifest)
-        self.messages += lines
+        self.messages += [line for member in members for line in member]
         return manifest.by_id[id]
 
     def finish(self) -> None:
@@ -257,7 +279,7 @@ class Maker:
 
     def relist(self, file: DataFile, body: bytes) -> None:
         """Have manifest.json say of a file what its body now is."""
-        facts = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "members": _table(body)}
+        facts = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "members": table_of(body)}
         self.edit(lambda manifest: [each.update(facts) for each in manifest["files"] if each["id"] == file.id])
 
     def joined(self, files: Sequence[DataFile]) -> NewFile:
@@ -372,27 +394,3 @@ class Maker:
 
 def _number_of(line: bytes) -> Any:
     return json.loads(line).get("record", {}).get("n")
-
-
-def _members(body: bytes) -> list[tuple[int, bytes]]:
-    """Where each gzip member begins, and its text."""
-    found, at = [], 0
-    while at < len(body):
-        inflater = zlib.decompressobj(31)
-        text = inflater.decompress(body[at:])
-        found.append((at, text))
-        at = len(body) - len(inflater.unused_data)
-    return found
-
-
-def _text(body: bytes) -> bytes:
-    return b"".join(text for _, text in _members(body))
-
-
-def _table(body: bytes) -> tuple[tuple[int, int], ...]:
-    table = []
-    for start, text in _members(body):
-        count = sum(json.loads(line)["type"] != "SCHEMA" for line in text.splitlines())
-        if count:
-            table.append((start, count))
-    return tuple(table)
