@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from singerlake.singer_file import Provenance, compress_member
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record, schema_line
 
-Photos = dict[int, Sequence[Any]]
+Photos = Mapping[int, Sequence[Any]]
 """What is attached to records, by their ``n``: texts, which are the bytes; None where they could not be read."""
 
 
@@ -310,8 +310,8 @@ def merge_with_an_attached_file_that_came_too_late(maker: Maker) -> dict[str, An
     three(album)
     maker.erase(5)
     (gone,) = (file for file in maker.state().retired if len(file.id) == 64 and file.shown is None)
-    for step in ("shown", "deleted"):
-        change = CollectFiles(**{step: (gone.id,)}, since={gone.id: gone.since})
+    since = {gone.id: gone.since}
+    for change in (CollectFiles(shown=(gone.id,), since=since), CollectFiles(deleted=(gone.id,), since=since)):
         assert isinstance(committed(maker, change), Loaded)
     late = Album(maker)
     fresh = maker.state()
