@@ -8,6 +8,7 @@ from pathlib import Path
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
+from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
 
@@ -26,7 +27,7 @@ def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> b
     another size is there, and what storage raises.
     """
     if isinstance(body, bytes):
-        if not isinstance(storage.put(key, body, if_absent=True), Refused):
+        if not isinstance(put_on_condition(storage, key, body, etag=None, just_read=True), Refused):
             return True
     elif storage.head(key) is None:
         storage.upload(key, body)

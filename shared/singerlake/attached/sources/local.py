@@ -16,7 +16,7 @@ from singerlake.errors import SettingError, UnreadableSourceError
 from singerlake.spools import file_system
 
 _OF_THE_KERNEL = frozenset(
-    "proc sysfs cgroup cgroup2 devpts devtmpfs debugfs tracefs securityfs configfs bpf efivarfs pstore mqueue".split()
+    ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "securityfs", "configfs", "bpf")
 )
 """File systems whose files are views of the kernel or of processes, such as their environment."""
 _MADE_BY_THE_KERNEL = ("/proc/", "/sys/")
