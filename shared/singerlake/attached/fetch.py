@@ -11,7 +11,7 @@ from pathlib import Path
 from singerlake.attached.inline_bytes import InlineBytes, too_large
 from singerlake.attached.media_types import media_type_of_name
 from singerlake.attached.sources.locations import CORRECT
-from singerlake.attached.sources.source import Deadline, OpenSource, Source
+from singerlake.attached.sources.source import Deadline, Opener, Source
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import UnreadableSourceError
 from singerlake.singer_file import spool_error
@@ -44,7 +44,7 @@ class Fetcher:
     """Reads files of at most ``most`` bytes. Those of more than ``in_memory`` grow at paths that ``spool`` gives, each
     only once."""
 
-    open_source: OpenSource
+    sources: Opener
     spool: Callable[[], Path]
     most: int
     clock: Clock
@@ -56,7 +56,7 @@ class Fetcher:
         backoff = Backoff(self.clock, first=0.2, longest=5.0, growth=3.0)
         for left in reversed(range(TRIES)):
             try:
-                source = self.open_source(location, deadline)
+                source = self.sources.open(location, deadline)
                 with closing(source.stream):
                     return self._read(source, deadline)
             except UnreadableSourceError as error:

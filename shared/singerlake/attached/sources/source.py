@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
@@ -61,5 +60,13 @@ class Deadline:
         self.left()
 
 
-OpenSource = Callable[[str, Deadline], Source]
-"""Opens what a text in a record names. Raises ``UnreadableSourceError``."""
+class Opener(Protocol):
+    """Opens what texts in records name. Safe to share between threads."""
+
+    def open(self, text: str, deadline: Deadline) -> Source:
+        """Raises ``UnreadableSourceError``, and ``CancelledError`` as ``deadline`` does."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is kept for the next file."""
+        ...
