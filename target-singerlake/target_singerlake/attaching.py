@@ -122,7 +122,8 @@ class Attaching:
         """Say how many files came, and which streams of the setting did not."""
         counts = self._counts
         if counts["kept"] or counts["missing"]:
-            self._logger.info(
+            self._logger.log(
+                logging.WARNING if counts["missing"] else logging.INFO,
                 "Attached %s of records, %s; %s new in the lake%s",
                 counted(counts["kept"], "file"),
                 size(counts["bytes"]),
