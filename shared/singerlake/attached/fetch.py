@@ -104,15 +104,21 @@ class _Reading:
         self._size += len(data)
         if self._size > self._most:
             raise too_large(self._most)
+        if self._source.size is not None and self._size > self._source.size:
+            # It may grow for ever.
+            raise self._changed()
         self._sha256.update(data)
         return data
 
     def ended(self, body: bytes | Path) -> Fetched:
         source = self._source
         if source.size not in (None, self._size):
-            raise UnreadableSourceError("it ends early, or changed while it was read", hint=CORRECT, passing=True)
+            raise self._changed()
         media_type = source.media_type or media_type_of_name(source.name)
         return Fetched(self._sha256.hexdigest(), self._size, media_type, body)
+
+    def _changed(self) -> UnreadableSourceError:
+        return UnreadableSourceError("it ends early, or changed while it was read", hint=CORRECT, passing=True)
 
 
 @contextmanager
