@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import count
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.port import Refused, Storage
+from singerlake.storage.port import Storage, Written
 
 
 def free_copy(manifest: Manifest, sha256: str) -> int:
@@ -26,12 +27,17 @@ def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> b
     Whoever else writes it at the same time writes the same bytes. Raises ``CorruptObjectError`` where an object of
     another size is there, and what storage raises.
     """
+    new = True
     if isinstance(body, bytes):
-        if not isinstance(put_on_condition(storage, key, body, etag=None, just_read=True), Refused):
+        outcome = put_on_condition(storage, key, body, etag=None, just_read=True)
+        if isinstance(outcome, Written) and outcome.etag == hashlib.md5(body, usedforsecurity=False).hexdigest():
             return True
+        new = isinstance(outcome, Written)
     elif storage.head(key) is None:
         storage.upload(key, body)
         return True
+    else:
+        new = False
     there = storage.head(key)
     if there is None or there.size != size:
         raise CorruptObjectError(
@@ -39,4 +45,4 @@ def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> b
             hint="move it away, run again, then run 'singerlake verify'",
             key=key,
         )
-    return False
+    return new
