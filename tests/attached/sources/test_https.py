@@ -21,7 +21,7 @@ from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock
 from singerlake.errors import UnreadableSourceError
 from tests.fakes import FakeClock
-from tests.servers.https import HttpsServer, in_turn, page, pieces, raw, redirect
+from tests.servers.web.https import HttpsServer, in_turn, page, pieces, raw, redirect
 
 BODY = b"\xff\xd8 a photo"
 PUBLIC, METADATA = "93.184.215.14", "169.254.169.254"

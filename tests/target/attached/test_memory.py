@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers.https import HttpsServer
 from tests.servers.s3 import S3Server
+from tests.servers.web.https import HttpsServer
 from tests.target.attached.files import START, person, rows, settings
 from tests.target.support import config, environment, text
 

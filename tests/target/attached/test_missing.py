@@ -11,8 +11,8 @@ import pytest
 
 from singerlake.errors import UnreadableSourceError
 from tests.processes import plugins
-from tests.servers.https import HttpsServer, page, redirect
 from tests.servers.s3 import S3Server
+from tests.servers.web.https import HttpsServer, page, redirect
 from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings, without
 from tests.target.support import TAP, environment, ingest, kept, kept_ids, manifest, run, state, text
 

@@ -19,7 +19,7 @@ from singerlake.errors import AccessDeniedError, CommitRefusedError, StorageFull
 from singerlake.format import layout
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import GrowingFile
-from tests.servers.https import HttpsServer, Page, page
+from tests.servers.web.https import HttpsServer, Page, page
 from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings
 from tests.target.process.test_process import SOON, send, started
 from tests.target.support import TAP, ingest, kept_ids, state, text
