@@ -53,11 +53,15 @@ class GrowingFile:
     lake_id: Callable[[], str | None] = lambda: None
     ready: Future[None] = field(default_factory=_done)
     attached: list[RecordFiles] = field(default_factory=list)
+    attached_until: int = 0
 
     @property
     def is_whole(self) -> bool:
         """Whether ``finish`` need not wait."""
-        return self.ready.done() and all(record.done for record in self.attached)
+        # Asked again and again, of what may be a million records.
+        while self.attached_until < len(self.attached) and self.attached[self.attached_until].done:
+            self.attached_until += 1
+        return self.ready.done() and self.attached_until == len(self.attached)
 
     def finish(self) -> tuple[Attached, ...]:
         """Wait until the spool has all messages and the lake all files of its records; the rows of these, which the
