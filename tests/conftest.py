@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.servers.java",
     "tests.servers.postgres",
     "tests.servers.s3",
+    "tests.servers.web.https",
     "tests.servers.azurite",
     "tests.servers.gcs.server",
     "tests.servers.dynamodb",

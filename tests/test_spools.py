@@ -137,7 +137,7 @@ def test_of_another_boot_only_what_is_on_a_local_disk_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None, gone: bool
 ) -> None:
     folder = dead(tmp_path, boot="of another host, or of this one before it was started again")
-    monkeypatch.setattr(spools, "_file_system", lambda device: kind)
+    monkeypatch.setattr(spools, "file_system", lambda device: kind)
     assert Spools(str(tmp_path)).sweep() == ([folder.name] if gone else [])
     assert folder.exists() is not gone
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         UnexpectedError,
         UnknownNameError,
         UnknownOutcomeError,
+        UnreadableSourceError,
         UnsupportedFormatError,
         ValueDoesNotFitError,
     )
@@ -133,6 +134,7 @@ __all__ = [
     "UnexpectedError",
     "UnknownNameError",
     "UnknownOutcomeError",
+    "UnreadableSourceError",
     "UnsupportedFormatError",
     "ValueDoesNotFitError",
     "__version__",

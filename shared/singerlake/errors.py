@@ -5,6 +5,7 @@
     │   ├── SettingError
     │   │   └── ConditionNotSupportedError
     │   ├── ValueDoesNotFitError
+    │   ├── UnreadableSourceError
     │   ├── AccessDeniedError
     │   ├── NoSuchBucketError
     │   ├── NotALakeError
@@ -108,6 +109,17 @@ class ValueDoesNotFitError(ConfigurationError):
     """A record holds a value that its column's type cannot take as it is; the message never holds the value."""
 
     kind: ClassVar[str] = "value_does_not_fit"
+
+
+class UnreadableSourceError(ConfigurationError):
+    """A file that a record names cannot be read, or is not allowed to be. ``passing``: the same read may succeed in a
+    moment. The message is one of few, since its variables are in the context."""
+
+    kind: ClassVar[str] = "unreadable_source"
+
+    def __init__(self, message: str, *, hint: str = "", passing: bool = False, **context: object) -> None:
+        super().__init__(message, hint=hint, **context)
+        self.passing = passing
 
 
 class AccessDeniedError(ConfigurationError):

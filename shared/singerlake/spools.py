@@ -142,7 +142,7 @@ class Spools:
             known, boot = told["format"] == _FORMAT, told["boot"]
         except (ValueError, TypeError, LookupError):
             return False
-        if not known or (boot != self._boot and _file_system(os.fstat(folder).st_dev) not in _LOCAL):
+        if not known or (boot != self._boot and file_system(os.fstat(folder).st_dev) not in _LOCAL):
             return False
         return all(_is_spooled(each, folder) for each in os.listdir(folder))
 
@@ -165,7 +165,7 @@ def _boot() -> str | None:
         return None
 
 
-def _file_system(device: int) -> str | None:
+def file_system(device: int) -> str | None:
     """The kind of file system a device number belongs to, where Linux tells."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:

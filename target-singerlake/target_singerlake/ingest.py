@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
-import msgspec
-
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
     AccessDeniedError,
@@ -26,22 +24,22 @@ from singerlake.errors import (
     TruncatedInputError,
     UnknownOutcomeError,
 )
-from singerlake.format.decoders import prepare_decoders
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
-from target_singerlake.errors import RecordBeforeSchemaError, unreadable
+from target_singerlake.attaching import Attaching, attaching_of, sources_of
+from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.files.growing import Compressor
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import Progress
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.exact import encode
 from target_singerlake.input.messages import Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.input.schema import Schema, schema_of
+from target_singerlake.input.state_value import state_value
 from target_singerlake.input.validation import Validators
 from target_singerlake.mapped import MappedDecoder
 from target_singerlake.output import StateOutput
@@ -85,6 +83,8 @@ class Ingest:
         self._clock = clock
         self._logger = logger
         run_id = ids()
+        # Before anything is made that would have to be removed, since a setting may be wrong.
+        sources = sources_of(settings, storages)
         self._waker = Waker()
         self._compressor = Compressor(settings.compress_threads, settings.max_memory_bytes)
         self._publisher = Publisher(
@@ -112,6 +112,10 @@ class Ingest:
             opened=self._publisher.open,
             closed=self._publisher.publish,
         )
+        self._attaching = attaching_of(
+            settings, lake, sources, self._publisher.state, self._waker.wake, self._spool.path, logger
+        )
+        self._cut_short = False
         self._checks: dict[str, RecordCheck] = {}
         self._early = EarlyActivations(self._states)
         self._decoder: Decoder = rewriter or PassthroughDecoder(
@@ -205,6 +209,8 @@ class Ingest:
     def _tick(self) -> None:
         """What time and other threads have to say between two blocks."""
         self._compressor.check()
+        if self._attaching:
+            self._attaching.check()
         self._monotonic = self._clock.monotonic()
         age = self._settings.max_file_age_seconds
         if age:
@@ -224,6 +230,8 @@ class Ingest:
 
     def _take(self, messages: Iterator[Records | Message]) -> None:
         for message in messages:
+            if self._cut_short:
+                return
             if isinstance(message, Message):
                 self._other(message)
             elif self._validators is None:
@@ -234,10 +242,24 @@ class Ingest:
                     self._records(record)
 
     def _records(self, records: Records) -> None:
+        if self._attaching and records.stream in self._attaching:
+            self._with_files(self._attaching, records)
+            return
         count = records.count
         self._streams.add(records.stream, records.data, count, count, records.times, self._now, self._monotonic)
         self._progress.records(records.stream, records.count)
         self._counts["RECORD"] += records.count
+
+    def _with_files(self, attaching: Attaching, records: Records) -> None:
+        """Take in records whose files are attached. A signal ends it between two of them, and what comes behind them in
+        the input is left out, too: a STATE there holds for all."""
+        for line, time, files in attaching.records(records, self._tick):
+            self._streams.add(records.stream, line, 1, 1, [time], self._now, self._monotonic, files=files)
+            self._progress.records(records.stream, 1)
+            self._counts["RECORD"] += 1
+            if self._signal is not None:
+                self._cut_short = True
+                return
 
     def _other(self, message: Message) -> None:
         self._counts[message.kind] += 1
@@ -258,10 +280,12 @@ class Ingest:
         if self._streams.use_schema(schema):
             self._checks[schema.stream] = RecordCheck(schema.stream, schema.content.key_properties)
             self._progress.seen(schema.stream)
+            if self._attaching:
+                self._attaching.schema(schema)
         self._take_outcomes()
 
     def _state(self, message: Message) -> None:
-        value = _state_value(message.line, message.number)
+        value = state_value(message.line, message.number)
         if value is not None:
             self._keep_bare()
             self._states.arrived(value)
@@ -319,6 +343,8 @@ class Ingest:
         self._take_outcomes()
         self._publisher.settle()
         self._progress.summary()
+        if self._attaching:
+            self._attaching.summary()
 
     @contextmanager
     def _closing_on_error(self) -> Iterator[None]:
@@ -331,6 +357,9 @@ class Ingest:
             raise
 
     def _close_all(self) -> None:
+        if self._attaching:
+            # First, since what is being committed may wait for files.
+            self._attaching.close()
         self._compressor.close()
         self._publisher.close()
         self._spool.remove()
@@ -349,26 +378,3 @@ def _spool_folder(spool_dir: str | None) -> SpoolFolder:
             hint="set spool_dir to a folder that can be written",
             spool_dir=spool_dir or tempfile.gettempdir(),
         ) from error
-
-
-class _StateMessage(msgspec.Struct, gc=False):
-    value: msgspec.Raw
-
-
-_decode_state = msgspec.json.Decoder(_StateMessage).decode
-_NOTHING = (b"null", b"{}")
-
-
-def _state_value(line: bytes, number: int) -> bytes | None:
-    """The bytes of a STATE message's value; None for a value that holds nothing, which would erase bookmarks."""
-    try:
-        value = bytes(_decode_state(line).value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        content = parse(line, number)
-        if not isinstance(content, dict) or "value" not in content:
-            raise unreadable("a STATE message has no value", line, number) from None
-        value = encode(content["value"])
-    return None if b"".join(value.split()) in _NOTHING else value
-
-
-prepare_decoders(_StateMessage)

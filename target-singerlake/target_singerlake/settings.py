@@ -11,6 +11,7 @@ from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
 from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
+from target_singerlake.file_settings import FILE_SETTINGS, FileSettings, file_settings
 
 PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
@@ -112,6 +113,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         default=int(_LOCK.refresh),
         minimum=1,
     ),
+    **FILE_SETTINGS,
     **STORE_SETTINGS,
     **STORAGE_SETTINGS,
 }
@@ -136,6 +138,7 @@ class Settings:
     add_record_metadata: bool
     spool_dir: str | None
     lock: LockSettings
+    files: FileSettings
 
 
 def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -170,6 +173,7 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
             stale_after=value("lock_stale_after_seconds"),
             refresh=value("lock_refresh_seconds"),
         ),
+        files=file_settings(value),
     )
 
 

@@ -59,6 +59,10 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
     assert ran == {"tables": 12, "mappers": 1, "bad-records": 2, "verify": 2, "copy": 3, "stores": 2}
 
 
+def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/files.md", tmp_path) == 7
+
+
 def test_the_readme_is_short() -> None:
     assert len(readme.README.read_text().split()) < 900
 

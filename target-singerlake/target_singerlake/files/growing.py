@@ -12,8 +12,11 @@ from typing import Any
 
 import msgspec
 
+from singerlake.attached.members import attached_members
 from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.state.attached import Attached
 from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member, spool_error
+from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 
 WAITING = 2
@@ -29,8 +32,9 @@ def _done() -> Future[None]:
 @dataclass(slots=True)
 class GrowingFile:
     """A file of one stream and schema. The reading thread adds to the counts, compressing threads to the spool;
-    ``ready`` is done when all that was handed over is in the spool. ``epochs`` are those of ``HeldStates`` that it
-    holds back. ``lake_id`` is asked when the spool begins."""
+    ``ready`` is done when all that was handed over is in the spool. ``attached`` are the files of its records, of those
+    that have some. ``epochs`` are those of ``HeldStates`` that it holds back. ``lake_id`` is asked when the spool
+    begins."""
 
     schema: Schema
     header: FileHeader
@@ -48,6 +52,28 @@ class GrowingFile:
     extracted: Span | None = None
     lake_id: Callable[[], str | None] = lambda: None
     ready: Future[None] = field(default_factory=_done)
+    attached: list[RecordFiles] = field(default_factory=list)
+    attached_until: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``finish`` need not wait."""
+        # Asked again and again, of what may be a million records.
+        while self.attached_until < len(self.attached) and self.attached[self.attached_until].done:
+            self.attached_until += 1
+        return self.ready.done() and self.attached_until == len(self.attached)
+
+    def finish(self) -> tuple[Attached, ...]:
+        """Wait until the spool has all messages and the lake all files of its records; the rows of these, which the
+        spool has behind its messages then. Call once. Raises as ``add_member``, and what kept a file from coming."""
+        self.ready.result()
+        rows = tuple(row for record in self.attached for row in record.rows())
+        if rows and self.spool is not None:
+            try:
+                self.spool.append_empty(attached_members(rows))
+            except OSError as error:
+                raise spool_error(error, self.path) from error
+        return rows
 
     @property
     def first(self) -> datetime:

@@ -17,6 +17,7 @@ from singerlake.format.lines.messages import envelope
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES, FileHeader
 from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
@@ -117,9 +118,11 @@ class OpenFiles:
         now: datetime,
         monotonic: float,
         held: int | None = None,
+        files: RecordFiles | None = None,
     ) -> None:
         """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or
-        one message that is none; ``held`` is the epoch since when that waited."""
+        one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the one
+        RECORD."""
         stream = self._streams[name]
         limit = self._settings.max_file_records
         if limit and records > 1 and records > limit - (stream.file.records if stream.file else 0):
@@ -129,11 +132,12 @@ class OpenFiles:
             if records < room:
                 break
             head = end_of(data, room)
-            self._add(stream, data[:head], room, room, times if records == room else times[:room], now, monotonic)
+            spanned = times if records == room else times[:room]
+            self._add(stream, data[:head], room, room, spanned, now, monotonic, files=files)
             self.close_file(stream)
             data, messages, records, times = data[head:], messages - room, records - room, times[room:]
         if data:
-            self._add(stream, data, messages, records, times, now, monotonic, held)
+            self._add(stream, data, messages, records, times, now, monotonic, held, files)
 
     def _add(
         self,
@@ -145,12 +149,16 @@ class OpenFiles:
         now: datetime,
         monotonic: float,
         held: int | None = None,
+        files: RecordFiles | None = None,
     ) -> None:
         file = stream.file
         if file is None:
             file = self._open_file(stream, now, monotonic)
         if held is not None:
             file.epochs.append(self._states.opened_with(held))
+        if files is not None:
+            files.message = file.messages
+            file.attached.append(files)
         file.messages += messages
         file.records += records
         file.last_received = now

@@ -17,6 +17,7 @@ from singer_sdk.metrics import Metric, Tag, Timer
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import BrokenFileError, SingerlakeError
 from singerlake.format.layout import file_path
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.transactions import AddFiles
@@ -110,6 +111,14 @@ class Publisher:
     def open(self, stream: str) -> None:
         """Look at a stream's state, in the background, so that what is wrong with it is known early."""
         self._submit(stream, self._open)
+
+    def state(self, stream: str) -> Callable[[], Manifest]:
+        """Gives, to any thread, what a stream's writer knows of its state by then. Waits until the writer knows it, and
+        raises what the lake raises."""
+        self._submit(stream, self._open).result()
+        writer = self._channel(stream).writer
+        assert writer is not None
+        return writer.open
 
     @property
     def backlog(self) -> int:
@@ -354,17 +363,17 @@ def _uploads(writer: StreamWriter, channel: _Channel, taken: list[GrowingFile]) 
     asked for; None where none is. ``taken`` gets each."""
     while len(taken) < FILES_AT_ONCE:
         following = channel.ready[0] if channel.ready else None
-        if following is None or (taken and not following.ready.done()):
+        if following is None or (taken and not following.is_whole):
             yield None
             continue
         if taken and following.schema.content != taken[0].schema.content:
             return
-        following.ready.result()
+        rows = following.finish()
         taken.append(channel.ready.popleft())
-        yield _upload(writer, channel.name, following)
+        yield _upload(writer, channel.name, following, rows)
 
 
-def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
+def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
     """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
     spool, content = growing.spool, growing.schema.content
     if spool is None or spool.messages != growing.messages:
@@ -376,5 +385,6 @@ def _upload(writer: StreamWriter, stream: str, growing: GrowingFile) -> Upload:
         )
     version = writer.version_of(content.schema)
     path = file_path(stream, version, growing.first, growing.last, growing.header.id)
-    file = spool.describe(path=path, version=version, first=timestamp(growing.first), last=timestamp(growing.last))
+    first, last = timestamp(growing.first), timestamp(growing.last)
+    file = spool.describe(path=path, version=version, first=first, last=last, attached=rows)
     return Upload(spool.path, file, content)

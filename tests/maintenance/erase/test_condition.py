@@ -6,8 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from singerlake.attached.property_path import EACH
 from singerlake.errors import SettingError
-from singerlake.maintenance.erase.condition import EACH, Condition, Test, parse_condition, values_in
+from singerlake.maintenance.erase.condition import Condition, Test, parse_condition, values_in
 
 
 def parsed(text: str, **files: str) -> Condition:

@@ -4,31 +4,26 @@
     test       =  path ("=" | "==") value
                |  path "in" "(" value {"," value} ")"
                |  path "in" "@" the name of a file of values, one a line
-    path       =  name {"." name | "[*]"}
-    name       =  a word, or any text in double quotes
     value      =  a number, true, false, or text in single or double quotes
 
-``[*]`` is any element of an array. Numbers are equal by their value (``1`` and ``1.0``), texts character by character.
+A path is one of ``singerlake.attached.property_path``. Numbers are equal by their value (``1`` and ``1.0``), texts
+character by character.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from singerlake.attached.property_path import Path, Words
 from singerlake.errors import SettingError
 from singerlake.format.exact_json import decode
 
-_TOKEN = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|\[\*\]|@\S+|==?|[(),.]|[^\s'"=(),.\[\]@]+)""")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _EXAMPLES = 'write for example "email = \'a@b.c\'", "user.id in (1, 2)" or "id in @keys.txt"'
-EACH = None
-"""The step of a path that is any element of an array."""
-
-Step = str | None
 Value = str | Decimal | bool
 
 
@@ -38,7 +33,7 @@ class Test:
     entry of a file where that may be meant as text or as a number: each with the entry's number, from 0 on."""
 
     __test__ = False
-    path: tuple[Step, ...]
+    path: Path
     values: tuple[tuple[Value, int], ...]
 
     @property
@@ -109,94 +104,54 @@ def values_in(text: str, name: str) -> tuple[tuple[Value, int], ...]:
 
 class _Reader:
     def __init__(self, text: str, read: Callable[[str], str]) -> None:
-        self._text = text
+        self._words = Words(text, _refused)
         self._read = read
-        self._at = 0
-        self._tokens = list(self._split())
 
     @property
     def more(self) -> bool:
-        return bool(self._tokens)
+        return self._words.more
 
-    def _split(self) -> Iterator[tuple[str, int]]:
-        """The words, each with where it begins."""
-        text = self._text.rstrip()
-        while self._at < len(text):
-            match = _TOKEN.match(text, self._at)
-            if match is None:
-                raise self._refused()
-            yield match[1], match.start(1)
-            self._at = match.end()
+    def take(self, word: str) -> None:
+        self._words.take(word)
 
     def test(self) -> Test:
-        path = self._path()
-        word = self._pop().lower()
+        words = self._words
+        path = words.path()
+        word = words.pop().lower()
         if word in ("=", "=="):
             return Test(path, ((self._value(), 0),))
         if word != "in":
-            raise self._refused()
-        if self._next().startswith("@"):
-            name = self._pop()[1:]
+            raise words.refused()
+        if words.next.startswith("@"):
+            name = words.pop()[1:]
             return Test(path, values_in(self._read(name), name))
-        self.take("(")
+        words.take("(")
         values = [self._value()]
-        while self._next() == ",":
-            self._pop()
+        while words.next == ",":
+            words.pop()
             values.append(self._value())
-        self.take(")")
+        words.take(")")
         return Test(path, tuple((value, entry) for entry, value in enumerate(values)))
 
-    def _path(self) -> tuple[Step, ...]:
-        steps: list[Step] = [self._name()]
-        while self._next() in (".", "[*]"):
-            steps.append(self._name() if self._pop() == "." else EACH)
-        return tuple(steps)
-
-    def _name(self) -> str:
-        token = self._pop()
-        if token.startswith('"'):
-            return self._quoted(token)
-        if not token[0].isalnum() and token[0] not in "_$-":
-            raise self._refused()
-        return token
-
     def _value(self) -> Value:
-        token = self._pop()
+        words = self._words
+        token = words.pop()
         if token.startswith("'"):
             return token[1:-1].replace("''", "'")
         if token.startswith('"'):
-            return self._quoted(token)
-        while self._next() == ".":
-            token += self._pop() + self._pop()
+            return words.quoted(token)
+        while words.next == ".":
+            token += words.pop() + words.pop()
         if token.lower() in ("true", "false"):
             return token.lower() == "true"
         for number in _number(token):
             return number
-        raise self._refused()
+        raise words.refused()
 
-    def _quoted(self, token: str) -> str:
-        try:
-            return decode(token.encode(), str)
-        except (ValueError, UnicodeEncodeError):
-            raise self._refused() from None
 
-    def take(self, word: str) -> None:
-        if self._pop().lower() != word:
-            raise self._refused()
-
-    def _next(self) -> str:
-        return self._tokens[0][0] if self._tokens else ""
-
-    def _pop(self) -> str:
-        if not self._tokens:
-            self._at = len(self._text.rstrip())
-            raise self._refused()
-        word, self._at = self._tokens.pop(0)
-        return word
-
-    def _refused(self) -> SettingError:
-        # What it says may be somebody's name or address, and an error may go to a log.
-        return SettingError(f"not a condition, from character {self._at + 1} on", hint=_EXAMPLES)
+def _refused(place: int) -> SettingError:
+    # What it says may be somebody's name or address, and an error may go to a log.
+    return SettingError(f"not a condition, from character {place} on", hint=_EXAMPLES)
 
 
 def _number(text: str) -> Sequence[Decimal]:

@@ -16,8 +16,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from singerlake.attached.property_path import EACH, Step
 from singerlake.format.lines.messages import REFUSALS, one_a_line
-from singerlake.maintenance.erase.condition import EACH, Condition, Step, Test, Value
+from singerlake.maintenance.erase.condition import Condition, Test, Value
 from singerlake.recursion_limit import with_room
 
 _Tree = dict[str, Any]

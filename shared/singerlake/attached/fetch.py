@@ -1,0 +1,142 @@
+"""Reading a file whole: its bytes, where they wait, and their checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from singerlake.attached.inline_bytes import InlineBytes, too_large
+from singerlake.attached.media_types import media_type_of_name
+from singerlake.attached.sources.locations import CORRECT
+from singerlake.attached.sources.source import Deadline, Opener, Source
+from singerlake.clock import Backoff, Clock
+from singerlake.errors import UnreadableSourceError
+from singerlake.singer_file import spool_error
+
+IN_MEMORY = 1 << 20
+"""Bytes of a file that is kept in memory until it is in the lake."""
+TRIES = 3
+"""How often a file is read anew because reading it broke off."""
+_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that was read. ``body`` is its bytes, or a file of the spool that has them."""
+
+    sha256: str
+    size: int
+    media_type: str
+    body: bytes | Path
+
+    def drop(self) -> None:
+        """Remove what it has in the spool; it may be gone."""
+        if isinstance(self.body, Path):
+            with suppress(OSError):
+                self.body.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Reads files of at most ``most`` bytes. Those of more than ``in_memory`` grow at paths that ``spool`` gives, each
+    only once."""
+
+    sources: Opener
+    spool: Callable[[], Path]
+    most: int
+    clock: Clock
+    in_memory: int = IN_MEMORY
+
+    def fetch(self, location: str, deadline: Deadline) -> Fetched:
+        """The file that ``location`` names. Raises ``UnreadableSourceError``, ``CancelledError`` as ``deadline`` does,
+        and ``StorageFullError``, ``AccessDeniedError`` or ``StorageUnavailableError`` where the spool takes no more."""
+        backoff = Backoff(self.clock, first=0.2, longest=5.0, growth=3.0)
+        for left in reversed(range(TRIES)):
+            try:
+                source = self.sources.open(location, deadline)
+                with closing(source.stream):
+                    return self._read(source, deadline)
+            except UnreadableSourceError as error:
+                if not left or not error.passing:
+                    raise
+                deadline.wait(backoff.next())
+        raise AssertionError("the last try returns or raises")
+
+    def _read(self, source: Source, deadline: Deadline) -> Fetched:
+        if source.size is not None and source.size > self.most:
+            raise too_large(self.most)
+        read = _Reading(source, self.most, deadline)
+        held, size = list[bytes](), 0
+        while size <= self.in_memory and (data := read.next()):
+            held.append(data)
+            size += len(data)
+        if size <= self.in_memory:
+            return read.ended(b"".join(held))
+        path = self.spool()
+        try:
+            with _spooled(path) as write:
+                write(b"".join(held))
+                held.clear()
+                while data := read.next():
+                    write(data)
+            return read.ended(path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+class _Reading:
+    """The bytes of a source, counted and summed up as they pass."""
+
+    def __init__(self, source: Source, most: int, deadline: Deadline) -> None:
+        self._source = source
+        self._most = most
+        self._deadline = deadline
+        self._sha256 = hashlib.sha256()
+        self._size = 0
+
+    def next(self) -> bytes:
+        self._deadline.left()
+        data = self._source.stream.read(_AT_ONCE)
+        self._size += len(data)
+        if self._size > self._most:
+            raise too_large(self._most)
+        if self._source.size is not None and self._size > self._source.size:
+            # It may grow for ever.
+            raise self._changed()
+        self._sha256.update(data)
+        return data
+
+    def ended(self, body: bytes | Path) -> Fetched:
+        source = self._source
+        if source.size not in (None, self._size):
+            raise self._changed()
+        media_type = source.media_type or media_type_of_name(source.name)
+        return Fetched(self._sha256.hexdigest(), self._size, media_type, body)
+
+    def _changed(self) -> UnreadableSourceError:
+        return UnreadableSourceError("it ends early, or changed while it was read", hint=CORRECT, passing=True)
+
+
+@contextmanager
+def _spooled(path: Path) -> Iterator[Callable[[bytes], int]]:
+    """Makes a file and gives what appends to it. Raises as ``spool_error`` says, whatever raises ``OSError``."""
+    file = None
+    try:
+        file = path.open("xb")
+        yield file.write
+        file.close()
+    except OSError as error:
+        raise spool_error(error, path) from error
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+
+def inline(held: InlineBytes) -> Fetched:
+    """The file that a record holds itself."""
+    return Fetched(hashlib.sha256(held.body).hexdigest(), len(held.body), held.media_type, held.body)

@@ -1,0 +1,142 @@
+"""One connection to a web server, which ends when the time of the file that it is used for does."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from singerlake.attached.sources.locations import CORRECT
+from singerlake.attached.sources.source import Deadline
+from singerlake.errors import UnreadableSourceError
+
+_CONNECT_SECONDS = 10.0
+"""For each address, and again for the handshake."""
+_STEP = 1.0
+"""Seconds after which a wait looks whether the run ends."""
+_BUFFER = 1 << 16
+
+_NOT_TRUSTED = "set SSL_CERT_FILE to the authorities that you trust, or set on_missing_file to record"
+
+Connect = Callable[[str, int, float], socket.socket]
+"""Connects to an address and a port within so many seconds. Raises ``OSError``."""
+
+
+def connect(address: str, port: int, seconds: float) -> socket.socket:
+    """A connection. Raises ``OSError``."""
+    return socket.create_connection((address, port), seconds)
+
+
+class Connection(http.client.HTTPSConnection):
+    """Connects to one of the addresses that ``addresses`` gives, and to no other, whatever the name of the host means
+    by then; the certificate is that of the name. ``deadline`` is set before each request."""
+
+    deadline: Deadline
+
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext, addresses: Callable[[], Sequence[str]], connect: Connect
+    ) -> None:
+        super().__init__(host.strip("[]"), port, context=tls)
+        self._tls = tls
+        self._addresses = addresses
+        self._connect = connect
+
+    def connect(self) -> None:
+        """Raises ``OSError``, ``UnreadableSourceError``."""
+        plain = self._connected()
+        try:
+            plain.settimeout(min(self.deadline.left(), _CONNECT_SECONDS))
+            # Where a body has no length, only the end that TLS tells shows that it is whole.
+            secure = self._tls.wrap_socket(plain, server_hostname=self.host, suppress_ragged_eofs=False)
+            self.sock: Any = _TimedSocket(secure, self)
+        except BaseException:
+            plain.close()
+            raise
+
+    def end(self, response: http.client.HTTPResponse) -> None:
+        """Close it, though the body of a response may not be read to its end."""
+        response.close()
+        self.close()
+
+    def _connected(self) -> socket.socket:
+        failed: OSError | None = None
+        for address in self._addresses():
+            try:
+                return self._connect(address, self.port, min(self.deadline.left(), _CONNECT_SECONDS))
+            except OSError as error:
+                failed = error
+        raise failed or UnreadableSourceError("its host has no address", hint=CORRECT)
+
+
+class _TimedSocket:
+    """What ``http.client`` asks of a socket. No server can draw a wait out by sending a byte now and then: each wait
+    for one ends with the deadline. As with a socket, what ``makefile`` gave can be read after ``close``."""
+
+    def __init__(self, inner: ssl.SSLSocket, connection: Connection) -> None:
+        self._inner = inner
+        self._connection = connection
+        self._readers = 0
+        self._closed = False
+
+    def sendall(self, data: bytes) -> None:
+        self._inner.settimeout(self._connection.deadline.left())
+        self._inner.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        self._readers += 1
+        return io.BufferedReader(_Received(self), _BUFFER)
+
+    def receive_into(self, buffer: Any) -> int:
+        while True:
+            self._inner.settimeout(min(self._connection.deadline.left(), _STEP))
+            try:
+                return self._inner.recv_into(buffer)
+            except TimeoutError:
+                # The deadline says whether it is time to give up.
+                continue
+
+    def close(self) -> None:
+        self._closed = True
+        self._close_unread()
+
+    def end_reader(self) -> None:
+        self._readers -= 1
+        self._close_unread()
+
+    def _close_unread(self) -> None:
+        if self._closed and not self._readers:
+            with suppress(OSError):
+                self._inner.close()
+
+
+class _Received(io.RawIOBase):
+    def __init__(self, timed: _TimedSocket) -> None:
+        self._timed = timed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._timed.receive_into(buffer)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._timed.end_reader()
+        super().close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises ``UnreadableSourceError`` in the place of what connections raise. It holds nothing that a server sent."""
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise UnreadableSourceError("the certificate of its host is not trusted", hint=_NOT_TRUSTED) from error
+    except http.client.HTTPException as error:
+        raise UnreadableSourceError("the server does not answer as HTTP asks", hint=CORRECT, passing=True) from error
+    except OSError as error:
+        raise UnreadableSourceError("the connection to its host fails", hint=CORRECT, passing=True) from error

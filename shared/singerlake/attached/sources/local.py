@@ -1,0 +1,101 @@
+"""Files of this machine below allowed folders. What leads out of them, and what is no file, is not opened."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+
+from singerlake.attached.sources.allowed import not_allowed
+from singerlake.attached.sources.locations import CORRECT, LocalFile
+from singerlake.attached.sources.source import Source
+from singerlake.errors import SettingError, UnreadableSourceError
+from singerlake.spools import file_system
+
+_OF_THE_KERNEL = frozenset(
+    ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "securityfs", "configfs", "bpf")
+)
+"""File systems whose files are views of the kernel or of processes, such as their environment."""
+_MADE_BY_THE_KERNEL = ("/proc/", "/sys/")
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0) if hasattr(os, "O_NOFOLLOW") else 0
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC if _FOLDER else 0
+
+
+class LocalFiles:
+    """The files below ``folders``. Links of these folders themselves are followed once, here. Raises ``SettingError``
+    where the system cannot open a file below a folder that it holds."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        if folders and os.open not in os.supports_dir_fd:
+            raise SettingError(
+                "file_sources has a folder, which this system cannot read safely", hint="leave it out, or use WSL"
+            )
+        self._folders = [os.path.realpath(folder) for folder in folders]
+
+    def open(self, location: LocalFile) -> Source:
+        """Open a file. Raises ``UnreadableSourceError``."""
+        try:
+            real = os.path.realpath(location.path)
+            folder = next((each for each in self._folders if real.startswith(os.path.join(each, ""))), None)
+            if folder is None:
+                # Before anything is said about the file: what is not allowed is not looked for either.
+                raise not_allowed()
+            if real.startswith(_MADE_BY_THE_KERNEL):
+                raise _no_file()
+            descriptor = _opened_below(folder, real[len(os.path.join(folder, "")) :].split("/"))
+        except (OSError, ValueError) as error:
+            raise _unreadable(error) from error
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or _kind(status.st_dev) in _OF_THE_KERNEL:
+                raise _no_file()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Source(_File(descriptor), status.st_size, location.name)
+
+
+class _File(io.FileIO):
+    """Raises ``UnreadableSourceError`` in the place of ``OSError``."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return super().read(size) or b""
+        except OSError as error:
+            raise _unreadable(error) from error
+
+
+def _opened_below(folder: str, names: Sequence[str]) -> int:
+    """A descriptor of the file to which ``names`` lead from ``folder``, one after the other. None of them may be a
+    symbolic link: the path had none when it was looked at. Raises ``OSError``, and ``UnreadableSourceError``."""
+    at = os.open(folder, _FOLDER)
+    try:
+        for name in names[:-1]:
+            below = os.open(name, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+        # A device may act on being opened.
+        if not stat.S_ISREG(os.stat(names[-1], dir_fd=at, follow_symlinks=False).st_mode):
+            raise _no_file()
+        return os.open(names[-1], _FILE, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+@lru_cache(maxsize=64)
+def _kind(device: int) -> str | None:
+    with suppress(OSError):
+        return file_system(device)
+    return None
+
+
+def _no_file() -> UnreadableSourceError:
+    return UnreadableSourceError("it is a folder, a link, a device or a pipe, and no file", hint=CORRECT)
+
+
+def _unreadable(error: OSError | ValueError) -> UnreadableSourceError:
+    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
+    return UnreadableSourceError(f"it cannot be read: {reason}", hint=CORRECT)

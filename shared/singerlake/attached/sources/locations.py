@@ -1,0 +1,208 @@
+"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from singerlake.errors import UnreadableSourceError
+
+LONGEST = 8000
+"""Characters of a location: a row that holds one fits into the extra field of a gzip member in any case."""
+CLOUDS = ("s3", "gs", "az")
+"""Schemes of objects in clouds."""
+CORRECT = "correct the tap or the file, or set on_missing_file to record"
+"""The next step after most errors."""
+_FORMS = "a location is an absolute path, or begins with file:///, https://, s3://, gs:// or az://"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PATH_SAFE = "/%:@!$&'()*+,;=~"
+_QUERY_SAFE = _PATH_SAFE + "?"
+_HTTPS_PORT = 443
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file of this machine; ``path`` is absolute, and may lead over ``..`` and symbolic links."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class CloudObject:
+    """An object in a bucket or a container. ``key`` is taken as it stands, without percent escapes."""
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @property
+    def root(self) -> str:
+        """The bucket, as a lake's root names one."""
+        return f"{self.scheme}://{self.bucket}"
+
+    @property
+    def segments(self) -> Sequence[str]:
+        return self.key.split("/")
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    """A file of a web server, over https. ``host`` is in lower case and in ASCII, ``path`` and ``query`` are
+    percent-encoded; the latter is empty, or begins with ``?``."""
+
+    host: str
+    port: int
+    path: str
+    query: str = ""
+
+    @property
+    def target(self) -> str:
+        """What a request asks for."""
+        return (self.path or "/") + self.query
+
+    @property
+    def url(self) -> str:
+        """All of it; the query may be secret."""
+        port = "" if self.port == _HTTPS_PORT else f":{self.port}"
+        return f"https://{self.host}{port}{self.target}"
+
+    @property
+    def segments(self) -> Sequence[str]:
+        return [unquote(segment) for segment in self.path.split("/")[1:]]
+
+    @property
+    def name(self) -> str:
+        return unquote(self.path.rpartition("/")[2])
+
+
+Location = LocalFile | CloudObject | WebFile
+
+
+def parse_location(text: str) -> Location:
+    """What ``text`` names. Raises ``UnreadableSourceError``, which shows nothing of it."""
+    if not text:
+        raise UnreadableSourceError("the location is empty", hint=CORRECT)
+    found = _SCHEME.match(text)
+    if found is not None and found[1].lower() == "data":
+        raise UnreadableSourceError(
+            "the location is a data: URL, which holds the bytes", hint="set base64 for this property"
+        )
+    if len(text) > LONGEST:
+        raise UnreadableSourceError(f"the location has more than {LONGEST:,} characters", hint=CORRECT)
+    if not _is_utf8(text) or "\0" in text:
+        raise UnreadableSourceError("the location has characters that no name can have", hint=CORRECT)
+    if text.startswith("/"):
+        return LocalFile(text)
+    if found is None:
+        raise UnreadableSourceError("the location is a relative path", hint=_FORMS)
+    scheme, rest = found[1].lower(), text[found.end() :]
+    if scheme == "file":
+        return _file(rest)
+    if scheme == "https":
+        return _web(text)
+    if scheme in CLOUDS and rest.startswith("//"):
+        return _cloud(scheme, rest[2:])
+    if scheme == "http":
+        raise UnreadableSourceError("an http:// URL is not read, since anybody on the way may change it", hint=_FORMS)
+    raise UnreadableSourceError("the location has a scheme that is not read", hint=_FORMS)
+
+
+def redirected(location: WebFile, to: str) -> WebFile:
+    """Where a server that was asked for ``location`` says the file is. Raises ``UnreadableSourceError``."""
+    text = ""
+    if not _CONTROL.search(to):
+        with suppress(ValueError):
+            # Header fields are read as Latin-1, whatever the server wrote them in.
+            text = urljoin(location.url, to.encode("latin-1").decode())
+    led = parse_location(text) if text else None
+    if not isinstance(led, WebFile):
+        raise UnreadableSourceError("the server redirects to what is no https:// URL", hint=CORRECT)
+    return led
+
+
+def told(text: str) -> str | None:
+    """``text`` as the ``source`` of a row: of a URL without its user, its query and its fragment, which may be secret.
+    None for what no row can hold, and for what holds bytes itself."""
+    if len(text) > LONGEST or not _is_utf8(text):
+        return None
+    found = _SCHEME.match(text)
+    if found is None or found[1].lower() == "file":
+        return text
+    if found[1].lower() == "data":
+        return None
+    rest = re.split(r"[?#]", text[found.end() :], maxsplit=1)[0]
+    slashes = len(rest) - len(rest.lstrip("/\\"))
+    authority = re.split(r"[/\\]", rest[slashes:], maxsplit=1)[0]
+    return text[: found.end() + slashes] + rest[slashes + authority.rfind("@") + 1 :]
+
+
+def _file(rest: str) -> LocalFile:
+    """``rest`` is what stands behind ``file:`` (RFC 8089)."""
+    path = _decoded(rest)
+    if path.startswith("//"):
+        host, slash, below = path[2:].partition("/")
+        path = slash + below if host.lower() in ("", "localhost") else ""
+    if not path.startswith("/") or "\0" in path:
+        raise UnreadableSourceError("the file: URL has no absolute path", hint="write file:///folder/name")
+    return LocalFile(path)
+
+
+def _cloud(scheme: str, rest: str) -> CloudObject:
+    bucket, _, key = rest.partition("/")
+    if not bucket or "@" in bucket:
+        raise UnreadableSourceError("the location has no bucket, or what may be credentials in it", hint=CORRECT)
+    if has_dots(key.split("/")):
+        raise UnreadableSourceError("the location has a part '.' or '..'", hint=CORRECT)
+    return CloudObject(scheme, bucket, key)
+
+
+def _web(text: str) -> WebFile:
+    try:
+        parts = urlsplit(text)
+        port, name = parts.port, parts.hostname or ""
+        host = f"[{name}]" if ":" in name else name.encode("idna").decode() if not name.isascii() else name
+    except (ValueError, UnicodeError):
+        raise UnreadableSourceError("the location is no valid URL", hint=CORRECT) from None
+    if "@" in parts.netloc:
+        raise UnreadableSourceError("a URL that holds a user is not read", hint=CORRECT)
+    if _CONTROL.search(text) or not _HOST.fullmatch(host) or port == 0 or (parts.path and parts.path[0] != "/"):
+        raise UnreadableSourceError("the location is no valid URL", hint=CORRECT)
+    # A server may take a backslash for a slash, and what stands behind a semicolon for no part of the name.
+    if has_dots(part.partition(";")[0] for part in re.split(r"[/\\]", unquote(parts.path))):
+        raise UnreadableSourceError("the location has a part '.' or '..'", hint=CORRECT)
+    query = "?" + quote(parts.query, safe=_QUERY_SAFE) if parts.query else ""
+    return WebFile(host, port or _HTTPS_PORT, quote(parts.path, safe=_PATH_SAFE), query)
+
+
+def has_dots(segments: Iterable[str]) -> bool:
+    """Whether a segment may mean another folder than the one it stands in."""
+    return any(segment in (".", "..") for segment in segments)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _decoded(text: str) -> str:
+    """``text`` without its percent escapes; nothing where it is no UTF-8 then."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return ""

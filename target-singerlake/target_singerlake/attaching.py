@@ -1,0 +1,267 @@
+"""The files of records on their way into the lake, on threads of their own, while more records are read."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from singerlake.adapters import open_storage
+from singerlake.attached.fetch import IN_MEMORY, Fetched, Fetcher, inline
+from singerlake.attached.inline_bytes import decode_base64
+from singerlake.attached.keep import Keeper
+from singerlake.attached.sources.https import WebFiles
+from singerlake.attached.sources.locations import CORRECT, told
+from singerlake.attached.sources.open_source import Sources
+from singerlake.attached.sources.source import Deadline
+from singerlake.errors import UnreadableSourceError
+from singerlake.format.state.attached import Attached
+from singerlake.format.state.model import Manifest
+from singerlake.humanize import counted, cut, size
+from singerlake.lake import Lake
+from singerlake.storage.settings import StorageSettings
+from target_singerlake.file_settings import FileSettings
+from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.input.file_values import FileValue, FileValues
+from target_singerlake.input.messages import Records
+from target_singerlake.input.schema import Schema
+from target_singerlake.settings import Settings
+
+_SHOWN = 200
+"""Characters of a source in a log."""
+_SHARE = 4
+"""Files take at most this part of the memory: a fourth."""
+
+State = Callable[[], Manifest]
+"""Gives what the writer of a stream knows of its state by now."""
+
+
+class Attaching:
+    """Reads the files that records name, and writes them into the lake. The reading thread hands over, and waits while
+    too much is under way: ``2 * threads`` files, or ``room`` bytes of texts that hold files, but one of any size.
+    ``state_of`` waits until a stream's writer knows its state. ``wake`` is called when something went wrong."""
+
+    def __init__(
+        self,
+        settings: FileSettings,
+        *,
+        tap: str,
+        room: int,
+        fetcher: Fetcher,
+        keeper: Keeper,
+        state_of: Callable[[str], State],
+        wake: Callable[[], None],
+        logger: logging.Logger,
+    ) -> None:
+        self._settings = settings
+        self._tap = tap
+        self._room = room
+        self._fetcher = fetcher
+        self._keeper = keeper
+        self._state_of = state_of
+        self._wake = wake
+        self._logger = logger
+        self._states: dict[str, State] = {}
+        self._values = {stream: FileValues(each) for stream, each in settings.properties.items()}
+        self._not_seen = dict.fromkeys(self._values)
+        self._stopped = threading.Event()
+        self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="attach")
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._files = 0
+        self._bytes = 0
+        self._counts: Counter[str] = Counter()
+        self._warned: set[tuple[str, str]] = set()
+
+    def __contains__(self, stream: str) -> bool:
+        return stream in self._values
+
+    def schema(self, schema: Schema) -> None:
+        """Note the schema of a stream; a property that it does not have is probably a typing mistake."""
+        self._not_seen.pop(schema.stream, None)
+        content = schema.content.schema
+        known = content.get("properties") if isinstance(content, dict) else None
+        for each in self._settings.properties.get(schema.stream, ()):
+            if isinstance(known, dict) and each.path[0] not in known:
+                self._logger.warning(
+                    "file_properties names %r, which the schema of stream %r does not have", each.name, schema.stream
+                )
+
+    def records(self, records: Records, waiting: Callable[[], None]) -> Iterator[tuple[bytes, Any, RecordFiles | None]]:
+        """The lines of a stream that has files, one by one: each with its ``time_extracted``, and with its files, which
+        are on their way then; None where it has none. ``waiting`` is called again and again while there is no room for
+        another file. Raises what went wrong with an earlier one, and what the lake raises."""
+        stream = records.stream
+        for each in self._values[stream].of(records):
+            yield each.line, each.time, self._begin(stream, each.files, waiting) if each.files else None
+
+    def _begin(self, stream: str, files: Sequence[FileValue], waiting: Callable[[], None]) -> RecordFiles:
+        if stream not in self._states:
+            self._states[stream] = self._state_of(stream)
+        state = self._states[stream]
+        record = RecordFiles(len(files), self._changed, self.check)
+        for place, file in enumerate(files):
+            weight = len(file.text or "")
+            while not self._has_taken(weight):
+                waiting()
+            self._executor.submit(self._do, weight, partial(self._row, stream, file, state), partial(record.put, place))
+        return record
+
+    def check(self) -> None:
+        """Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def summary(self) -> None:
+        """Say how many files came, and which streams of the setting did not."""
+        counts = self._counts
+        if counts["kept"] or counts["missing"]:
+            self._logger.log(
+                logging.WARNING if counts["missing"] else logging.INFO,
+                "Attached %s of records, %s; %s new in the lake%s",
+                counted(counts["kept"], "file"),
+                size(counts["bytes"]),
+                counted(counts["new"], "file"),
+                f"; {counted(counts['missing'], 'file')} could not be read" if counts["missing"] else "",
+            )
+        for stream in self._not_seen:
+            self._logger.warning("file_properties names stream %r, and no SCHEMA of it came", stream)
+
+    def close(self) -> None:
+        """End the threads. Files that are not in the lake yet are given up, and who waits for them is told."""
+        self._stopped.set()
+        self._fail(CancelledError())
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._fetcher.sources.close()
+
+    def _has_taken(self, weight: int) -> bool:
+        """Whether there is room for another file, and takes it; waits a moment for that. Raises what went wrong."""
+        most = 2 * self._settings.threads
+
+        def has_room() -> bool:
+            return not self._files or (self._files < most and self._bytes + weight <= self._room)
+
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or has_room(), timeout=1.0)
+            self.check()
+            if not has_room():
+                return False
+            self._files += 1
+            self._bytes += weight
+            return True
+
+    def _do(self, weight: int, work: Callable[[], Attached], put: Callable[[Attached], None]) -> None:
+        try:
+            self.check()
+            row = work()
+        except BaseException as error:
+            self._fail(error)
+            row = None
+        with self._changed:
+            self._files -= 1
+            self._bytes -= weight
+            if row is not None:
+                put(row)
+            self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+        self._wake()
+
+    def _row(self, stream: str, file: FileValue, state: State) -> Attached:
+        source = told(file.text) if file.text is not None and file.property.holds == "location" else None
+        try:
+            fetched = self._fetched(file)
+        except UnreadableSourceError as error:
+            self._missing(stream, file.property.name, source, error)
+            return Attached(0, file.property.name, source, None, None, None)
+        try:
+            kept = self._keeper.keep(self._tap, stream, fetched, state)
+        finally:
+            fetched.drop()
+        with self._changed:
+            self._counts.update(kept=1, new=kept.new, bytes=fetched.size)
+        media_type = sys.intern(fetched.media_type)
+        return Attached(0, file.property.name, source, fetched.sha256, fetched.size, media_type, kept.copy)
+
+    def _fetched(self, file: FileValue) -> Fetched:
+        if file.text is None:
+            raise UnreadableSourceError("the property holds neither a text nor a list of texts", hint=CORRECT)
+        if file.property.holds == "base64":
+            return inline(decode_base64(file.text, self._settings.most_bytes))
+        return self._fetcher.fetch(file.text, Deadline(self._fetcher.clock, self._settings.seconds, self._stopped))
+
+    def _missing(self, stream: str, property: str, source: str | None, error: UnreadableSourceError) -> None:
+        """Count a file that cannot be read, and tell of the first one of its stream for each reason. Raises
+        ``UnreadableSourceError`` where it has to be there."""
+        shown = None if source is None else cut(source, _SHOWN)
+        if not self._settings.record_missing:
+            raise UnreadableSourceError(
+                f"a file of a record cannot be kept: {error.message}",
+                hint=error.hint,
+                stream=stream,
+                property=property,
+                source=shown,
+            ) from error
+        with self._changed:
+            self._counts["missing"] += 1
+            told_before = (stream, error.message) in self._warned
+            self._warned.add((stream, error.message))
+        if not told_before:
+            self._logger.warning(
+                "A file of a record cannot be kept: %s (stream=%r, property=%r, source=%r)",
+                error.message,
+                stream,
+                property,
+                shown,
+            )
+
+
+def sources_of(settings: Settings, storages: StorageSettings) -> Sources:
+    """What may be read, with the credentials of the lake. Nothing is sent. Raises ``SettingError``."""
+    files = settings.files
+    return Sources(
+        files.allowed,
+        open_storage=partial(open_storage, settings=storages),
+        small=_in_memory(settings),
+        web=WebFiles(files.allowed, private=files.private_addresses),
+    )
+
+
+def attaching_of(
+    settings: Settings,
+    lake: Lake,
+    sources: Sources,
+    state_of: Callable[[str], State],
+    wake: Callable[[], None],
+    folder: Path,
+    logger: logging.Logger,
+) -> Attaching | None:
+    """What attaches files in a run whose spool is ``folder``; None where no setting says that a stream has some."""
+    files = settings.files
+    if not files.properties:
+        return None
+    fetcher = Fetcher(sources, lambda: folder / lake.ids(), files.most_bytes, lake.clock, _in_memory(settings))
+    return Attaching(
+        files,
+        tap=settings.tap_id,
+        room=settings.max_memory_bytes // _SHARE,
+        fetcher=fetcher,
+        keeper=Keeper(lake.storage, lake.clock),
+        state_of=state_of,
+        wake=wake,
+        logger=logger,
+    )
+
+
+def _in_memory(settings: Settings) -> int:
+    """Bytes of a file that need no spool: all threads together hold no more than their share."""
+    return min(IN_MEMORY, settings.max_memory_bytes // _SHARE // settings.files.threads)

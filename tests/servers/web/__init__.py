@@ -1,0 +1,1 @@
+"""Servers of the web for tests."""
