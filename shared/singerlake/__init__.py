@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         ValueDoesNotFitError,
     )
+    from singerlake.format.state.attached import Attached
     from singerlake.lake import Lake
     from singerlake.lock_file import LockSettings
     from singerlake.projections.read import LakeTable
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     __version__ = version("singerlake")
 
 _FROM = {
+    "Attached": "singerlake.format.state.attached",
     "AzureSettings": "singerlake.storage.azure.settings",
     "GcsSettings": "singerlake.storage.gcs.settings",
     "Lake": "singerlake.lake",
@@ -91,6 +93,7 @@ _FROM = {
 
 __all__ = [
     "AccessDeniedError",
+    "Attached",
     "AzureSettings",
     "BrokenFileError",
     "CheckFailedError",

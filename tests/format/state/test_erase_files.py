@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.format import FORMAT, ERASED_FORMAT
+from singerlake.format import ERASED_FORMAT, FORMAT
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, CollectFiles, EraseFiles, Rebase, ReplaceFiles
