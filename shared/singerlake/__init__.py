@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from singerlake.errors import (
         AccessDeniedError,
         BrokenFileError,
+        ChangedFileError,
         CheckFailedError,
         CommitRefusedError,
         ConditionNotSupportedError,
@@ -96,6 +97,7 @@ __all__ = [
     "Attached",
     "AzureSettings",
     "BrokenFileError",
+    "ChangedFileError",
     "CheckFailedError",
     "CommitRefusedError",
     "ConditionNotSupportedError",
