@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ Files = Sequence[bytes | None]
 """The bodies of a record's files; None for one that could not be read."""
 
 
+def a_photo(stream: str, id: int) -> bytes:
+    return record_line(stream, {"id": id, "photo": f"{id}.jpg"})
+
+
 def sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
@@ -41,9 +45,11 @@ def attach(
     schema: Mapping[str, Any] = SCHEMA,
     first_id: int = 0,
     file_size: int = 1000,
+    member_size: int = 1000,
+    line: Callable[[str, int], bytes] = a_photo,
 ) -> Manifest:
     """Append a record for each of ``files``, with the property ``photo`` and these files attached to it; ``file_size``
-    records a data file."""
+    records a data file and ``member_size`` a gzip member. ``line`` makes the message of the stream with an id."""
     there = lake.stream(tap, stream)
     writer = there.writer(writer_id="a-test")
     manifest = writer.open()
@@ -60,11 +66,11 @@ def attach(
             lines, rows = [], list[Attached]()
             for number, bodies in enumerate(part):
                 id = first_id + begin + number
-                lines.append(record_line(stream, {"id": id, "photo": f"{id}.jpg"}) + b"\n")
+                lines.append(line(stream, id) + b"\n")
                 for body in bodies:
                     rows.append(_row(lake, there.prefix, manifest, number, f"{id}.jpg", body))
-            raw = b"".join(lines)
-            spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=len(part), records=len(part))
+            for start in range(0, len(lines), member_size):
+                _append(spool, lines[start : start + member_size])
             spool.append_empty(attached_members(rows))
             version = writer.version_of(schema)
             path = layout.file_path(stream, version, moment, moment, header.id)
@@ -73,6 +79,12 @@ def attach(
     writer.finish()
     lake.announce(manifest)
     return manifest
+
+
+def _append(spool: Spool, lines: Sequence[bytes]) -> None:
+    raw = b"".join(lines)
+    records = sum(b'"RECORD"' in line for line in lines)
+    spool.append(compress_member(raw, 1), raw_bytes=len(raw), messages=len(lines), records=records)
 
 
 def _row(lake: Lake, prefix: str, manifest: Manifest, message: int, source: str, body: bytes | None) -> Attached:
