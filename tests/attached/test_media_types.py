@@ -6,7 +6,7 @@ import mimetypes
 
 import pytest
 
-from singerlake.attached.media_types import media_type_of
+from singerlake.attached.media_types import media_type_in, media_type_of_name
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,30 @@ from singerlake.attached.media_types import media_type_of
     ],
 )
 def test_the_end_of_a_name_says_which(name: str, kind: str) -> None:
-    assert media_type_of(name) == kind
+    assert media_type_of_name(name) == kind
 
 
-def test_what_the_system_says_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_system_says_counts_for_nothing() -> None:
     mimetypes.add_type("text/x-of-this-machine", ".ofthismachine")
     mimetypes.add_type("text/x-of-this-machine", ".jpg")
     try:
-        assert media_type_of("a.ofthismachine") == "application/octet-stream"
-        assert media_type_of("a.jpg") == "image/jpeg"
+        assert media_type_of_name("a.ofthismachine") == "application/octet-stream"
+        assert media_type_of_name("a.jpg") == "image/jpeg"
     finally:
-        monkeypatch.undo()
         mimetypes.init()
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        ("image/JPEG; q=1", "image/jpeg"),
+        (" text/plain ", "text/plain"),
+        ("image", None),
+        ("", None),
+        ("a/b c", None),
+        ("x" * 200 + "/y", None),
+        ("text/<script>", None),
+    ],
+)
+def test_a_header_says_which_where_it_is_one(field: str, kind: str | None) -> None:
+    assert media_type_in(field) == kind

@@ -1,18 +1,16 @@
-"""Which media type a file has, by its name: the same on every machine."""
+"""What kind of bytes a file has, by what is said of it: nothing looks into the bytes. Pure."""
 
 from __future__ import annotations
 
 import mimetypes
-from functools import cache
+import re
+from functools import lru_cache
+from pathlib import PurePosixPath
 
 UNKNOWN = "application/octet-stream"
-_COMPRESSED = {
-    "gzip": "application/gzip",
-    "bzip2": "application/x-bzip2",
-    "xz": "application/x-xz",
-    "br": "application/x-brotli",
-    "compress": "application/x-compress",
-}
+_NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
+_MEDIA_TYPE = re.compile(rf"{_NAME}/{_NAME}")
+_COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _MORE = {
     ".avif": "image/avif",
@@ -36,19 +34,30 @@ _MORE = {
 """What not every version of Python knows."""
 
 
-def media_type_of(name: str) -> str:
-    """The media type that the end of ``name`` says, ``application/octet-stream`` where it says none."""
-    # With the slash nothing before a colon is taken for the scheme of a URL.
-    kind, encoding = _table().guess_type("/" + name.rpartition("/")[2])
+def media_type_in(field: str) -> str | None:
+    """The media type in a header field such as ``image/JPEG; q=1``, in lower case and without its parameters; None
+    where there is none (RFC 6838)."""
+    text = field.partition(";")[0].strip().lower()
+    return text if _MEDIA_TYPE.fullmatch(text) else None
+
+
+def media_type_of_name(name: str) -> str:
+    """What the extension of a file's name stands for; ``application/octet-stream`` where that is not known."""
+    return _media_type_of("".join(PurePosixPath(name).suffixes[-2:]))
+
+
+@lru_cache(maxsize=256)
+def _media_type_of(extensions: str) -> str:
+    kind, encoding = _known().guess_type(f"file{extensions}", strict=False)
     if encoding is not None:
         return _COMPRESSED.get(encoding, UNKNOWN)
     return kind or UNKNOWN
 
 
-@cache
-def _table() -> mimetypes.MimeTypes:
-    # Without the files of the system, which differ.
-    table = mimetypes.MimeTypes()
+@lru_cache(maxsize=1)
+def _known() -> mimetypes.MimeTypes:
+    """Python's own list, without the files of the machine, so that a name means the same everywhere."""
+    known = mimetypes.MimeTypes()
     for end, kind in _MORE.items():
-        table.add_type(kind, end)
-    return table
+        known.add_type(kind, end)
+    return known

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
-from singerlake.attached.media_types import media_type_of
+from singerlake.attached.media_types import media_type_of_name
 from singerlake.attached.objects import put_attached
 from singerlake.attached.put.find import FoundFile, require_regular
 from singerlake.clock import Clock, IdSource
@@ -84,7 +84,7 @@ class Keeper:
             finally:
                 if isinstance(body, Path):
                     body.unlink(missing_ok=True)
-        kind = media_type_of(file.name)
+        kind = media_type_of_name(file.name)
         return Kept(file.name, size, sha256, kind, copy, _moment(before.st_mtime_ns), now, new)
 
     def _copy(self, source: IO[bytes], file: FoundFile, size: int, path: Path) -> str:
