@@ -82,7 +82,8 @@ def _who() -> str:
         user = getpass.getuser()
     except (OSError, KeyError):
         user = "unknown"
-    return f"{user}@{socket.gethostname()}"[:200]
+    # The environment may hold bytes that are no text, and the new files hold nothing else.
+    return f"{user}@{socket.gethostname()}"[:200].encode("utf-8", "replace").decode()
 
 
 def told(one: Erasure) -> list[str]:

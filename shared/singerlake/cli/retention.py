@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from singerlake.errors import SettingError
 from singerlake.format.retention import Retention, age_of
 
 
@@ -34,11 +35,15 @@ def retention_from(older_than: str | None, keep_versions: int | None) -> Retenti
 
 
 def in_words(retention: Retention) -> str:
-    """A retention as a person reads it."""
+    """What a retention does, as a person reads it; also one that was written by hand and that a collector refuses."""
     parts = []
     if retention.older_than is not None:
+        try:
+            age_of(retention.older_than)
+        except SettingError as error:
+            return f"not collected, since {error.message}"
         parts.append(f"older than {retention.older_than} expires")
-    if retention.keep_versions is not None:
+    if retention.keep_versions is not None and retention.keep_versions >= 1:
         versions = "version" if retention.keep_versions == 1 else f"{retention.keep_versions:,} versions"
         parts.append(f"before the youngest {versions} expires")
-    return ", and what is ".join(parts)
+    return f"what is {', and what is '.join(parts)}" if parts else "everything is kept for ever"

@@ -125,6 +125,16 @@ def test_the_run_is_noted_and_the_files_say_who(run: Run, lake: Lake, root: Path
     assert [(records, "@" in who) for each in told for _, records, _, who in each.erased] == [(2, True), (1, True)]
 
 
+def test_a_user_whose_name_is_no_text_may_erase(
+    run: Run, lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "k\udcffm")
+    erase(run, root, "--delete")
+    stream = lake.stream("crm", "people")
+    told = [said for file in stream.snapshot().files if (said := stream.provenance(file)) is not None]
+    assert {who.partition("@")[0] for each in told for *_, who in each.erased} == {"k?m"}
+
+
 def test_json(run: Run, lake: Lake, root: Path) -> None:
     where = ("--tap", "crm", "--stream", "people", "--where", "email in ('kim@example.com', 'x')", "--json")
     dry = json.loads(run("erase", root, *where).stdout)

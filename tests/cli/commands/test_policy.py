@@ -95,6 +95,32 @@ def test_what_cannot_be_is_told_and_changes_nothing(run: Run, lake: Lake, root: 
     assert everything(root) == before
 
 
+def test_an_empty_name_is_not_that_of_all_other_streams(run: Run, lake: Lake, root: Path) -> None:
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    for words in (("unset",), ("set", "--older-than", "1d")):
+        assert run("policy", words[0], root, "--tap", "t", "--stream", "", *words[1:]).exit_code == 2
+    assert rules(lake) == {"": {"older_than": "400d"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({}, "everything is kept for ever"),
+        ({"keep_versions": 0}, "everything is kept for ever"),
+        ({"keep_versions": -1, "older_than": "9d"}, "what is older than 9d expires"),
+        ({"older_than": "-1d"}, "not collected, since '-1d' is no age"),
+        ({"older_than": "\x1b[31m", "keep_versions": 1}, r"not collected, since '\x1b[31m' is no age"),
+    ],
+)
+def test_a_rule_that_a_hand_wrote_is_shown_as_a_collector_takes_it(
+    run: Run, lake: Lake, root: Path, rule: Any, told: str
+) -> None:
+    stored = json.loads((root / ROOT).read_bytes())
+    stored["taps"]["t"]["retention"] = {"a/b": rule}
+    (root / ROOT).write_text(json.dumps(stored))
+    assert run("policy", "ls", root).stdout == f"t/a/b: {told}\n"
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "x\ny", "\x1b[31mred", "%41"])
 def test_streams_of_any_name_may_have_one(run: Run, root: Path, name: str) -> None:
     lake = aged(root, 500, 10, stream=name)

@@ -65,6 +65,12 @@ def hits(where: str, *records: Any, **files: str) -> list[int]:
         ('"__names__" = 1', {"__names__": 1}, True),
         ('"" = 1', {"": 1}, True),
         ('"self.b" = 1', {"self.b": 1}, True),
+        ('"with \\"quotes\\"" = 1', {'with "quotes"': 1}, True),
+        ('"a\\\\b".c = 1', {"a\\b": {"c": 1}}, True),
+        ('a."\\u0000" = 1', {"a": {"\0": 1}}, True),
+        ('a."\\ud800" = 1 and a.b = 2', {"a": {"\ud800": 1, "b": 2}}, True),
+        ('"\\t" = 1 and a.b = 2', {"\t": 1, "a": {"b": 3}}, False),
+        ("a == 1", {"a": 1}, True),
         ("a = 'é'", {"a": "é"}, True),
         ("a = 'é'", {"a": "e\u0301"}, False),
     ],
@@ -128,6 +134,33 @@ def test_a_line_that_few_programs_write_is_found_beside_others(line: bytes) -> N
 
 
 @pytest.mark.parametrize(
+    ("where", "number", "holds"),
+    [
+        ("a = 12345678901234567890.5", b"12345678901234567890.5", True),
+        ("a = 12345678901234567890.5", b"1234567890123456789050e-2", True),
+        ("a = 9007199254740993.0", b"9007199254740993.0", True),
+        ("a = 9007199254740992", b"9007199254740993.0", False),
+        ("a = 1", b"1.0000000000000000000001", False),
+        ("a = 0.1", b"0.1000000000000000055511151231257827", False),
+        ("a = 0", b"1e-400", False),
+        ("a = 1e400", b"1E+400", True),
+        ("a = 1e400", b"1e401", False),
+        ("a = 0", b"-0.0", True),
+        ("a = 0", b"0e99999999999999999999", True),
+        ("a = 1", b"1e99999999999999999999", False),
+        ("a = 0", b"1e-99999999999999999999", False),
+        ("a = 1", b"Infinity", False),
+    ],
+)
+def test_a_number_is_the_one_that_is_written_and_not_its_nearest_double(where: str, number: bytes, holds: bool) -> None:
+    line = b'{"type":"RECORD","record":{"a":%s}}' % number
+    nested = b'{"type":"RECORD","record":{"b":[{"a":%s}]}}' % number
+    odd = b'{"type":"RECORD","record":{"n":NaN,"a":%s}}' % number
+    assert hits(where, {"b": 1}, line, odd) == ([1, 2] if holds else [])
+    assert hits(f"b[*].{where}", {"b": 1}, nested) == ([1] if holds else [])
+
+
+@pytest.mark.parametrize(
     "line",
     [
         b'{"type":"ACTIVATE_VERSION","record":{"a":"x"}}',
@@ -152,6 +185,13 @@ def test_values_that_some_record_holds_are_told() -> None:
     matcher = RecordMatcher(parse_condition("a in ('x', 'y') and b in @ids", {"ids": "7\n8\nz"}.__getitem__))
     found = matcher(lines({"a": "x", "b": "7"}, {"a": "y", "b": "none"}, {"a": "x", "b": 8.0}))
     assert (list(found.lines), found.entries) == ([0, 2], {0, 2, 3})
+
+
+def test_a_value_that_is_named_twice_is_held_twice() -> None:
+    matcher = RecordMatcher(parse_condition("a in @keys", {"keys": "1\n1.0\nx\nx\n01\n"}.__getitem__))
+    assert matcher(lines({"a": "x"})).entries == {2, 3}
+    assert matcher(lines({"a": 1})).entries == {0, 1}
+    assert matcher(lines({"a": "1"})).entries == {0}
 
 
 def test_the_task_finds_the_same_in_another_process() -> None:

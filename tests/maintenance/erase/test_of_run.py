@@ -6,10 +6,12 @@ import msgspec
 
 from singerlake.format.lines.holes import HOLE
 from singerlake.maintenance.erase.condition import OfRun
+from singerlake.maintenance.erase.find import FindMessages, Sought
 from singerlake.maintenance.erase.of_run import RunMatcher
 from singerlake.maintenance.erase.ready import Ready
-from singerlake.singer_file import FileHeader, Provenance
-from tests.maintenance.erase.test_rewrite import SCHEMA, kept
+from singerlake.maintenance.erase.rewrite import RewriteFiles, Rewritten
+from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from tests.maintenance.erase.test_rewrite import AT, PREFIX, SCHEMA, kept, memory, rewritten, stored, text
 
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}\n'
 
@@ -51,3 +53,40 @@ def test_the_word_in_a_record_is_a_record() -> None:
     line = b'{"type":"RECORD","stream":"s","record":{"a":"SCHEMA","b":"ACTIVATE_VERSION"}}\n'
     found = matcher(line + line)
     assert (list(found.lines), found.records) == ([0, 1], 2)
+
+
+def front(*counts: int) -> bytes:
+    replaces = tuple((f"original{at}", count) for at, count in enumerate(counts))
+    return msgspec.json.encode(Provenance(id="j", lineage="l", offset=0, replaces=replaces))
+
+
+def test_in_a_joined_file_a_run_ends_with_its_file_though_the_next_one_has_no_header() -> None:
+    matcher = RunMatcher("bad")
+    members = [
+        (front(3, 1), b""),
+        (front(1, 1), b""),
+        (header("bad"), SCHEMA),
+        (None, kept(1) + HOLE),
+        (None, SCHEMA + kept(2)),
+        (None, SCHEMA + kept(3)),
+        (header("bad"), SCHEMA + kept(4)),
+        (None, b""),
+        (None, kept(5)),
+    ]
+    met = []
+    for extra, lines in members:
+        matcher.begin(extra)
+        met.append(len(matcher(lines).lines))
+    assert met == [0, 0, 0, 1, 1, 0, 1, 0, 0]
+
+
+def test_what_a_file_without_a_header_brought_stays_when_a_run_is_dropped_from_a_joined_file() -> None:
+    storage = memory()
+    mine = compress_member(SCHEMA + kept(0) + kept(1), 1, extra=header("bad"))
+    file = stored(storage, SCHEMA + kept(2), front=empty_member(front(2, 1)) + mine, header=False)
+    made = rewritten(storage, file, RewriteFiles(Ready(OfRun("bad")), PREFIX, "s", AT, "kim@desk"))
+    assert isinstance(made, Rewritten)
+    assert made.file is not None
+    assert text(storage, made.file.path) == SCHEMA + HOLE + HOLE + SCHEMA + kept(2)
+    found = FindMessages(Ready(OfRun("bad")))(storage, Sought(PREFIX + file.path, file.bytes))
+    assert (found.messages, found.records) == (2, 2)

@@ -66,7 +66,8 @@ def set_(
 def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:
     """Take away the policy of a stream, or that of all others of a tap."""
     there = retentions(lake.root_metadata(), tap)
-    if (stream or ALL_OTHERS) not in there:
+    # An empty name is none: a script whose variable is empty does not mean all others.
+    if stream == ALL_OTHERS or (stream or ALL_OTHERS) not in there:
         raise UnknownNameError(
             "there is no such policy", hint="'singerlake policy ls' shows which there are", tap=tap, stream=stream
         )
@@ -91,4 +92,4 @@ def _set(lake: Lake, tap: str, stream: str | None, retention: Retention | None, 
 
 def _line(tap: str, stream: str, rule: Retention) -> str:
     name = f"{shown(tap)}/{shown(stream)}" if stream else f"{shown(tap)}, all other streams"
-    return f"{name}: what is {in_words(rule)}"
+    return f"{name}: {in_words(rule)}"

@@ -1,7 +1,7 @@
 """Which records ``singerlake erase`` means: ``email = 'a@b.c'``, ``user.id in (1, 2)``, ``id in @keys.txt``. Pure.
 
     condition  =  test {"and" test}
-    test       =  path "=" value
+    test       =  path ("=" | "==") value
                |  path "in" "(" value {"," value} ")"
                |  path "in" "@" the name of a file of values, one a line
     path       =  name {"." name | "[*]"}
@@ -22,7 +22,7 @@ from typing import Any
 from singerlake.errors import SettingError
 from singerlake.format.exact_json import decode
 
-_TOKEN = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|\[\*\]|@\S+|[=(),.]|[^\s'"=(),.\[\]@]+)""")
+_TOKEN = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|\[\*\]|@\S+|==?|[(),.]|[^\s'"=(),.\[\]@]+)""")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _EXAMPLES = 'write for example "email = \'a@b.c\'", "user.id in (1, 2)" or "id in @keys.txt"'
 EACH = None

@@ -7,6 +7,7 @@ it was told, is looked at line by line, with a parser that takes all that a lake
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -16,13 +17,15 @@ from typing import Any, Protocol
 import msgspec
 
 from singerlake.format.lines.messages import REFUSALS, one_a_line
-from singerlake.maintenance.erase.condition import EACH, Condition, Step, Test
+from singerlake.maintenance.erase.condition import EACH, Condition, Step, Test, Value
 from singerlake.recursion_limit import with_room
 
 _Tree = dict[str, Any]
 """What has to be decoded of an object: by name, what of the value, None for all of it."""
 _Other = str | int | float | bool | list[Any] | None
 """What may stand where an object is looked for."""
+_NOT_A_FIELD = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+"""In a name: what msgspec takes in no field's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +54,19 @@ class RecordMatcher:
     """Finds the records that ``condition`` means, wherever they stand."""
 
     def __init__(self, condition: Condition) -> None:
-        tree: _Tree = {}
+        tree: _Tree | None = {}
         for test in condition.tests:
-            _plant(tree, test.path)
-        record = _struct(tree)
+            tree = _planted(tree, test.path)
+        record = None if tree is None else _struct(tree)
         first = 0
         self._tests: list[_CompiledTest] = []
         for test in condition.tests:
             self._tests.append(_CompiledTest(test, first, record))
             first += test.entries
-        message = msgspec.defstruct("Message", [("type", Any, None), ("record", record | _Other, None)], gc=False)
-        self._decoder = msgspec.json.Decoder(message, float_hook=_number)
+        shape = Any if record is None else record | _Other
+        message = msgspec.defstruct("Message", [("type", Any, None), ("record", shape, None)], gc=False)
+        # The nearest double may be that of another number, which must stay.
+        self._decoder = msgspec.json.Decoder(message, float_hook=_exact)
 
     def begin(self, extra: bytes | None) -> None:
         """Nothing depends on it."""
@@ -90,7 +95,7 @@ class RecordMatcher:
         try:
             return self._decoder.decode(line)
         except REFUSALS:
-            said = with_room(lambda: json.loads(line.decode(), parse_int=Decimal, parse_float=_number))
+            said = with_room(lambda: json.loads(line.decode(), parse_int=_exact, parse_float=_exact))
         if not isinstance(said, dict):
             raise ValueError("not a JSON object")
         return Envelope(said.get("type"), said.get("record"))
@@ -123,13 +128,17 @@ class _CompiledTest:
         self._texts: dict[str, int] = {}
         self._numbers: dict[Decimal, int] = {}
         self._booleans: dict[bool, int] = {}
+        self._again: dict[tuple[type, Value], set[int]] = {}
         for value, entry in test.values:
             if isinstance(value, bool):
-                self._booleans[value] = first + entry
+                known = self._booleans.setdefault(value, first + entry)
             elif isinstance(value, str):
-                self._texts[value] = first + entry
+                known = self._texts.setdefault(value, first + entry)
             else:
-                self._numbers[value] = first + entry
+                known = self._numbers.setdefault(value, first + entry)
+            if known != first + entry:
+                # Of a million values few are there twice.
+                self._again.setdefault((type(value), value), set()).add(first + entry)
         attributes = _attributes(record, test.path)
         self._value = attrgetter(attributes) if attributes else None
         # True is equal to 1: these only say which messages are worth a look.
@@ -147,23 +156,23 @@ class _CompiledTest:
 
     def held(self, record: Any) -> set[int]:
         """The values that are found at the path in a record."""
-        return {entry for value in _at(record, self._path) if (entry := self._entry(value)) is not None}
+        held: set[int] = set()
+        for found in _at(record, self._path):
+            entry, value = self._entry(found)
+            if entry is not None:
+                held.add(entry)
+                held |= self._again.get((type(value), value), set()) if self._again else set()
+        return held
 
-    def _entry(self, value: Any) -> int | None:
+    def _entry(self, value: Any) -> tuple[int | None, Value]:
+        """The first entry that means a value, and the value as the condition has it."""
         if isinstance(value, bool):
-            return self._booleans.get(value)
+            return self._booleans.get(value), value
         if isinstance(value, str):
-            return self._texts.get(value)
-        return self._numbers.get(Decimal(value)) if isinstance(value, (int, Decimal)) else None
-
-
-def _number(text: str) -> Decimal | None:
-    """A number with a fraction or an exponent as it is written: a double would be equal to its neighbours, too. None
-    for one beyond all decimals, which no condition can name."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return None
+            return self._texts.get(value), value
+        if isinstance(value, (int, Decimal)):
+            return self._numbers.get(number := Decimal(value)), number
+        return None, ""
 
 
 def _attributes(record: Any, path: Sequence[Step]) -> str | None:
@@ -171,35 +180,31 @@ def _attributes(record: Any, path: Sequence[Step]) -> str | None:
     its end."""
     names, kind = ["record"], record
     for step in path:
-        if step not in getattr(kind, "__names__", ()):
+        if kind is None or step not in kind.__names__:
             return None
         names.append(kind.__names__[step])
         kind = kind.__below__[step]
     return ".".join(names)
 
 
-def _plant(tree: _Tree, path: Sequence[Step]) -> None:
-    """Note what has to be decoded for a path. Below an array, and where one path is the beginning of another, that is
-    all there is."""
-    name, rest = str(path[0]), path[1:]
-    if not rest or rest[0] is EACH or (name in tree and tree[name] is None):
-        tree[name] = None
-    else:
-        _plant(tree.setdefault(name, {}), rest)
+def _planted(tree: _Tree | None, path: Sequence[Step]) -> _Tree | None:
+    """What has to be decoded of an object, beside ``tree`` what a path names; None for all of it. That is so below an
+    array, where one path is the beginning of another, and where a name can be no field's."""
+    if tree is None or not path or path[0] is EACH or _NOT_A_FIELD.search(path[0]):
+        return None
+    tree[path[0]] = _planted(tree.get(path[0], {}), path[1:])
+    return tree
 
 
 def _struct(tree: _Tree) -> Any:
-    """A type that takes an object and keeps of it what ``tree`` names; any value, where msgspec can have no such name,
-    as one with a quote in it."""
+    """A type that takes an object and keeps of it what ``tree`` names."""
     names = {name: f"f{at}" for at, name in enumerate(tree)}
     below = {name: None if part is None else _struct(part) for name, part in tree.items()}
     fields = [(names[name], Any if part is None else part | _Other, None) for name, part in below.items()]
     namespace = {"__names__": names, "__below__": below}
-    rename = {field: name for name, field in names.items()}
-    try:
-        return msgspec.defstruct("Part", fields, rename=rename, namespace=namespace, gc=False)
-    except ValueError:
-        return Any
+    return msgspec.defstruct(
+        "Part", fields, rename={field: name for name, field in names.items()}, namespace=namespace, gc=False
+    )
 
 
 def _at(value: Any, path: Sequence[Step]) -> Iterable[Any]:
@@ -219,3 +224,12 @@ def _at(value: Any, path: Sequence[Step]) -> Iterable[Any]:
         names = getattr(type(value), "__names__")  # noqa: B009
         if step in names:
             yield from _at(getattr(value, names[step]), rest)
+
+
+def _exact(written: str) -> Decimal | None:
+    """The number that a JSON number is; None for one with an exponent beyond all that a condition can name."""
+    try:
+        return Decimal(written)
+    except InvalidOperation:
+        digits = written.lower().partition("e")[0]
+        return None if digits.strip("-0.") else Decimal(0)

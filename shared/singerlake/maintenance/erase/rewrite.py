@@ -7,6 +7,7 @@ held against the text and the bytes that it should have.
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 from bisect import bisect_left
 from collections import Counter
@@ -97,7 +98,10 @@ class RewriteFiles:
 
     def _written(self, storage: Storage, item: Rewrite, key: str, folder: Path) -> Rewritten | Finding:
         head = self._head(storage, item.file, key)
-        made = _NewBody(head, self.ready.matcher(), folder / "body")
+        matcher = self.ready.matcher()
+        if head.dropped:
+            read_gzip_members(io.BytesIO(head.dropped), lambda extra, *_: matcher.begin(extra), key=key)
+        made = _NewBody(head, matcher, folder / "body")
         with storage.open(key) as stored, made.path.open("wb") as made.out:
             checked = _Checked(stored, item.file)
             checked.skip(len(head.dropped))
