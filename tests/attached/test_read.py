@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import uuid
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from singerlake.format.state.attached import Attached
 from singerlake.lake import Lake
 from singerlake.stream import LakeStream
 from tests.attached.lakes import attach, sha256
+from tests.servers.s3 import S3Server
 
 PHOTO, OTHER = b"\xff\xd8 a photo " * 1000, b"another"
 
@@ -147,3 +149,22 @@ def test_a_part_of_a_file_can_be_read_and_left(lake: Lake) -> None:
     lake.storage.put("a", body)
     with open_checked(lake.storage, "a", "0" * 64, len(body)) as opened:
         assert opened.read(10) == b"x" * 10
+
+
+def test_files_come_from_s3(s3: S3Server) -> None:
+    lake = Lake.open(f"s3://{s3.create_bucket(f'read-{uuid.uuid4().hex[:12]}')}/lake", s3.settings())
+    large = b"0123456789abcdef" * (1 << 18)
+    attach(lake, "t", "s", [[PHOTO, b""], [large]])
+    stream = lake.stream("t", "s")
+    for body in (PHOTO, b"", large):
+        with stream.open_file(sha256(body)) as opened:
+            assert opened.read() == body
+    s3.calm()
+    s3.truncate(times=1, key_contains="_files/")
+    with stream.open_file(sha256(large)) as opened:
+        assert opened.read() == large, "a read that broke off goes on"
+    s3.calm()
+    row = next(row for _, row in stream.attached())
+    lake.storage.delete(key_of(stream, row))
+    with pytest.raises(MissingFileError, match="attached to a record is not there"):
+        stream.open_file(row)
