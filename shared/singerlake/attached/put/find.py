@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -105,11 +106,10 @@ def _place(status: os.stat_result) -> _Place:
 def _status(path: str) -> os.stat_result:
     try:
         return os.stat(path)
-    except PermissionError as error:
-        raise _unreadable(path, error) from error
     except OSError as error:
-        link = os.path.islink(path)
-        message = "this link leads to no file" if link else "no such file"
+        if not isinstance(error, FileNotFoundError | NotADirectoryError) and error.errno != errno.ELOOP:
+            raise _unreadable(path, error) from error
+        message = "this link leads to no file" if os.path.islink(path) else "no such file"
         raise SettingError(message, hint="check its name", file=path) from error
 
 
