@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from singerlake.errors import (
         AccessDeniedError,
         BrokenFileError,
+        ChangedFileError,
         CheckFailedError,
         CommitRefusedError,
         ConditionNotSupportedError,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         ValueDoesNotFitError,
     )
+    from singerlake.format.state.attached import Attached
     from singerlake.lake import Lake
     from singerlake.lock_file import LockSettings
     from singerlake.projections.read import LakeTable
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     __version__ = version("singerlake")
 
 _FROM = {
+    "Attached": "singerlake.format.state.attached",
     "AzureSettings": "singerlake.storage.azure.settings",
     "GcsSettings": "singerlake.storage.gcs.settings",
     "Lake": "singerlake.lake",
@@ -92,8 +95,10 @@ _FROM = {
 
 __all__ = [
     "AccessDeniedError",
+    "Attached",
     "AzureSettings",
     "BrokenFileError",
+    "ChangedFileError",
     "CheckFailedError",
     "CommitRefusedError",
     "ConditionNotSupportedError",

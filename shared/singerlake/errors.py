@@ -33,7 +33,8 @@
     │   ├── CommitRefusedError
     │   ├── StorageUnavailableError
     │   ├── ConditionsUnprovenError
-    │   └── StorageFullError
+    │   ├── StorageFullError
+    │   └── ChangedFileError
     ├── UnknownOutcomeError nothing may be deleted before the outcome is known
     └── UnexpectedError     report it: a library failed in a way that this package does not know
 
@@ -288,6 +289,12 @@ class StorageFullError(RetryableError):
     """No space is left where the lake or the spool is kept."""
 
     kind: ClassVar[str] = "storage_full"
+
+
+class ChangedFileError(RetryableError):
+    """A file that was to be attached to a record changed while it was read; its record was not kept."""
+
+    kind: ClassVar[str] = "changed_file"
 
 
 class UnknownOutcomeError(SingerlakeError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, open_store
+from singerlake.attached.read import attached_from, open_attached
 from singerlake.clock import timestamp
 from singerlake.errors import (
     CorruptObjectError,
@@ -20,6 +21,7 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.state import fold
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import DataFile, Manifest
@@ -176,6 +178,7 @@ class LakeStream:
         lineage: str | None = None,
         metadata: bool = False,
         record: bool = False,
+        files: bool = False,
         messages: str = "records",
         mode: str = "PERMISSIVE",
         skip_expired: bool = False,
@@ -199,11 +202,36 @@ class LakeStream:
             lineage=lineage,
             metadata=metadata,
             record=record,
+            files=files,
             messages=messages,
             mode=mode,
             skip_expired=skip_expired,
         )
         return open_reader(self.lake.storage, self.snapshot(), request)
+
+    def attached(self, from_offset: int = 0) -> Iterator[tuple[int, Attached]]:
+        """The files that are attached to records as the stream is now, each as ``(offset of its record, row)``, in
+        offset order. Those of records before ``from_offset``, of erased records and of expired ones are left out; of a
+        file that could not be read when its record was captured, ``sha256`` is None. Raises as ``snapshot``.
+
+        Example:
+            >>> for offset, row in lake.existing_stream("my-tap", "photos").attached():
+            ...     if row.sha256 is not None:
+            ...         with lake.existing_stream("my-tap", "photos").open_file(row) as body:
+            ...             print(offset, row.property, row.media_type, len(body.read()))
+            0 path image/jpeg 48213
+        """
+        return attached_from(self.snapshot().files_from(from_offset), from_offset)
+
+    def open_file(self, file: str | Attached) -> BinaryIO:
+        """A binary stream of one attached file, to read and close. ``file`` is its SHA-256, which is looked for in the
+        stream as it is now, or a row that ``attached`` gave, which takes one request less. The stream cannot seek. It
+        gives the last bytes only if size and SHA-256 are those of the row.
+
+        Raises ``UnknownNameError`` where no record has such a file, ``MissingFileError`` where the lake lost it, and
+        ``SettingError`` for what is no SHA-256; while it is read ``BrokenFileError`` and what the storage raises.
+        """
+        return open_attached(self.lake.storage, self.prefix, file, self.snapshot)
 
     def resume(self, manifest: Manifest, bookmark: Bookmark) -> int:
         """The offset at which a reader with ``bookmark`` continues. Raises ``LostBookmarkError``."""

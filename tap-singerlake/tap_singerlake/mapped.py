@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from singer_sdk.helpers._catalog import get_selected_schema, pop_deselected_record_properties
@@ -26,16 +26,25 @@ LAKE_METADATA: dict[str, Any] = {
 
 class Mapped:
     """Each message through the SDK's selection, stream maps and flattening. What is not the SDK's to change, such as
-    ``version`` and ``time_extracted``, stays as it was captured; decimals and large integers keep every digit."""
+    ``version`` and ``time_extracted``, stays as it was captured; decimals and large integers keep every digit.
+    ``left_out`` gets the offset of each record of which the maps leave nothing."""
 
     def __init__(
-        self, stream: str, mapper: PluginMapper, mask: SelectionMask, overrides: Overrides, *, lake_metadata: bool
+        self,
+        stream: str,
+        mapper: PluginMapper,
+        mask: SelectionMask,
+        overrides: Overrides,
+        *,
+        lake_metadata: bool,
+        left_out: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._stream = stream
         self._mapper = mapper
         self._mask = mask
         self._overrides = overrides
         self._lake_metadata = lake_metadata
+        self._left_out = left_out
         self._selective = not all(mask.values())
         self._maps: list[StreamMap] = []
 
@@ -75,10 +84,14 @@ class Mapped:
                 pop_deselected_record_properties(record, {}, self._mask)
             if self._lake_metadata:
                 record |= _lake_metadata(offset, file)
+            written = False
             for one in self._maps:
                 mapped = one.transform(record)
                 if mapped is not None:
+                    written = True
                     yield {**message, "stream": one.stream_alias, "record": mapped}
+            if not written:
+                self._left_out(offset)
 
 
 def register(

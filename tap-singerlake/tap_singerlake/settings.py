@@ -12,6 +12,7 @@ from typing import Any
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.settings import setting
 from tap_singerlake.batch.settings import SETTING as BATCH_SETTING
+from tap_singerlake.files.destination import SETTING as FILES_SETTING
 
 STATE_EVERY_RECORDS = 100_000
 # A hash may begin with a brace, since Base85 (RFC 1924) knows them, but holds none of JSON's other marks.
@@ -56,6 +57,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "written anew instead of passed on as they were captured, which takes longer.",
         default=False,
     ),
+    "include_files": FILES_SETTING,
     "max_records": setting(
         "integer",
         "Max records",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ from tap_singerlake.ahead import ahead
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
+from tap_singerlake.files.copies import FileCopies, Noting
+from tap_singerlake.files.destination import Destination
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader, size_of
@@ -45,12 +47,15 @@ class ReplayedStream(Stream):
         write: Callable[[bytes | memoryview], None],
         state: Manifest | None = None,
         batches: Callable[[], Batches | None] = lambda: None,
+        files: Callable[[], Destination | None] = lambda: None,
     ) -> None:
-        """``state`` is the stream's, where it has just been read. ``batches`` is asked when records are written."""
+        """``state`` is the stream's, where it has just been read. ``batches`` and ``files`` are asked when records are
+        written."""
         self.stored_entry = entry
         self._read_before = state
         self._write = write
         self._batches = batches
+        self._files = files
         self._stored = StoredSchema(entry.get("schema"))
         self._lake_stream = stream
         self._entry: CatalogEntry | None = None
@@ -92,8 +97,8 @@ class ReplayedStream(Stream):
         """Write what the lake holds from the bookmark on, and STATE messages that say how far that was.
 
         Raises ``SettingError``, ``UnknownNameError``, ``LostBookmarkError``, ``BrokenFileError``, ``MissingFileError``
-        and what storage raises, also that of batch files; the last STATE then stands where everything before it was
-        written.
+        and what storage raises, also that of batch files and of copied files; the last STATE then stands where
+        everything before it was written.
         """
         if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
@@ -101,18 +106,27 @@ class ReplayedStream(Stream):
         reader = self._reader()
         manifest = self._snapshot()
         self._tell_of_columns(manifest)
-        conversion = self._conversion(Overrides.between(self._entry, manifest.schemas.values()))
+        to = self._files()
+        copies = None if to is None else FileCopies(self._lake_stream, to, random_id)
+        conversion = self._conversion(Overrides.between(self._entry, manifest.schemas.values()), copies)
         every, total = self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS, 0
         with (
+            copies or nullcontext(),
             self._output() as output,
             self.get_record_counter() as counter,
             self.get_sync_timer(),
             closing(ahead(reader.events(manifest), size_of, room=output.room)) as events,
         ):
+
+            def checkpoint(bookmark: Bookmark) -> None:
+                if copies is not None:
+                    copies.settle()
+                output.checkpoint(bookmark)
+
             replay = Replay(
                 conversion,
                 write=output.write,
-                checkpoint=output.checkpoint,
+                checkpoint=checkpoint,
                 every=min(every, output.most),
                 limit=self._limit(),
             )
@@ -225,10 +239,18 @@ class ReplayedStream(Stream):
             return DirectOutput(self._write, self._checkpoint)
         return BatchOutput(batches, self._write, self._checkpoint, random_id)
 
-    def _conversion(self, overrides: Overrides) -> Conversion:
-        if self._passes_raw(self.stream_maps):
-            return Passthrough(overrides)
-        return Mapped(self.name, self._tap.mapper, self.mask, overrides, lake_metadata=self._adds_lake_metadata)
+    def _conversion(self, overrides: Overrides, copies: FileCopies | None) -> Conversion:
+        conversion: Conversion = Passthrough(overrides)
+        if not self._passes_raw(self.stream_maps):
+            conversion = Mapped(
+                self.name,
+                self._tap.mapper,
+                self.mask,
+                overrides,
+                lake_metadata=self._adds_lake_metadata,
+                left_out=copies.leave_out if copies is not None else lambda _: None,
+            )
+        return conversion if copies is None else Noting(conversion, copies)
 
     def _passes_raw(self, maps: Sequence[StreamMap]) -> bool:
         changed = [one for one in maps if type(one) is not SameRecordTransform or one.flattening_enabled]

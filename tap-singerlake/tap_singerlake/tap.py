@@ -38,6 +38,7 @@ from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches
 from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
+from tap_singerlake.files.destination import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 
@@ -117,6 +118,12 @@ class TapSingerlake(Tap):
         storage = open_storage(config.root, storage_settings(self.config))
         return Batches(config, storage, BatchNames(storage, config.prefix, random_id()))
 
+    @cached_property
+    def files(self) -> Destination | None:
+        """Where this run copies attached files; None where they stay in the lake. Raises ``SettingError``."""
+        storages = storage_settings(self.config)
+        return destination(self.config.get("include_files"), storages, open_storage(self.config["lake_root"], storages))
+
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
@@ -136,7 +143,9 @@ class TapSingerlake(Tap):
         names = settings.chosen_streams(self.config.get("streams"), entries)
         write = self.message_writer.write
         return [
-            ReplayedStream(self, entries[name], lake.stream(tap_id, name), write, state, lambda: self.batches)
+            ReplayedStream(
+                self, entries[name], lake.stream(tap_id, name), write, state, lambda: self.batches, lambda: self.files
+            )
             for name in names
         ]
 
@@ -149,7 +158,7 @@ class TapSingerlake(Tap):
     def sync_all(self) -> None:  # type: ignore[misc]
         """Replay all selected streams. Raises ``UnknownNameError`` before anything is written where one lacks a version
         that is asked of it, and what ``ReplayedStream.sync`` raises."""
-        _ = self.batches
+        _ = self.batches, self.files
         for choice in (self.from_version, self.versions):
             if choice.value is not None:
                 asked = [stream for stream in self._replayed() if stream.asks(choice)]

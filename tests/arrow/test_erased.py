@@ -115,8 +115,8 @@ def test_a_range_may_begin_and_end_within_holes(stream: LakeStream, first: int, 
 
 @pytest.mark.parametrize("target", [1, 300, 1000, 1 << 20])
 def test_partitions_of_any_size_hold_the_same(stream: LakeStream, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def parts(files: Sequence[DataFile], first: int, stop: int, _: int = 0) -> Iterator[Split]:
-        found = list(runs(files, first, stop, target))
+    def parts(files: Sequence[DataFile], first: int, stop: int, _: int, *, attached: bool) -> Iterator[Split]:
+        found = list(runs(files, first, stop, target, attached=attached))
         assert all(split.holes for split in found)
         return iter(found)
 

@@ -112,6 +112,13 @@ def some_people() -> None:
     build_stream(lake, "crm", "contacts", schema, records, file_size=3, key_properties=("id",))
 
 
+def some_files() -> None:
+    """A contract, and a folder of two photos, one of which is the contract."""
+    Path("photos").mkdir()
+    for name, body in (("contract.pdf", b"signed"), ("photos/a.jpg", b"a" * 1000), ("photos/b.jpg", b"signed")):
+        Path(name).write_bytes(body)
+
+
 def test_what_is_shown_of_commands_is_what_they_print(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +129,7 @@ def test_what_is_shown_of_commands_is_what_they_print(
     a_shop()
     an_archive()
     some_people()
+    some_files()
     blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     shown = [command for block in blocks for command in commands(block)]
     assert len(shown) >= 3

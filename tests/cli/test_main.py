@@ -125,6 +125,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "versions",
         "diff",
         "annotate",
+        "put",
         "export",
         "build",
         "status",

@@ -176,6 +176,7 @@ INVOKED = {
     "expire": ["--tap", "tap-rows", "--stream", "users", "--before-offset", "1"],
     "policy-set": ["--tap", "tap-rows", "--older-than", "400d"],
     "policy-unset": ["--tap", "tap-rows"],
+    "put": ["--tap", "office", "--stream", "files", "meltano.yml"],
     "lock-break": ["--tap", "tap-rows", "--stream", "users"],
     "store-create": ["--help"],
     "store-migrate": ["--to", "log"],

@@ -10,12 +10,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from singerlake.lake import Lake
+from tests.attached.lakes import attach
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.spark.stream.streaming import needs_limits
 
 DOCS = Path(__file__).parents[2] / "docs/how-to"
 V1 = {"properties": {"id": {"type": "integer"}, "user_id": {"type": "integer"}}}
 V2 = {"properties": {**V1["properties"], "total": {"type": "number"}}}
+
+
+SCANS = {"properties": {"name": {"type": "string"}}}
+
+
+def a_scan(stream: str, number: int) -> bytes:
+    return record_line(stream, {"name": f"{number}.pdf"})
 
 
 def examples(page: str, language: str, where: Path) -> list[str]:
@@ -29,6 +37,7 @@ def lake(tmp_path: Path) -> Lake:
     build_stream(lake, "tap-shop", "orders", V1, [{"id": n, "user_id": n % 2} for n in range(3)])
     build_stream(lake, "tap-shop", "orders", V2, [{"id": n, "user_id": n % 2, "total": 0.5} for n in range(3, 7)])
     build_stream(lake, "tap-shop", "users", V1, [{"id": n, "user_id": n} for n in range(2)])
+    attach(lake, "office", "scans", [[b"a", b"b"], []], schema=SCANS, line=a_scan)
     stock = [record_line("stock", {"id": n % 3}, version=n // 3) for n in range(5)]
     build_stream(lake, "tap-shop", "stock", V1, [*stock, activate_version_line("stock", 1), *stock[:1]])
     return lake
@@ -51,6 +60,12 @@ def test_the_page_on_batches(spark: SparkSession, lake: Lake, tmp_path: Path) ->
     assert orders.count() == 4
     assert isinstance(left, DataFrame)
     assert sorted(left.select("_singerlake_offset").collect()) == [(3,), (4,), (6,)]
+    contents = made["contents"]
+    assert isinstance(contents, DataFrame)
+    assert [(row.name, bytes(row.content)) for row in contents.orderBy("file.bytes", "content").collect()] == [
+        ("0.pdf", b"a"),
+        ("0.pdf", b"b"),
+    ]
     (statement,) = examples("spark.md", "sql", tmp_path)
     spark.sql(statement.rstrip().rstrip(";"))
     try:

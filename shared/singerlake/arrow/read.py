@@ -11,6 +11,7 @@ from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
 from singerlake.arrow.plan.splits import runs
 from singerlake.arrow.scan import scan, warn_of_misfits
+from singerlake.arrow.schema.own import FILES
 from singerlake.arrow.schema.types import arrow_schema, empty_batch
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
@@ -37,7 +38,8 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     schema = arrow_schema(columns)
     known = looked_for(columns, there, request, chosen=request.columns is not None)
     decoder = BatchDecoder(columns, schema, request, known)
-    wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize))
+    attached = request.files and columns.get(FILES) is not None
+    wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize, attached=attached))
 
     def batches() -> Iterator[pa.RecordBatch]:
         found = scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.splits import Split
+from singerlake.arrow.values.attached import files_by_offset
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format.lines.holes import numbered
 from singerlake.humanize import shown
@@ -34,8 +35,11 @@ def scan(storage: Storage, prefix: str, runs: Sequence[Split], decoder: BatchDec
 
     Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
     """
+    folder = f"{storage.url.rstrip('/')}/{prefix}"
     for run in runs:
-        yield from _together(_scan(storage, prefix + run.path, run, decoder))
+        files = files_by_offset(run.attached, run.file_offset, folder)
+        origin = Origin(run.path, run.version, run.file_offset, files)
+        yield from _together(_scan(storage, prefix + run.path, run, origin, decoder))
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,8 +66,7 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole
 
 
-def _scan(storage: Storage, key: str, run: Split, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
-    origin = Origin(run.path, run.version, run.file_offset)
+def _scan(storage: Storage, key: str, run: Split, origin: Origin, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
     where = {"file": key, "id": run.id}
     offset, expected = run.offset, run.messages
     try:

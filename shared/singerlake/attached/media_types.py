@@ -11,6 +11,27 @@ UNKNOWN = "application/octet-stream"
 _NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 _MEDIA_TYPE = re.compile(rf"{_NAME}/{_NAME}")
 _COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_MORE = {
+    ".avif": "image/avif",
+    ".docx": f"{_OFFICE}wordprocessingml.document",
+    ".flac": "audio/flac",
+    ".heic": "image/heic",
+    ".heif": "image/heif",
+    ".jsonl": "application/x-ndjson",
+    ".md": "text/markdown",
+    ".mkv": "video/x-matroska",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".ogg": "audio/ogg",
+    ".parquet": "application/vnd.apache.parquet",
+    ".pptx": f"{_OFFICE}presentationml.presentation",
+    ".webp": "image/webp",
+    ".xlsx": f"{_OFFICE}spreadsheetml.sheet",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+"""What not every version of Python knows."""
 
 
 def media_type_in(field: str) -> str | None:
@@ -36,4 +57,7 @@ def _media_type_of(extensions: str) -> str:
 @lru_cache(maxsize=1)
 def _known() -> mimetypes.MimeTypes:
     """Python's own list, without the files of the machine, so that a name means the same everywhere."""
-    return mimetypes.MimeTypes()
+    known = mimetypes.MimeTypes()
+    for end, kind in _MORE.items():
+        known.add_type(kind, end)
+    return known

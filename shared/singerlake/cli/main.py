@@ -24,6 +24,7 @@ _NAMES = [
     "versions",
     "diff",
     "status",
+    "put",
     "annotate",
     "export",
     "docs",

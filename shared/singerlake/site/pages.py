@@ -40,6 +40,8 @@ _TABLES = 50
 """Of one stream that its page names; the list of tables has all."""
 TABLES = "tables.html"
 """The list of them."""
+_KINDS = 50
+"""Of attached files that the page of a stream names."""
 _TROUBLES = 50
 
 Item = TypeVar("Item")
@@ -170,6 +172,7 @@ class Site:
             tree_goes_on=len(parts) > 1,
             charts=[each for each in (chart.arrivals(stream.tally), chart.sizes(stream.tally)) if each],
             runs=self.lake.runs(stream, _RUNS),
+            kinds=stream.attached.kinds[:_KINDS],
             tables=[(each.table, table_path(each)) for each in self._made_from[stream.tap, stream.stream][:_TABLES]],
         )
         for number, chunk in enumerate(older, 2):

@@ -2,6 +2,7 @@
 
 Spark finds the format by itself (see ``pyspark_singerlake``); ``register`` is for when it does not. ``read_streams``
 reads several streams of a tap in one call, ``read_table`` a table, and ``create_views`` makes SQL views of all tables.
+``file_bytes`` gives the bytes of files that are attached to records.
 ``spark_engine`` lets a session do the work of ``Lake.project``.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from singerlake.spark.files import file_bytes
 from singerlake.spark.streams import read_streams
 from singerlake.spark.tables.views import create_views, read_table
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake
     from singerlake.maintenance.engines.engine import Engine
 
-__all__ = ["create_views", "read_streams", "read_table", "register", "spark_engine"]
+__all__ = ["create_views", "file_bytes", "read_streams", "read_table", "register", "spark_engine"]
 
 
 def register(spark: SparkSession) -> None:

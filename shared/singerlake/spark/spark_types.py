@@ -22,7 +22,17 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.arrow.schema.own import ALL, OFFSET, RECORD_TEXT, RESCUED, TABLE_VERSION, TIME, own_columns
+from singerlake.arrow.schema.own import (
+    ATTACHED_FILES,
+    FILES,
+    OF_READS,
+    OFFSET,
+    RECORD_TEXT,
+    RESCUED,
+    TABLE_VERSION,
+    TIME,
+    own_columns,
+)
 from singerlake.errors import SettingError
 
 if TYPE_CHECKING:
@@ -87,6 +97,8 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
             )
     if request is not None and request.messages is MessageKinds.ALL:
         _check_nullable(schema)
+    if request is not None and request.files and FILES in schema.names:
+        _check_files(schema[FILES].dataType)
     fields = _requested_struct(schema, known, "").fields
     fixed = {field.name: field for field in (RESCUED, RECORD_TEXT) if field.name in own}
     return Struct(tuple(fixed.get(field.name, field) for field in fields))
@@ -94,11 +106,32 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
 
 def _check_nullable(schema: spark.StructType) -> None:
     for item in schema.fields:
-        if not item.nullable and ALL.get(item.name) is None:
+        if not item.nullable and OF_READS.get(item.name) is None:
             raise SettingError(
                 f"column {item.name!r} is declared NOT NULL, and null in the rows of ACTIVATE_VERSION messages",
                 hint="declare it without NOT NULL, or leave option 'messages' out",
             )
+
+
+def _check_files(wanted: spark.DataType) -> None:
+    """Files can be read as they are, with any of their fields in any order."""
+    own = _spark(ATTACHED_FILES.type)
+    asked = _fields_in(wanted)
+    if asked and asked.items() <= _fields_in(own).items():
+        return
+    raise SettingError(
+        f"column {FILES!r} is the lake's own, and .schema(...) has it as something else",
+        hint=f"write it as: {FILES} {own.simpleString().upper()}, with all of its fields or some",
+    )
+
+
+def _fields_in(array: spark.DataType) -> dict[str, str]:
+    """The types of the fields of an array of structs by their names; none of any other type."""
+    from pyspark.sql import types as spark
+
+    if not isinstance(array, spark.ArrayType) or not isinstance(array.elementType, spark.StructType):
+        return {}
+    return {field.name: field.dataType.simpleString() for field in array.elementType.fields}
 
 
 def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], ...]]]:
@@ -108,7 +141,7 @@ def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], .
 
     text = ("STRING", (spark.StringType,))
     integer = ("BIGINT", (spark.LongType, spark.IntegerType, spark.ShortType, spark.ByteType))
-    names = [field.name for field in own_columns(request).fields if field.name != TIME]
+    names = [field.name for field in own_columns(request).fields if field.name not in (TIME, FILES)]
     return {name: integer if name in (OFFSET, TABLE_VERSION) else text for name in names}
 
 

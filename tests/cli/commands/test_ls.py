@@ -12,6 +12,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
+from tests.attached.lakes import attach
 from tests.cli.conftest import Run
 
 
@@ -105,3 +106,22 @@ def test_a_terminal_sees_the_progress_of_reading(lake: Lake) -> None:
     seen = on_a_terminal("verify", lake.storage.url)
     assert "t/flights" in seen
     assert "sound: 3 streams" in seen
+
+
+def test_attached_files_have_columns_where_there_are_any(run: Run, lake: Lake) -> None:
+    assert "ATTACHED" not in run("ls", lake.storage.url).stdout
+    attach(lake, "t", "photos", [[b"a" * 1500, b"b"], [b"b"], [None]])
+    lines = run("ls", lake.storage.url).stdout.splitlines()
+    assert lines[0].endswith("LAST WRITE (UTC)  ATTACHED  ATTACHED BYTES")
+    rows = {tuple(line.split()[:2]): line.split() for line in lines}
+    assert rows["t", "photos"][-3:] == ["2", "1.5", "kB"]
+    assert rows["t", "flights"][-1][2] == ":"
+    assert lines[-1].endswith("2 attached files, 1.5 kB")
+    counts = {
+        each["stream"]: (each["attached"], each["attached_bytes"])
+        for tap in json.loads(run("ls", lake.storage.url, "--json").stdout)["taps"]
+        for each in tap["streams"]
+    }
+    assert counts == {"photos": (2, 1501), "flights": (0, 0), "a/b": (0, 0), "x": (0, 0)}
+    exported = json.loads(run("export", lake.storage.url, "--tap", "t").stdout)["taps"][0]["streams"]
+    assert [each["attached"] for each in exported] == [0, 0, 2]

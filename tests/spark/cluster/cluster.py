@@ -74,10 +74,17 @@ class Driver:
     process: subprocess.Popen[str]
 
     def totals(self, options: Mapping[str, str], **arguments: str) -> list[int]:
-        """See ``cluster_driver.totals``. ``Failed`` with the error's text where it raises."""
+        """See ``driver.totals``. ``Failed`` with the error's text where it raises."""
+        return self._done(job="totals", options=options, **arguments)
+
+    def files(self, options: Mapping[str, str]) -> list[int]:
+        """See ``driver.files``. ``Failed`` as well."""
+        return self._done(job="files", options=options)
+
+    def _done(self, **job: Any) -> list[int]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"options": options, **arguments}) + "\n")
+        self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         assert line, "the driver died"

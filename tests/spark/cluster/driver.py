@@ -28,7 +28,9 @@ def main() -> None:
     spark = builder.getOrCreate()
     for line in sys.stdin:
         try:
-            answer: dict[str, Any] = {"result": totals(spark, **json.loads(line))}
+            job = json.loads(line)
+            do = JOBS[job.pop("job")]
+            answer: dict[str, Any] = {"result": do(spark, **job)}
         except PySparkException as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)
@@ -57,6 +59,29 @@ def totals(spark: SparkSession, options: dict[str, str], event: str = "nothing",
     (row,) = seen.selectExpr(
         "count(*)", "sum(id)", "count(DISTINCT _singerlake_offset)", "count(DISTINCT pid)"
     ).collect()
+    return list(row)
+
+
+def files(spark: SparkSession, options: dict[str, str]) -> list[int]:
+    """What is read of attached files: how many, their bytes, how many have the SHA-256 of their row, and by how many
+    executors."""
+    from singerlake.spark import file_bytes
+
+    def by_whom(batches: Batches) -> Batches:
+        import pyarrow as pa
+
+        jvm = executor()
+        for batch in batches:
+            pids = pa.array([jvm.pid] * batch.num_rows, pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, pids], names=[*batch.schema.names, "pid"])
+
+    found = spark.read.format("singerlake").options(**options, files="true").load()
+    spread = found.selectExpr("explode(_singerlake_files) AS file").repartition(16)
+    read = spread.withColumn("content", file_bytes("file.path", options["path"]))
+    seen = read.selectExpr("length(content) AS size", "sha2(content, 256) = file.sha256 AS same").mapInArrow(
+        by_whom, "size INT, same BOOLEAN, pid BIGINT"
+    )
+    (row,) = seen.selectExpr("count(*)", "sum(size)", "count_if(same)", "count(DISTINCT pid)").collect()
     return list(row)
 
 
@@ -98,6 +123,8 @@ EVENTS: dict[str, Callable[[str], None]] = {
     "kill python": kill_python,
     "remove file": remove,
 }
+
+JOBS: dict[str, Callable[..., list[int]]] = {"totals": totals, "files": files}
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.spark.java import Java
+from tests.attached.lakes import attach
 from tests.lakes import build_stream
 from tests.spark.cluster.connect import ConnectServer, connect_server
 
@@ -57,6 +58,14 @@ print(json.dumps([[each.name, each.status, str(each.error)] for each in made]))
 if made[1].status == "made":
     print(lake.table("twice").to_arrow().read_all().to_pydict())
     print(lake.table("twice").state.made_from[0].up_to)
+"""
+FILES = """
+from singerlake.spark import file_bytes
+keys = {"aws_access_key_id": "AKIASHOWN", "aws_secret_access_key": "hush-hush"}
+found = load(stream="photos", files="true").selectExpr("explode(_singerlake_files) AS file")
+read = found.withColumn("content", file_bytes("file.path", sys.argv[2], **keys))
+read.explain(True)
+print(json.dumps([bytes(row.content).decode() for row in read.orderBy("content").collect()]))
 """
 REFUSED = """
 keys = {"aws_access_key_id": "AKIASHOWN", "aws_secret_access_key": "hush-hush"}
@@ -112,6 +121,14 @@ def test_its_tasks_make_tables(server: ConnectServer, lake: Lake) -> None:
     assert json.loads(made) == [1000, 1000]
     assert json.loads(read) == 1000
     assert lake.table("orders").to_arrow().read_all().column("id").to_pylist() == list(range(1000))
+
+
+def test_its_tasks_read_attached_files_and_secrets_are_not_told(server: ConnectServer, lake: Lake) -> None:
+    attach(lake, "tap", "photos", [[b"a", b"b"], [b"c"]])
+    said = server.client(FILES, lake.storage.url)
+    assert json.loads(said.splitlines()[-1]) == ["a", "b", "c"]
+    told = [said, server.log.read_text(), *(path.read_text() for path in server.events.rglob("*") if path.is_file())]
+    assert [text for text in told if "hush" in text] == []
 
 
 def test_what_is_wrong_is_told_on_first_use_and_secrets_are_not(server: ConnectServer, lake: Lake) -> None:

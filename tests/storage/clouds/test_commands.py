@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.adapters import open_storage
 from singerlake.lake import Lake
 from tests.servers.azurite import ACCOUNT
 from tests.storage.clouds.commands import STREAM, Cloud, Commands, record
@@ -94,3 +95,31 @@ def test_batches_go_through_it(cloud: Cloud, tmp_path: Path) -> None:
     assert [each["record"] for each in again.replayed()] == [record(number)["record"] for number in range(5)]
     old = commands.run("singerlake", "gc", "--batches", root, "--grace", "0s", "--delete")
     assert f"{len(urls):,} file" in old
+
+
+def test_attached_files_go_through_it(cloud: Cloud, tmp_path: Path) -> None:
+    commands = Commands(cloud, "lockfile", tmp_path)
+    bodies = {"empty": b"", "photo.jpg": b"\xff\xd8" * 500, "video.mp4": b"0123456789abcdef" * (9 << 16)}
+    (tmp_path / "files").mkdir()
+    for name, body in bodies.items():
+        (tmp_path / "files" / name).write_bytes(body)
+    put = ("put", *ONE, "--recursive", str(tmp_path / "files"))
+    assert "t/users.: 3 files put, 9.4 MB\n" in commands.run("singerlake", *put)
+    assert "3 files put, 9.4 MB; 3 there already\n" in commands.run("singerlake", *put)
+    assert "3 attached files, 9.4 MB" in commands.run("singerlake", "ls")
+    assert "sound: 1 stream, 2 files, 6 messages" in commands.run("singerlake", "verify")
+    stream = Lake.open(commands.root, cloud.settings).stream("t", STREAM)
+    for _, row in stream.attached(3):
+        with stream.open_file(row) as opened:
+            assert opened.read() == bodies[str(row.source)]
+    for to in (f"{commands.root}-copies", str(tmp_path / "copies")):
+        commands.set(include_files=to)
+        assert len(commands.replayed()) == 6
+        copies = open_storage(to, cloud.settings)
+        index = copies.get(f"{STREAM}/3-5.jsonl")
+        assert index is not None
+        for line in map(json.loads, index.body.splitlines()):
+            assert line["path"].startswith(f"{copies.url}/{STREAM}/")
+            stored = copies.get(line["path"].removeprefix(f"{copies.url}/"))
+            assert stored is not None
+            assert stored.body == bodies[line["source"]]

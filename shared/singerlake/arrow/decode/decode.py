@@ -24,8 +24,9 @@ from singerlake.arrow.decode.slow_path import Origin, SlowPath, value_error
 from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.arrow.schema.known import KnownObject
-from singerlake.arrow.schema.own import ENVELOPE, FILE, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
+from singerlake.arrow.schema.own import ENVELOPE, FILE, FILES, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
 from singerlake.arrow.values.arrays import build, integers_from, mend, misfits, transposed
+from singerlake.arrow.values.attached import files_array
 from singerlake.arrow.values.typed import holds_raw, typed_decoder
 from singerlake.arrow.values.values import Lost, MisfitError, describe
 from singerlake.format.lines.messages import one_a_line
@@ -120,6 +121,8 @@ class BatchDecoder:
             elif place is not None or field.name in self._beside:
                 held = self._beside[field.name] if place is None else place
                 arrays.append(taken.arrays[held].slice(begin, rows))
+            elif field.name == FILES:
+                arrays.append(files_array(offsets, origin.files, arrow))
             elif field.name == OFFSET:
                 try:
                     arrays.append(pa.array(offsets, arrow))
@@ -162,6 +165,9 @@ class BatchDecoder:
             if index == self._rescued:
                 # What was lost is known when all others are built.
                 arrays.append(None)
+                continue
+            if place is None and field.name == FILES:
+                arrays.append(files_array(rows.offsets, origin.files, arrow))
                 continue
             values = self._own(field.name, rows, data, origin) if place is None else properties[place]
             try:

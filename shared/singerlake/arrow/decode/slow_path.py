@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from singerlake.arrow.decode.rows import Rows
 from singerlake.arrow.schema.columns import Field, Struct
 from singerlake.arrow.schema.known import KnownObject, undeclared, undeclared_in
 from singerlake.arrow.schema.own import ENVELOPE, METADATA
+from singerlake.arrow.values.attached import Files
 from singerlake.arrow.values.typed import holds_raw
 from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
@@ -26,12 +27,13 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where lines come from: the file's path in its stream's folder, the hash of its schema version, and the offset of
-    its first message."""
+    """Where lines come from: the file's path in its stream's folder, the hash of its schema version, the offset of its
+    first message, and what is attached to its records."""
 
     path: str
     version: str
     offset: int = 0
+    files: Files = field(default_factory=dict)
 
     def line(self, offset: int) -> int:
         """The line of the file, counted from 1, that holds the message with that offset; before the first message

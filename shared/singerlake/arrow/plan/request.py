@@ -52,7 +52,8 @@ class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
     exclusive; ``lineage`` is the one that they are of (None: any). ``columns`` are names in the order wanted (None:
-    all). ``variant``: JSON of no declared type becomes a variant and not text. ``record`` adds the records' text.
+    all). ``variant``: JSON of no declared type becomes a variant and not text. ``record`` adds the records' text,
+    ``files`` the files that are attached to them.
     ``skip_expired``: where messages from ``from_offset`` on expired, what is left of them.
     ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and ``cores``, those that
     partitions are read on; None: as many as this process has).
@@ -68,6 +69,7 @@ class Request:
     columns: tuple[str, ...] | None = None
     metadata: bool = False
     record: bool = False
+    files: bool = False
     messages: MessageKinds = MessageKinds.RECORDS
     mode: Mode = Mode.PERMISSIVE
     variant: bool = False
@@ -110,6 +112,7 @@ def request_of(
     versions: Sequence[str] | None,
     metadata: bool,
     record: bool,
+    files: bool,
     messages: str,
     mode: str,
     skip_expired: bool,
@@ -119,7 +122,7 @@ def request_of(
     for name, value in (("columns", columns), ("versions", versions)):
         if isinstance(value, str):
             raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
-    for name, flag in (("metadata", metadata), ("record", record), ("skip_expired", skip_expired)):
+    for name, flag in (("metadata", metadata), ("record", record), ("files", files), ("skip_expired", skip_expired)):
         if not isinstance(flag, bool):
             raise SettingError(f"{name} is neither True nor False", hint="set it to one of them")
     return Request(
@@ -127,6 +130,7 @@ def request_of(
         versions=None if versions is None else tuple(versions),
         metadata=metadata,
         record=record,
+        files=files,
         messages=messages_of(str(messages)),
         mode=mode_of(str(mode)),
         skip_expired=skip_expired,

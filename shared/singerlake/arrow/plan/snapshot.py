@@ -14,7 +14,7 @@ from singerlake.arrow.plan.request import Request
 from singerlake.arrow.schema.columns import Field, Struct, with_variants
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject, known_in
-from singerlake.arrow.schema.own import ALL, RESCUED, option_for, own_columns
+from singerlake.arrow.schema.own import OF_READS, RESCUED, option_for, own_columns
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
 from singerlake.format.state.model import DataFile, Manifest
@@ -181,7 +181,7 @@ def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownNameErr
     hint = f"there are: {names}"
     if not path and name == RESCUED.name:
         hint = f"it is there in the mode PERMISSIVE; {hint}"
-    elif not path and ALL.get(name) is not None:
+    elif not path and OF_READS.get(name) is not None:
         option = option_for(name)
         hint = f"set option {option!r} to {'all' if option == 'messages' else 'true'} to have it; {hint}"
     return UnknownNameError(f"no column {path + name!r} in the versions selected", hint=hint)

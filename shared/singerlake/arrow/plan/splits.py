@@ -6,13 +6,16 @@ Pure. A large file becomes many partitions, and many small files become one.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from operator import attrgetter
 
 import msgspec
 
 from singerlake.arrow.plan.request import Request
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile
 
 MOST_BYTES = 128 << 20
@@ -39,7 +42,8 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``offset`` is that of the members' first message, ``messages`` are how many they hold, in about ``raw_bytes``. Their
     stored bytes are [``start``, ``end``). The messages meant have the offsets [``first``, ``stop``). ``file_offset`` is
     the offset of the whole file's first message. ``sha256`` is that of the stored bytes where they are the whole file,
-    and empty elsewhere. ``holes``: there may be some among the messages.
+    and empty elsewhere. ``holes``: there may be some among the messages. ``attached`` are the files of those that are
+    meant, where they are asked for.
     """
 
     id: str
@@ -55,6 +59,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
     file_offset: int
     sha256: bytes = b""
     holes: bool = False
+    attached: tuple[Attached, ...] = ()
 
     @property
     def next_offset(self) -> int:
@@ -85,16 +90,28 @@ def _cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def runs(files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES) -> Iterator[Split]:
+def runs(
+    files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES, *, attached: bool = False
+) -> Iterator[Split]:
     """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
-    about ``target`` raw bytes where the file is larger; no member is cut."""
+    about ``target`` raw bytes where the file is larger; no member is cut. ``attached``: with the files of the
+    messages."""
     for file in files:
         if first <= file.offset and file.end <= stop and 2 * file.raw_bytes < 3 * target and file.messages:
-            yield _whole(file)
+            whole = _whole(file)
+            yield _with_files(whole, file) if attached and file.attached else whole
             continue
         meant = _members_of(file, first, stop)
         for begin, end in _equal_parts(file, meant, target):
-            yield _run(file, begin, end, first, stop)
+            run = _run(file, begin, end, first, stop)
+            yield _with_files(run, file) if attached and file.attached else run
+
+
+def _with_files(run: Split, file: DataFile) -> Split:
+    message = attrgetter("message")
+    begin = bisect_left(file.attached, run.first - file.offset, key=message)
+    end = bisect_left(file.attached, run.stop - file.offset, key=message)
+    return msgspec.structs.replace(run, attached=file.attached[begin:end])
 
 
 def _members_of(file: DataFile, first: int, stop: int) -> range:

@@ -21,6 +21,8 @@ _COLUMNS = (
     Column("BYTES", number=True),
     Column("LAST WRITE (UTC)"),
 )
+_ATTACHED = (Column("ATTACHED", number=True), Column("ATTACHED BYTES", number=True))
+"""Shown where any stream has attached files."""
 
 
 @click.command(short_help="List taps and streams with their versions, files, records, bytes and last write.")
@@ -31,8 +33,8 @@ _COLUMNS = (
 def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
     """List taps and streams with their versions, files, records, bytes and last write.
 
-    Reads the manifests and no data file. Streams without a version are left out. Exits with 1 where a stream's manifest
-    is missing or cannot be read.
+    Reads the manifests and no data file. Streams without a version are left out. ATTACHED counts the files that are
+    attached to records, each content once. Exits with 1 where a stream's manifest is missing or cannot be read.
     """
     pairs = chosen_streams(lake, tap, None)
     streams = list(
@@ -48,16 +50,23 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
 
 
 def _table(lake: Lake, streams: list[Census]) -> None:
-    totals = ", ".join(
-        (
-            counted(len({stream.tap for stream in streams}), "tap"),
-            counted(len(streams), "stream"),
-            counted(sum(stream.files for stream in streams), "file"),
-            counted(sum(stream.records for stream in streams), "record"),
-            size(sum(stream.bytes for stream in streams)),
-        )
-    )
-    table(_COLUMNS, (_row(stream) for stream in streams), caption=f"{shown(lake.storage.url)}: {totals}")
+    counts = [
+        counted(len({stream.tap for stream in streams}), "tap"),
+        counted(len(streams), "stream"),
+        counted(sum(stream.files for stream in streams), "file"),
+        counted(sum(stream.records for stream in streams), "record"),
+        size(sum(stream.bytes for stream in streams)),
+    ]
+    attached = sum(stream.attached for stream in streams)
+    if attached:
+        counts += [counted(attached, "attached file"), size(sum(stream.attached_bytes for stream in streams))]
+    columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
+    rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
+    table(columns, rows, caption=f"{shown(lake.storage.url)}: {', '.join(counts)}")
+
+
+def _attached(stream: Census) -> tuple[str, str]:
+    return (f"{stream.attached:,}", size(stream.attached_bytes)) if stream.attached else ("", "")
 
 
 def _row(stream: Census) -> tuple[str, ...]:

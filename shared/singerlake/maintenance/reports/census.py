@@ -10,14 +10,16 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
+from singerlake.maintenance.reports.attached_totals import attached_totals
 from singerlake.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
     """``versions`` maps hash to label; ``erased`` are messages whose record was erased, and not among ``records``;
-    ``bytes`` are as stored, ``raw_bytes`` decompressed; ``last_write`` is when the last run brought something, UTC.
-    ``trouble`` says why there are no figures."""
+    ``bytes`` are as stored, ``raw_bytes`` decompressed; ``attached`` are attached files, each content once, and
+    ``attached_bytes`` theirs; ``last_write`` is when the last run brought something, UTC. ``trouble`` says why there
+    are no figures."""
 
     tap: str
     stream: str
@@ -28,6 +30,8 @@ class Census:
     erased: int = 0
     bytes: int = 0
     raw_bytes: int = 0
+    attached: int = 0
+    attached_bytes: int = 0
     last_write: datetime | None = None
     trouble: str | None = None
 
@@ -40,6 +44,7 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
     if manifest is None:
         return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
+    attached = attached_totals(manifest.files)
     runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
     return Census(
         tap=tap,
@@ -51,6 +56,8 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         erased=manifest.erased,
         bytes=sum(file.bytes for file in manifest.files),
         raw_bytes=sum(file.raw_bytes for file in manifest.files),
+        attached=attached.files,
+        attached_bytes=attached.bytes,
         last_write=max(runs) if runs else _published_at(storage, tap, stream),
     )
 

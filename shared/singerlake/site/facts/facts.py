@@ -13,6 +13,7 @@ from singerlake.format.root import TapNotes
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import newest_version
 from singerlake.maintenance.lock_files import LockFile
+from singerlake.maintenance.reports.attached_totals import AttachedTotals, attached_totals
 from singerlake.maintenance.reports.census import Census
 from singerlake.maintenance.reports.history import Version, versions_of
 from singerlake.maintenance.reports.runs import Tracked, last_signs, track
@@ -46,6 +47,7 @@ class StreamFacts:
     versions: tuple[VersionFacts, ...] = ()
     current: VersionFacts | None = None
     tally: Histograms = field(default_factory=Histograms)
+    attached: AttachedTotals = field(default_factory=AttachedTotals)
     samples: Samples | None = None
     trouble: str | None = None
 
@@ -125,6 +127,7 @@ def stream_facts(
         versions=versions,
         current=next((each for each in versions if each.version.hash == newest), versions[-1] if versions else None),
         tally=tally(manifest.files),
+        attached=attached_totals(manifest.files),
         samples=samples,
         trouble=trouble,
     )

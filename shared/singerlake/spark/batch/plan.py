@@ -9,7 +9,7 @@ from singerlake.arrow.plan.pruning import Predicate, prune
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
-from singerlake.arrow.schema.own import TIME
+from singerlake.arrow.schema.own import FILES, TIME
 from singerlake.spark.batch.pushdown import PushingReader, check_supported
 from singerlake.spark.batch.reader import SingerlakeReader
 from singerlake.spark.lake import open_stream, snapshot
@@ -36,6 +36,8 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
     columns = requested(schema, there, request)
     known = looked_for(columns, there, request, chosen=chosen)
 
+    attached = request.files and columns.get(FILES) is not None
+
     def cut(conditions: Sequence[Predicate]) -> list[tuple[Split, ...]]:
         if request.messages is MessageKinds.ALL:
             # A file's span of times is that of its records.
@@ -44,8 +46,10 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
         read = files if left is None else [file for file, *_ in left]
         size = partition_bytes(read, pinned.first, pinned.stop, request)
         if left is None:
-            return pack(runs(files, pinned.first, pinned.stop, size), size)
-        return pack((run for file, first, stop in left for run in runs((file,), first, stop, size)), size)
+            return pack(runs(files, pinned.first, pinned.stop, size, attached=attached), size)
+        return pack(
+            (run for file, first, stop in left for run in runs((file,), first, stop, size, attached=attached)), size
+        )
 
     if options.pushdown:
         check_supported()

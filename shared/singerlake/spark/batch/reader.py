@@ -81,7 +81,7 @@ class SingerlakeReader(DataSourceReader):
         return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-        storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
+        storage = task_storage(self._options.path, tuple(sorted(self._options.storage.items())))
         decoder = BatchDecoder(self._columns, arrow_schema(self._schema), self._options.request, self._known)
         try:
             yield from scan(storage, self._prefix, parts, decoder)
@@ -109,6 +109,6 @@ def _spare_the_collector() -> None:
 
 
 @lru_cache(maxsize=8)
-def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
+def task_storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
     """One storage for all tasks of a Python worker, which Spark uses again: a client of S3 takes a while to make."""
     return open_storage(path, storage_settings(dict(settings)))

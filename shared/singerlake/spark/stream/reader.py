@@ -20,6 +20,7 @@ from singerlake.arrow.plan.splits import pack, partition_bytes, runs
 from singerlake.arrow.schema.columns import Struct, merge
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
+from singerlake.arrow.schema.own import FILES
 from singerlake.errors import MissingFileError, SettingError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
@@ -159,9 +160,10 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             self._tell_of_new(state, files, columns)
         known = self._known(state, files, columns)
         target = partition_bytes(files, first, stop, self._options.request)
+        attached = self._options.request.files and columns.get(FILES) is not None
         return [
             StreamPartition(RunsPartition(part), columns, known)
-            for part in pack(runs(files, first, stop, target), target)
+            for part in pack(runs(files, first, stop, target, attached=attached), target)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.own import ALL
+from singerlake.arrow.schema.own import OF_READS
 from singerlake.errors import SettingError, UnknownNameError
 
 if TYPE_CHECKING:
     from pyspark.sql import types as spark
 
-_RESERVED = tuple(field.name for field in ALL.fields)
+_RESERVED = tuple(field.name for field in OF_READS.fields)
 _HINTS = {
     "binary": "write base64(...) of it",
     "map": "make its keys strings: map_from_arrays(transform(map_keys(m), k -> string(k)), map_values(m))",

@@ -1,0 +1,1 @@
+"""Copies of attached files, for targets that load them beside the records."""

@@ -1,0 +1,175 @@
+"""Copies of the files that are attached to what a stream writes, and an index of them: all before its STATE."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from singerlake.clock import IdSource
+from singerlake.errors import UnknownNameError
+from singerlake.format import layout
+from singerlake.format.exact_json import encode
+from singerlake.format.state.attached import Attached
+from singerlake.format.state.model import DataFile
+from singerlake.singer_file import spool_error
+from singerlake.spools import Spools
+from singerlake.stream import LakeStream
+from tap_singerlake.ahead import together
+from tap_singerlake.files.destination import Destination
+from tap_singerlake.passthrough import Conversion
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 8
+IN_MEMORY = 4 << 20
+"""Most bytes of a file that is held in memory; ``AT_ONCE`` of them are."""
+_PIECE = 1 << 20
+
+
+@dataclass
+class FileCopies:
+    """Copies for one stream. ``note`` takes what is written; ``settle`` returns once the files of all that are there.
+
+    A copy is ``<stream>/<first two characters>/<SHA-256>``; one that is there with the right size is left. An index
+    ``<stream>/<first offset>-<last offset>.jsonl`` has a line for each row of the messages that were noted.
+    """
+
+    stream: LakeStream
+    to: Destination
+    ids: IdSource
+    _rows: list[tuple[int, Attached]] = field(default_factory=list)
+    _left_out: set[int] = field(default_factory=set)
+    _first: int | None = None
+    _last: int = 0
+    _ends: ExitStack = field(default_factory=ExitStack)
+    _folder: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ends.close()
+
+    def note(self, offsets: Sequence[int], file: DataFile) -> None:
+        """The messages of ``file`` with these ascending ``offsets`` are written now."""
+        if not offsets:
+            return
+        if self._first is None:
+            self._first = offsets[0]
+        self._last = offsets[-1]
+        message = attrgetter("message")
+        start = bisect_left(file.attached, offsets[0] - file.offset, key=message)
+        stop = bisect_right(file.attached, offsets[-1] - file.offset, key=message)
+        self._rows += ((file.offset + row.message, row) for row in file.attached[start:stop])
+
+    def leave_out(self, offset: int) -> None:
+        """The record at ``offset``, which is noted, is not written after all."""
+        self._left_out.add(offset)
+
+    def settle(self) -> None:
+        """Copy the files of what was noted since the last time, and write their index, where there are any.
+
+        Raises ``MissingFileError``, ``BrokenFileError``, what the storages raise, and ``StorageFullError``,
+        ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool.
+        """
+        rows = [(offset, row) for offset, row in self._rows if offset not in self._left_out]
+        first, last = self._first, self._last
+        self._rows, self._left_out, self._first = [], set(), None
+        if not rows:
+            return
+        wanted = {row.sha256: row for _, row in rows if row.sha256 is not None}
+        if any((row.bytes or 0) > IN_MEMORY for row in wanted.values()):
+            self._open_spool()
+        gone = {sha256 for sha256, there in zip(wanted, self._copied(wanted), strict=True) if not there}
+        if gone:
+            logger.info("%r: %d files belong to no record any more and are not copied", self.stream.name, len(gone))
+        lines = [self._line(offset, row) for offset, row in rows if row.sha256 not in gone]
+        if lines:
+            with self.to.named():
+                self.to.storage.put(f"{self._segment}/{first}-{last}.jsonl", b"".join(lines))
+
+    def _copied(self, wanted: dict[str, Attached]) -> list[bool]:
+        return list(together(self._copy, wanted.values(), at_once=AT_ONCE))
+
+    def _copy(self, row: Attached) -> bool:
+        """Whether there is a copy now; False where no record has the file any more."""
+        key = self._key(row)
+        with self.to.named():
+            there = self.to.storage.head(key)
+        if there is not None and there.size == row.bytes:
+            return True
+        try:
+            body = self.stream.open_file(row)
+        except UnknownNameError:
+            # Its records were erased, or expired, since this run took its look at the stream.
+            return False
+        with body:
+            if (row.bytes or 0) <= IN_MEMORY:
+                data = body.read()
+                with self.to.named():
+                    self.to.storage.put(key, data)
+            else:
+                self._send(body, key)
+        return True
+
+    def _send(self, body: BinaryIO, key: str) -> None:
+        assert self._folder is not None
+        path = self._folder / self.ids()
+        try:
+            try:
+                with path.open("xb") as spool:
+                    while piece := body.read(_PIECE):
+                        spool.write(piece)
+            except OSError as error:
+                raise spool_error(error, path) from error
+            with self.to.named():
+                self.to.storage.upload(key, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _open_spool(self) -> None:
+        if self._folder is None:
+            try:
+                self._folder = self._ends.enter_context(Spools(None).make())
+            except OSError as error:
+                raise spool_error(error, Path(error.filename or "")) from error
+
+    def _line(self, offset: int, row: Attached) -> bytes:
+        line: dict[str, Any] = {
+            "offset": offset,
+            "property": row.property,
+            "source": row.source,
+            "sha256": row.sha256,
+            "bytes": row.bytes,
+            "media_type": row.media_type,
+            "path": None if row.sha256 is None else self.to.url(self._key(row)),
+        }
+        return encode(line) + b"\n"
+
+    def _key(self, row: Attached) -> str:
+        return f"{self._segment}/{(row.sha256 or '')[:2]}/{row.sha256}"
+
+    @property
+    def _segment(self) -> str:
+        return layout.stream_segment(self.stream.name)
+
+
+@dataclass(frozen=True)
+class Noting:
+    """A conversion that tells ``copies`` of what is written."""
+
+    conversion: Conversion
+    copies: FileCopies
+
+    def schema(self, line: bytes) -> bytes:
+        return self.conversion.schema(line)
+
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes | memoryview:
+        self.copies.note(offsets, file)
+        return self.conversion.messages(lines, offsets, file)
