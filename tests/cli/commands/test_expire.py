@@ -282,7 +282,9 @@ def test_a_migration_takes_the_floor_along(run: Run, lake: Lake, root: Path) -> 
 def test_a_lake_in_s3(run: Run, s3: S3Server) -> None:
     bucket = s3.create_bucket(f"expire-{uuid.uuid4().hex[:12]}")
     lake = Lake.open(f"s3://{bucket}/some/prefix", s3.settings())
-    build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": n}) for n in range(25)], file_size=10)
+    moment = "2024-01-02T03:04:05Z"  # S3 tells times in whole seconds, so that what is written now may look later
+    lines = [record_line("s", {"n": n}, time_extracted=moment) for n in range(25)]
+    build_stream(lake, "t", "s", SCHEMA, lines, file_size=10)
     env = {
         "SINGERLAKE_AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
         "SINGERLAKE_AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
@@ -297,6 +299,6 @@ def test_a_lake_in_s3(run: Run, s3: S3Server) -> None:
     keys = [entry.key for entry in lake.storage.list(lake.stream("t", "s").prefix) if entry.key.endswith(".gz")]
     assert len(keys) == 2
     assert run("verify", lake.storage.url, env=env).exit_code == 0
-    assert run("policy", "set", lake.storage.url, "--tap", "t", "--older-than", "0s", env=env).exit_code == 0
+    assert run("policy", "set", lake.storage.url, "--tap", "t", "--older-than", "30d", env=env).exit_code == 0
     assert run("gc", lake.storage.url, "--delete", env=env).exit_code == 0
     assert lake.stream("t", "s").snapshot().floor == 25
