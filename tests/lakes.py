@@ -10,10 +10,11 @@ from typing import Any
 
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import span
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 
 Line = bytes | Mapping[str, Any]
 """A whole message as bytes without newline, or a record to be put into a RECORD message."""

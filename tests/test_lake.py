@@ -21,11 +21,12 @@ from singerlake.errors import (
     UnsupportedFormatError,
 )
 from singerlake.format import catalogue, layout, root
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
 from tests.fakes import START

@@ -14,19 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.model import DataFile
-from singerlake.singer_file import (
-    Block,
-    FileHeader,
-    Provenance,
-    Spool,
-    compress_member,
-    empty_member,
-    read_blocks,
-    read_header,
-    read_provenance,
-)
+from singerlake.singer_file import Block, Spool, compress_member, read_blocks
 
 SCHEMA = b'{"type": "SCHEMA", "stream": "s", "schema": {"properties": {}}}\n'
 HEADER = FileHeader(id="0123456789abcdef", created="2026-01-01T00:00:00.000000Z", run="r", seq=7)
@@ -70,15 +61,6 @@ def test_every_ordinary_gzip_reader_reads_it_whole(tmp_path: Path) -> None:
     assert subprocess.run(["zcat", path], capture_output=True, check=True).stdout == text
     assert file.raw_bytes == len(text)
     assert file.bytes == path.stat().st_size
-
-
-def test_the_header_says_which_file_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "x.singer.gz"
-    written(path, [lines(1)])
-    assert read_header(path.read_bytes()[:500]) == HEADER
-    assert read_header(gzip.compress(b"x")) is None
-    assert read_header(b"") is None
-    assert read_header(b"no gzip at all") is None
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.data())
@@ -153,20 +135,6 @@ def test_a_line_far_longer_than_a_block_comes_out_whole(tmp_path: Path) -> None:
     path = tmp_path / "x"
     file = written(path, [[*lines(1), long, *lines(1)]])
     assert b"".join(block.data for block in read(path, file)) == b"".join([*lines(1), long, *lines(1)])
-
-
-def test_what_a_vacuumed_file_replaced_is_in_its_leading_empty_members(tmp_path: Path) -> None:
-    parts = [
-        Provenance(id="new", lineage="l", offset=5, replaces=(("a", 2), ("b", 3))),
-        Provenance(id="new", lineage="l", offset=5, replaces=(("c", 4),)),
-    ]
-    path = tmp_path / "x"
-    written(path, [lines(9)])
-    leading = b"".join(empty_member(msgspec.json.encode(part)) for part in parts)
-    whole = leading + path.read_bytes()
-    assert gzip.decompress(whole) == SCHEMA + b"".join(lines(9))
-    assert read_provenance(whole) == msgspec.structs.replace(parts[0], replaces=(("a", 2), ("b", 3), ("c", 4)))
-    assert read_provenance(path.read_bytes()) is None
 
 
 def test_a_spool_never_writes_over_another(tmp_path: Path) -> None:

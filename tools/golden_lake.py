@@ -19,6 +19,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import catalogue, layout, root
+from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lock_file import LockSettings
@@ -26,7 +27,7 @@ from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.writer import StreamWriter
-from singerlake.singer_file import FileHeader, Provenance, Spool, compress_member, empty_member
+from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

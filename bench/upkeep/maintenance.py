@@ -18,9 +18,10 @@ from bench.measure import Command, Row, paired, peak
 from bench.upkeep import checking, rebuilding
 from singerlake.clock import random_id
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import DataFile, Manifest
-from singerlake.singer_file import FileHeader, compress_member
+from singerlake.singer_file import compress_member
 
 FILES = 10_000
 FILE_BYTES = 100_000

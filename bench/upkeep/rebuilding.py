@@ -25,7 +25,8 @@ from bench.measure import Command, Row, peak
 from singerlake.cli.main import main as command
 from singerlake.clock import SystemClock, parse_timestamp, random_id, timestamp
 from singerlake.format import layout
-from singerlake.singer_file import FileHeader, compress_member
+from singerlake.format.extra_fields import FileHeader
+from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Entry
 

@@ -12,7 +12,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,26 +26,19 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.format.decoders import prepare_decoders
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.holes import HOLE, numbered
-from singerlake.format.lines.messages import REFUSALS, is_schema_line
+from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.newlines import end_of, look
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
 """Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""
-EXTRA_LIMIT = 8000
-"""Bytes of an ``SL`` extra field's JSON, far below gzip's own 65,535."""
-MAGIC = b"\x1f\x8b\x08"
-"""How a gzip member begins: its two magic numbers and the one method there is (RFC 1952, section 2.3.1)."""
 _READ = 1 << 20
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 """Bytes as they are, on Windows too, and in no process that is started meanwhile."""
 _FASTEST_ZLIB_LEVEL = 4
-_EMPTY_DEFLATE = b"\x03\x00"
-_LONGEST_EMPTY = 12 + 0xFFFF + 1024
-"""Bytes of a member without content: its header up to the end of the extra field, and room for the rest."""
 HELD_BYTES = 64 << 20
 """Most bytes of text held back until the checksum behind them is seen; only files of foreign make have members so
 large."""
@@ -58,46 +50,6 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes; none at the end."""
         ...
-
-
-class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
-    that it was written in."""
-
-    id: str
-    created: str
-    run: str
-    seq: int
-    lake_id: str | None = None
-
-
-class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
-    holds, in order, as ``(id, messages)``, and where they stand in which lineage. ``through`` are the vacuumed files
-    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too. ``erased`` are
-    ``(original id, records, when, by whom)``, a row for each time that records of an original were erased."""
-
-    id: str
-    lineage: str
-    offset: int
-    replaces: tuple[tuple[str, int], ...]
-    through: tuple[tuple[str, int], ...] = ()
-    erased: tuple[tuple[str, int, str, str], ...] = ()
-    lake_id: str | None = None
-
-    @classmethod
-    def joined(cls, parts: Sequence[Provenance]) -> Provenance:
-        """What the parts of a list that took several members say together."""
-        first = parts[0]
-        return cls(
-            id=first.id,
-            lineage=first.lineage,
-            offset=first.offset,
-            replaces=tuple(source for part in parts for source in part.replaces),
-            through=tuple(file for part in parts for file in part.through),
-            erased=tuple(row for part in parts for row in part.erased),
-            lake_id=first.lake_id,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,61 +175,6 @@ def spool_error(error: OSError, path: Path) -> SingerlakeError:
     )
 
 
-def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
-    """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
-    gzip header. The field is None where the header has none."""
-    if len(head) < 12 or head[:3] != MAGIC:
-        return None
-    if not head[3] & 4:
-        return None, 10
-    (length,) = struct.unpack_from("<H", head, 10)
-    fields, end = head[12 : 12 + length], 12 + length
-    position = 0
-    while position + 4 <= len(fields):
-        (size,) = struct.unpack_from("<H", fields, position + 2)
-        if fields[position : position + 2] == b"SL":
-            return fields[position + 4 : position + 4 + size], end
-        position += 4 + size
-    return None, end
-
-
-def read_header(head: bytes) -> FileHeader | None:
-    """The header of a file that was written by a target, from the file's first bytes; None where it has none."""
-    extra = member_extra(head)
-    if extra is None or extra[0] is None:
-        return None
-    try:
-        return msgspec.json.decode(extra[0], type=FileHeader)
-    except REFUSALS:
-        return None
-
-
-def read_provenance(head: bytes) -> Provenance | None:
-    """What a vacuumed file's leading empty members say it replaced, their lists joined in order; None for a file
-    that a target wrote. ``head`` is the file from its first byte to its first tabled member."""
-    return split_provenance(head)[0]
-
-
-def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
-    """What ``read_provenance`` gives, and how many bytes the file has up to the last member that says it."""
-    parts: list[Provenance] = []
-    at = size = 0
-    while (extra := member_extra(head[at : at + _LONGEST_EMPTY])) is not None:
-        member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-        window = head[at : at + _LONGEST_EMPTY]
-        try:
-            if member.decompress(window, 1) or not member.eof:
-                break
-        except igzip_lib.error:  # type: ignore[misc]  # isal's stub has an instance here
-            break
-        at += len(window) - len(member.unused_data)
-        if extra[0] is not None:
-            with suppress(*REFUSALS):
-                parts.append(msgspec.json.decode(extra[0], type=Provenance))
-                size = at
-    return (Provenance.joined(parts) if parts else None), size
-
-
 def first_line(stream: Readable, *, where: dict[str, str], checked: bool = True) -> bytes | None:
     """The first line of a data file, with its newline: the SCHEMA message that rules the file's records, whichever
     gzip member it shares with others. ``stream`` gives the stored bytes from the first one on. None where the text ends
@@ -302,13 +199,6 @@ def first_line(stream: Readable, *, where: dict[str, str], checked: bool = True)
         if checked:
             raise
     return line if line.endswith(b"\n") else None
-
-
-def empty_member(extra: bytes) -> bytes:
-    """A gzip member without content that carries an ``SL`` extra field; readers of gzip pass over it."""
-    field = b"SL" + struct.pack("<H", len(extra)) + extra
-    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H", len(field)) + field
-    return head + _EMPTY_DEFLATE + b"\0" * 8
 
 
 def read_blocks(
@@ -403,6 +293,3 @@ def kept_lines(data: bytes) -> tuple[bytes, int]:
         return data, count
     lines = [line for line in data.split(b"\n")[:-1] if not is_schema_line(line)]
     return b"".join(line + b"\n" for line in lines), len(lines)
-
-
-prepare_decoders(FileHeader, Provenance)

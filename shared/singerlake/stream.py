@@ -20,6 +20,7 @@ from singerlake.errors import (
     UnsupportedFormatError,
 )
 from singerlake.format import layout
+from singerlake.format.extra_fields import Provenance, read_provenance
 from singerlake.format.state import fold
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.bookmark import Bookmark, resume
@@ -34,7 +35,7 @@ from singerlake.manifests.log.objects import is_newest
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writer import StreamWriter
-from singerlake.singer_file import Block, Provenance, read_blocks, read_provenance
+from singerlake.singer_file import Block, read_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,11 @@ from singerlake.attached.members import attached_members
 from singerlake.attached.objects import free_copy, put_attached
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.lakes import record_line
 
 SCHEMA: dict[str, Any] = {

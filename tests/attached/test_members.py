@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from singerlake.attached.members import Parts, attached_members, attached_rows
 from singerlake.format.exact_json import encode
+from singerlake.format.extra_fields import EXTRA_LIMIT, member_extra
 from singerlake.format.state.attached import Attached
-from singerlake.singer_file import EXTRA_LIMIT, member_extra
 
 A = "a" * 64
 TEXT = st.text(max_size=30) | st.sampled_from(["\ud800", "\udfff é", "\x00", '"\\', "日" * 40])

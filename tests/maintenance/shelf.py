@@ -12,11 +12,12 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest
-from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from singerlake.singer_file import compress_member
 from tests.fakes import START, FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
 

@@ -10,12 +10,13 @@ import pytest
 
 from singerlake.errors import LostStateError, StorageFullError, StreamClosedError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close
 from singerlake.manifests.writer import StreamWriter, Upload
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START
 from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
 

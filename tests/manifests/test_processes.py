@@ -10,12 +10,13 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.s3.storage import S3Settings
 from tests.fakes import START
 from tests.format.state.test_fold import check_log

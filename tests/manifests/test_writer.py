@@ -20,6 +20,7 @@ from singerlake.errors import (
     StreamClosedError,
 )
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import to_json
@@ -29,7 +30,7 @@ from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.side_by_side import AT_ONCE, for_each
 from singerlake.manifests.writer import StreamWriter
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START, FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
 from tests.storage.memory import MemoryStorage, Step

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
+from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.format.state.model import DataFile
-from singerlake.singer_file import Block, Provenance, compress_member, empty_member, read_blocks
+from singerlake.singer_file import Block, compress_member, read_blocks
 from tap_singerlake import members
 from tap_singerlake.members import read_members, verified
 

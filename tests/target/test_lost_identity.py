@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.errors import LostStateError, SettingError
+from singerlake.format.extra_fields import read_header
 from singerlake.lake import Lake
-from singerlake.singer_file import read_header
 from tests.manifests.stores import IN_A_DATABASE, KINDS
 from tests.target.support import TAP, ingest, kept_ids, manifest, records, schema, state
 

@@ -20,9 +20,10 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import StorageFullError
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import NewFile
 from singerlake.manifests.writer import StreamWriter
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member
+from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.open_files import NewFiles, OpenFiles

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from singer_sdk.exceptions import InvalidInputLine
 
+from singerlake.format.extra_fields import read_header
 from singerlake.format.lines import scanner
 from singerlake.format.schema_hash import schema_hash
 from singerlake.lake import Lake
-from singerlake.singer_file import read_header
 from tests.target.support import (
     TAP,
     USERS,

@@ -12,13 +12,14 @@ import msgspec
 from singerlake.attached.members import attached_members
 from singerlake.attached.objects import free_copy
 from singerlake.format import layout
+from singerlake.format.extra_fields import Provenance
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest, StreamSchema
 from singerlake.format.state.transactions import Change, CollectFiles, Transaction, addition
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Pending
-from singerlake.singer_file import Provenance, compress_member
+from singerlake.singer_file import compress_member
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record, schema_line
 

@@ -17,6 +17,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
@@ -32,7 +33,7 @@ from singerlake.maintenance.vacuum.join import join, read_head
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
-from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from singerlake.singer_file import compress_member
 from singerlake.storage.settings import StorageSettings
 from tests.storage.memory import MemoryStorage
 from tools.golden_suite.member_table import table_of, text_of

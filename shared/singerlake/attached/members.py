@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.extra_fields import EXTRA_LIMIT, empty_member
 from singerlake.format.state.attached import Attached, AttachedRows
-from singerlake.singer_file import EXTRA_LIMIT, empty_member
 
 _AROUND = len(b'{"attached":[]}')
 

@@ -14,11 +14,11 @@ from operator import attrgetter
 
 from singerlake.errors import LakeError, LostStateError, MissingFileError, SettingError
 from singerlake.format import kept_schema, layout, root
+from singerlake.format.extra_fields import member_extra
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.rebuild.survey import stream_objects
 from singerlake.maintenance.scan.scan import own_words
 from singerlake.manifests.publish import published
-from singerlake.singer_file import member_extra
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 

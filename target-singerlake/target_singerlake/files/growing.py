@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from singerlake.attached.members import attached_members
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.format.state.attached import Attached
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.clock import IdSource, timestamp
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.messages import envelope
 from singerlake.format.newlines import end_of
-from singerlake.singer_file import MEMBER_BYTES, FileHeader
+from singerlake.singer_file import MEMBER_BYTES
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema

@@ -8,9 +8,10 @@ import msgspec
 
 from singerlake.clock import random_id, timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START
 from tests.faults.support.places import Place
 from tests.faults.support.worker import Job, Prepared

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from singerlake.attached.members import attached_members
+from singerlake.format.extra_fields import empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile, NewFile
@@ -20,7 +21,7 @@ from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritte
 from singerlake.maintenance.scan.scan import ScanResult, scan
 from singerlake.maintenance.vacuum.join import checked, join, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import compress_member, empty_member
+from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
 from tests.fakes import START
 from tests.maintenance.shelf import PREFIX, SCHEMA, STREAM, file_id, header, record, schema_line

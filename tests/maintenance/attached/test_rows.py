@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.attached.members import attached_members
+from singerlake.format.extra_fields import empty_member
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.vacuum.join import read_head
 from singerlake.maintenance.verify.check_file import check_file
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import compress_member, empty_member
+from singerlake.singer_file import compress_member
 from tests.fakes import FakeClock, counting_ids
 from tests.maintenance.attached.data_files import (
     FACTS,

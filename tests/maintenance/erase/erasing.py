@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from singerlake.format import layout
+from singerlake.format.extra_fields import Provenance
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
@@ -18,7 +19,6 @@ from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, parse_condition
 from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.singer_file import Provenance
 from tests.maintenance.migrate.moving import at
 from tests.maintenance.vacuum.test_stores import PREFIX, messages
 from tests.manifests.stores import Place, make_place

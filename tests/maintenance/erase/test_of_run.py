@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.holes import HOLE
 from singerlake.maintenance.erase.condition import OfRun
 from singerlake.maintenance.erase.find import FindMessages, Sought
 from singerlake.maintenance.erase.of_run import RunMatcher
 from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.erase.rewrite import RewriteFiles, Rewritten
-from singerlake.singer_file import FileHeader, Provenance, compress_member, empty_member
+from singerlake.singer_file import compress_member
 from tests.maintenance.erase.test_rewrite import AT, PREFIX, SCHEMA, kept, memory, rewritten, stored, text
 
 ACTIVATE = b'{"type":"ACTIVATE_VERSION","stream":"s","version":1}\n'

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from singerlake.clock import random_id
 from singerlake.errors import StorageFullError, StorageUnavailableError
+from singerlake.format.extra_fields import FileHeader, Provenance, read_header, read_provenance
 from singerlake.format.lines.holes import HOLE, around_holes, without_holes
 from singerlake.format.state.model import DataFile
 from singerlake.maintenance.erase import members, rewrite
@@ -25,7 +26,7 @@ from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritte
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import provenance_members
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import FileHeader, Provenance, compress_member, inflate, read_header, read_provenance
+from singerlake.singer_file import compress_member, inflate
 from tests.fakes import FakeClock
 from tests.storage.memory import MemoryStorage
 

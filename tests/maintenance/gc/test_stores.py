@@ -12,13 +12,14 @@ import pytest
 
 from singerlake.errors import LostStateError, StorageUnavailableError, StreamClosedError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.transactions import Close, Rebase
 from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START, FakeClock
 from tests.maintenance.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 from tests.manifests.stores import KINDS, Place, make_place

@@ -13,6 +13,7 @@ import pytest
 from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Run, StreamSchema
@@ -21,7 +22,7 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import Migration, migrate_stream
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import StoreSettings
-from singerlake.singer_file import FileHeader, Spool, compress_member
+from singerlake.singer_file import Spool, compress_member
 from tests.format.state.test_fold import add, new_file
 from tests.maintenance.shelf import SCHEMA, schema_line
 from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place

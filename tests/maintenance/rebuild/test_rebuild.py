@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, NewFile
@@ -27,7 +28,6 @@ from singerlake.maintenance.rebuild import choose
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.rebuild.survey import data_files
 from singerlake.maintenance.scan.scan import scan
-from singerlake.singer_file import FileHeader
 from tests.fakes import START
 from tests.lakes import build_stream
 from tests.maintenance.shelf import (

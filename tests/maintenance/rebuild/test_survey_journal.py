@@ -12,6 +12,7 @@ import pytest
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state import fold
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.journal import open_journal
@@ -19,7 +20,6 @@ from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_s
 from singerlake.maintenance.rebuild.survey import Survey, data_files, survey
 from singerlake.maintenance.rebuild.survey_journal import open_survey_journal
 from singerlake.manifests.lockfile import LockfileStore
-from singerlake.singer_file import FileHeader
 from singerlake.storage.port import Entry
 from tests.fakes import START
 from tests.maintenance.reads import Told

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from singerlake.attached.members import attached_members
+from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.maintenance.rebuild.scanned_file import identify
 from singerlake.maintenance.rebuild.survey_journal import open_survey_journal
 from singerlake.maintenance.vacuum.join import provenance_members
-from singerlake.singer_file import Provenance, compress_member, empty_member
+from singerlake.singer_file import compress_member
 from singerlake.storage.port import Entry
 from tests.fakes import START
 from tests.maintenance.attached.data_files import body_of, lines_member, row, rows_member, scanned

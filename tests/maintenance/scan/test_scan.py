@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
+from singerlake.format.extra_fields import FileHeader, member_extra
 from singerlake.format.state.model import DataFile, StreamSchema
 from singerlake.maintenance.scan.scan import CUT, ScanResult, scan
-from singerlake.singer_file import FileHeader, Spool, compress_member, member_extra, read_blocks
+from singerlake.singer_file import Spool, compress_member, read_blocks
 from tests.maintenance.shelf import (
     SCHEMA,
     file_bytes,

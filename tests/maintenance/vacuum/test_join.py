@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError
+from singerlake.format.extra_fields import EXTRA_LIMIT, Provenance, member_extra, read_provenance, split_provenance
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.scan.scan import scan
@@ -29,14 +30,7 @@ from singerlake.maintenance.vacuum.join import (
     provenance_members,
     read_head,
 )
-from singerlake.singer_file import (
-    EXTRA_LIMIT,
-    Provenance,
-    compress_member,
-    member_extra,
-    read_provenance,
-    split_provenance,
-)
+from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
 from tests.fakes import START
 from tests.maintenance.shelf import (

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from singerlake.clock import timestamp
 from singerlake.format import layout
+from singerlake.format.extra_fields import read_provenance
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json
@@ -24,7 +25,6 @@ from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.gc.apply import collect_now
 from singerlake.maintenance.rebuild import rebuild
 from singerlake.manifests.writer import Upload
-from singerlake.singer_file import read_provenance
 from singerlake.storage.port import Storage
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.run import Auditor

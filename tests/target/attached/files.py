@@ -10,10 +10,10 @@ from typing import Any
 
 from singerlake.attached.members import attached_rows
 from singerlake.format import layout
+from singerlake.format.extra_fields import member_extra
 from singerlake.format.state.attached import Attached
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.singer_file import member_extra
 from tests.target.support import TAP, manifest, schema
 
 SCHEMA = {"type": "object", "properties": {"id": {}, "photo": {}, "user": {}, "photos": {}, "scan": {}}}

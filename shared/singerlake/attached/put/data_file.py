@@ -10,10 +10,11 @@ from singerlake.attached.members import attached_members
 from singerlake.attached.put.keep import Kept
 from singerlake.clock import timestamp
 from singerlake.format.exact_json import encode
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import NewFile, StreamSchema
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 
 RECORDS = 10_000
 """Most records of one data file: that many rows are in the state of the stream, and in one of its members."""

@@ -23,13 +23,14 @@ from singerlake.cli.output import counted, progress, say, say_json, shown, size
 from singerlake.clock import timestamp
 from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.progress import Progress
 from singerlake.manifests.writer import StreamWriter, Upload
 from singerlake.settings import storage_settings, store_settings
-from singerlake.singer_file import FileHeader, spool_error
+from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.roots import FolderRoot, parse_root
 

@@ -23,6 +23,7 @@ from singerlake.attached.members import Parts, attached_members, attached_rows
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
+from singerlake.format.extra_fields import FileHeader, Provenance
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached import Attached, shifted
@@ -35,7 +36,7 @@ from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.scan.scan import own_words, scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, Provenance, compress_member
+from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.storage.port import Storage
 
 _BEGINNING = 1 << 16

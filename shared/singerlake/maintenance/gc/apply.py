@@ -16,6 +16,7 @@ import msgspec
 from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.extra_fields import member_extra
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile
@@ -29,7 +30,7 @@ from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published
-from singerlake.singer_file import inflate, member_extra
+from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 

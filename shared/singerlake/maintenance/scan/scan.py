@@ -11,11 +11,11 @@ from isal import igzip_lib, isal_zlib
 
 from singerlake.attached.members import Parts, attached_rows
 from singerlake.clock import timestamp
+from singerlake.format.extra_fields import FileHeader, Provenance, member_extra
 from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.attached import Attached, shifted
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.lines import Lines, broken
-from singerlake.singer_file import FileHeader, Provenance, member_extra
 
 _READ = 1 << 17
 _PIECE = 1 << 17

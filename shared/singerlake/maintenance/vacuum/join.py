@@ -19,22 +19,14 @@ import msgspec
 
 from singerlake.errors import BrokenFileError
 from singerlake.format import layout
+from singerlake.format.extra_fields import EXTRA_LIMIT, MAGIC, Provenance, empty_member, read_header, split_provenance
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.rebuild.scanned_file import is_by_content
-from singerlake.singer_file import (
-    EXTRA_LIMIT,
-    MAGIC,
-    Provenance,
-    Readable,
-    empty_member,
-    first_line,
-    read_header,
-    split_provenance,
-)
+from singerlake.singer_file import Readable, first_line
 from singerlake.storage.port import Part
 
 _READ = 1 << 18

@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 from singerlake.clock import IdSource, timestamp
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.layout import file_path, stream_prefix
 from singerlake.format.state.model import NewFile
-from singerlake.singer_file import MEMBER_BYTES, FileHeader, Spool, compress_member, spool_error
+from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from singerlake.storage.port import Storage
 
 _TASK_FILES = 1 << 32
