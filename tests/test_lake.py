@@ -20,8 +20,9 @@ from singerlake.errors import (
     UnknownNameError,
     UnsupportedFormatError,
 )
-from singerlake.format import catalogue, layout, root
+from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.format.state.selection import select

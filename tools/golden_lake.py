@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.format import catalogue, layout, root
+from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lock_file import LockSettings

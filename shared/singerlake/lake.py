@@ -17,7 +17,8 @@ from singerlake.errors import (
     NotALakeError,
     UnknownNameError,
 )
-from singerlake.format import catalogue, layout, root
+from singerlake.format import layout
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.catalogue_file import CatalogueFile
 from singerlake.maintenance.engines.engine import Engine, Threads

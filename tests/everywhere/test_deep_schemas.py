@@ -17,8 +17,8 @@ from singerlake import recursion_limit
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchemaError
-from singerlake.format import catalogue
 from singerlake.format.exact_json import finite, indented
+from singerlake.format.metadata import catalogue
 from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json

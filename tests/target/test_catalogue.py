@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from singerlake.cli.main import main
-from singerlake.format import catalogue
+from singerlake.format.metadata import catalogue
 from target_singerlake.target import TargetSingerlake
 from tests.target.support import TAP, USERS, WIDER, config, ingest, manifest, record, schema, state, text
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.errors import SettingError
-from singerlake.format.retention import Retention, age_of
+from singerlake.format.metadata.retention import Retention, age_of
 
 
 def retention_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from singerlake.errors import LostStateError, SettingError
-from singerlake.format import layout, root
-from singerlake.format.root import TapNotes
+from singerlake.format import layout
+from singerlake.format.metadata import root
+from singerlake.format.metadata.root import TapNotes
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 

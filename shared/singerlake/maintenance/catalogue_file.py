@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
-from singerlake.format import catalogue, layout
+from singerlake.format import layout
+from singerlake.format.metadata import catalogue
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 

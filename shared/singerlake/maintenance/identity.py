@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from singerlake.errors import LakeError, LostStateError, MissingFileError, SettingError
-from singerlake.format import kept_schema, layout, root
+from singerlake.format import kept_schema, layout
 from singerlake.format.extra_fields import member_extra
+from singerlake.format.metadata import root
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.rebuild.survey import stream_objects
 from singerlake.maintenance.scan.scan import own_words

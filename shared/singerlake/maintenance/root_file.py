@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
-from singerlake.format import layout, root
+from singerlake.format import layout
+from singerlake.format.metadata import root
 from singerlake.maintenance.identity import evidence
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored

@@ -10,7 +10,7 @@ from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.root import RootMetadata
+from singerlake.format.metadata.root import RootMetadata
 from singerlake.manifests.log.objects import Floor
 from singerlake.manifests.merge.log import KIND
 from singerlake.manifests.publish import published

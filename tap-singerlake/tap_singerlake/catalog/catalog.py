@@ -10,7 +10,7 @@ from typing import Any
 from singer_sdk.singerlib import Catalog, CatalogEntry, MetadataMapping, StreamMetadata
 
 from singerlake.errors import SettingError
-from singerlake.format import catalogue
+from singerlake.format.metadata import catalogue
 from singerlake.format.schema_hash import canonical_schema
 from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog.columns import defines_nothing_new, says_nothing_new, united

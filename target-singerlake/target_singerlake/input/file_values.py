@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,14 +15,16 @@ from target_singerlake.file_settings import FileProperty
 from target_singerlake.input.messages import Records
 
 
-class FileValue(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class FileValue:
     """One file of a record: the text that names or holds it; None where the property has another value."""
 
     property: FileProperty
     text: str | None
 
 
-class LineWithFiles(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class LineWithFiles:
     """One RECORD line, its ``time_extracted`` as it came, and its files in the order of their rows."""
 
     line: bytes

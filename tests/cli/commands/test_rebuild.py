@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from singerlake.format import layout, root
-from singerlake.format.root import TapNotes
+from singerlake.format import layout
+from singerlake.format.metadata import root
+from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
 from tests.cli.commands.stores import close
 from tests.cli.conftest import Run

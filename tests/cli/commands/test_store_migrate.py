@@ -7,7 +7,8 @@ import json
 import pytest
 
 from singerlake.errors import StorageUnavailableError
-from singerlake.format import layout, root
+from singerlake.format import layout
+from singerlake.format.metadata import root
 from singerlake.lake import Lake
 from tests.cli.commands.stores import close, store_of
 from tests.cli.conftest import Run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
-from singerlake.format.retention import Retention
+from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.maintenance.expire import expire_stream

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError
-from singerlake.format.retention import Retention
+from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.expire.expire_stream import Cut, cut_offset, plan_expiry
 from singerlake.maintenance.file_count import Tally

@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.errors import ExpiredMessagesError, LostStateError, SettingError, StreamClosedError
 from singerlake.format.lines.times import known_span
-from singerlake.format.retention import Retention
+from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import first_offset, offset_left
 from singerlake.format.state.transactions import Close

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObjectError, TooManyConflictsError, UnsupportedFormatError
-from singerlake.format import layout, root
-from singerlake.format.root import TapNotes
+from singerlake.format import layout
+from singerlake.format.metadata import root
+from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
 from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
 from tests.fakes import FakeClock, counting_ids

@@ -47,20 +47,20 @@ def rows(root: Path | str, stream: str = "users") -> list[Attached]:
     for file in manifest(root, stream).files:
         stored = lake.storage.get(layout.stream_prefix(TAP, stream) + file.path)
         assert stored is not None
-        assert tuple(in_file(stored.body)) == file.attached
+        assert tuple(in_file(stored.body, file.messages)) == file.attached
         found += [Attached(file.offset + row.message, *_rest(row)) for row in file.attached]
     return found
 
 
-def in_file(body: bytes) -> Iterable[Attached]:
-    """The rows of a data file that nobody vacuumed, as its own members say."""
+def in_file(body: bytes, messages: int) -> Iterable[Attached]:
+    """The rows of a data file of so many messages that nobody vacuumed, as its own members say."""
     at = body.find(b'{"attached":')
     while at >= 0:
         begin = body.rfind(b"\x1f\x8b\x08\x04", 0, at)
         extra = member_extra(body[begin:])
         assert extra is not None
         assert extra[0] is not None
-        yield from attached_rows(extra[0]) or ()
+        yield from attached_rows(extra[0], messages)
         at = body.find(b'{"attached":', begin + extra[1])
 
 

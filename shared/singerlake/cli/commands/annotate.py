@@ -7,7 +7,7 @@ import click
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.errors import SettingError
-from singerlake.format.root import TapNotes
+from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
 from singerlake.maintenance.annotate import Edit, annotate
 

@@ -12,7 +12,7 @@ from singerlake.cli.options import chosen_taps, tap_option, with_lake
 from singerlake.cli.output import say_json
 from singerlake.clock import timestamp
 from singerlake.errors import LakeError
-from singerlake.format.root import TapNotes
+from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel

@@ -36,8 +36,8 @@ from singerlake.cli.output import (
     shown,
 )
 from singerlake.errors import LakeError, SettingError, SingerlakeError
-from singerlake.format.retention import retention_of
-from singerlake.format.root import RootMetadata
+from singerlake.format.metadata.retention import retention_of
+from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS

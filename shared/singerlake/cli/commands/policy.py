@@ -11,7 +11,7 @@ from singerlake.cli.options import chosen_taps, json_option, tap_option, with_la
 from singerlake.cli.output import say, say_json, shown
 from singerlake.cli.retention import in_words, retention_from, retention_options
 from singerlake.errors import UnknownNameError
-from singerlake.format.retention import ALL_OTHERS, Retention
+from singerlake.format.metadata.retention import ALL_OTHERS, Retention
 from singerlake.lake import Lake
 from singerlake.maintenance.expire.policy import retentions, set_retention
 

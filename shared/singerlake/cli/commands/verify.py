@@ -18,7 +18,7 @@ from singerlake.cli.options import chosen_streams, json_option, quiet_option, st
 from singerlake.cli.output import counted, files, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
 from singerlake.errors import LakeError, SettingError
-from singerlake.format.root import RootMetadata
+from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.erase.traces import find_traces

@@ -15,7 +15,7 @@ from operator import attrgetter
 from singerlake.errors import SettingError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
-from singerlake.format.retention import Retention
+from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest

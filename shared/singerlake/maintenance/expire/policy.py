@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from singerlake.errors import LostStateError
-from singerlake.format import layout, root
-from singerlake.format.retention import Retention
+from singerlake.format import layout
+from singerlake.format.metadata import root
+from singerlake.format.metadata.retention import Retention
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 

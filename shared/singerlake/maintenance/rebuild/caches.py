@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format import catalogue, layout, root
+from singerlake.format import layout
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from singerlake.errors import LakeError
-from singerlake.format import catalogue, layout, root
+from singerlake.format import layout
 from singerlake.format.exact_json import encode
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from singerlake.format.root import TapNotes
+from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import newest_version
 from singerlake.maintenance.lock_files import LockFile

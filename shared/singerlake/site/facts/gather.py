@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.format.root import TapNotes
+from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel

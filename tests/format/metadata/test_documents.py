@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
-from singerlake.format import catalogue, root
+from singerlake.format.metadata import catalogue, root
 from singerlake.format.state import manifest
 from tests.format.state.test_fold import add, born, done, new_file
 

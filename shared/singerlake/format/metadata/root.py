@@ -10,7 +10,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
-from singerlake.format.retention import Retention
+from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.manifest import check_format
 
 

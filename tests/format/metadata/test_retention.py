@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObjectError, SettingError
-from singerlake.format import root
 from singerlake.format.exact_json import encode
-from singerlake.format.retention import LONGEST, Retention, age_of, retention_of
+from singerlake.format.metadata import root
+from singerlake.format.metadata.retention import LONGEST, Retention, age_of, retention_of
 
 KEY = "singerlake.json"
 
