@@ -78,7 +78,8 @@ class Fetcher:
         path = self.spool()
         try:
             with _spooled(path) as write:
-                write(b"".join(held))
+                for data in held:
+                    write(data)
                 held.clear()
                 while data := read.next():
                     write(data)
