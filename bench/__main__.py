@@ -29,6 +29,7 @@ GROUPS = {
     "small-runs": "bench.plugins.small_runs",
     "far": "bench.plugins.far",
     "clouds": "bench.plugins.clouds",
+    "attached": "bench.plugins.attached",
     "stores": "bench.commits.stores",
     "maintenance": "bench.upkeep.maintenance",
     "spark": "bench.readers.spark",
