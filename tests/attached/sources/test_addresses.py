@@ -8,7 +8,9 @@ from singerlake.attached.sources.addresses import checked_addresses, is_public, 
 from singerlake.errors import UnreadableSourceError
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::808:808"]
+)
 def test_a_public_one_is(address: str) -> None:
     assert is_public(address)
 

@@ -291,7 +291,19 @@ def test_an_answer_that_is_no_file_is_told(web: Web, status: str) -> None:
         pieces(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", pause=lambda: None),
         pieces(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", pause=lambda: None),
     ],
-    ids=["503", "429", "short", "short twice", "short of an odd length", "nothing", "cut without length", "nonsense", "cut chunk", "bad chunk", "headers"],
+    ids=[
+        "503",
+        "429",
+        "short",
+        "short twice",
+        "short of an odd length",
+        "nothing",
+        "cut without length",
+        "nonsense",
+        "cut chunk",
+        "bad chunk",
+        "headers",
+    ],
 )
 def test_what_may_pass_is_tried_again_three_times_in_all(web: Web, failing: Callable[[ssl.SSLSocket], bool]) -> None:
     web.clock = FakeClock()
