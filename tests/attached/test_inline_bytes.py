@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 
 import pytest
 
@@ -68,3 +69,14 @@ def test_it_is_not_decoded_where_it_is_too_large() -> None:
     with pytest.raises(UnreadableSourceError, match="more than 255 bytes") as caught:
         decode_base64(TEXT, 255)
     assert "max_attached_bytes" in caught.value.hint
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_escapes_are_taken_away_in_little_memory_wherever_they_stand(before: int) -> None:
+    text = "A" * 4 * before + "A" * before + "%41" * 400_000 + "A" * (-before % 4)
+    tracemalloc.start()
+    try:
+        assert decode_base64(text, 1 << 20).body == b"\0" * (before * 3 + (before + 400_000 + -before % 4) * 3 // 4)
+        assert tracemalloc.get_traced_memory()[1] < 12 * len(text)
+    finally:
+        tracemalloc.stop()

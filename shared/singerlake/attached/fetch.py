@@ -10,8 +10,7 @@ from pathlib import Path
 
 from singerlake.attached.inline_bytes import InlineBytes, too_large
 from singerlake.attached.media_types import media_type_of_name
-from singerlake.attached.sources.locations import CORRECT
-from singerlake.attached.sources.source import Deadline, Opener, Source
+from singerlake.attached.sources.source import Deadline, Opener, Source, changed
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import UnreadableSourceError
 from singerlake.singer_file import spool_error
@@ -107,19 +106,16 @@ class _Reading:
             raise too_large(self._most)
         if self._source.size is not None and self._size > self._source.size:
             # It may grow for ever.
-            raise self._changed()
+            raise changed()
         self._sha256.update(data)
         return data
 
     def ended(self, body: bytes | Path) -> Fetched:
         source = self._source
         if source.size not in (None, self._size):
-            raise self._changed()
+            raise changed()
         media_type = source.media_type or media_type_of_name(source.name)
         return Fetched(self._sha256.hexdigest(), self._size, media_type, body)
-
-    def _changed(self) -> UnreadableSourceError:
-        return UnreadableSourceError("it ends early, or changed while it was read", hint=CORRECT, passing=True)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -15,6 +16,8 @@ _DATA_URL = re.compile(r"\s*data:([^,]*),", re.IGNORECASE)
 _BASE64 = re.compile(r";\s*base64\s*\Z", re.IGNORECASE)
 _WHITE_SPACE = b" \t\r\n\f\v"
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+_PIECE = 1 << 16
+"""Bytes of a text whose percent escapes are taken away at once, which takes eighty times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def decode_base64(text: str, most: int) -> InlineBytes:
     try:
         encoded = text.encode("ascii")
         if b"%" in encoded:
-            encoded = unquote_to_bytes(encoded)
+            encoded = b"".join(map(unquote_to_bytes, _pieces(encoded)))
         encoded = encoded.translate(_STANDARD, _WHITE_SPACE).rstrip(b"=")
         if len(encoded) * 3 // 4 > most:
             raise too_large(most)
@@ -47,6 +50,17 @@ def decode_base64(text: str, most: int) -> InlineBytes:
     except ValueError:
         raise UnreadableSourceError("the text is not base64", hint=CORRECT) from None
     return InlineBytes(body, media_type)
+
+
+def _pieces(encoded: bytes) -> Iterator[bytes]:
+    """All of it, no escape in two of them."""
+    begin = 0
+    while begin < len(encoded):
+        end = begin + _PIECE
+        escape = encoded.rfind(b"%", end - 2, end)
+        end = end if escape < 0 else escape
+        yield encoded[begin:end]
+        begin = end
 
 
 def too_large(most: int) -> UnreadableSourceError:

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from singerlake.attached.property_path import values_at
-from singerlake.format.lines.messages import REFUSALS, loads
+from singerlake.format.lines.messages import REFUSALS
 from target_singerlake.file_settings import FileProperty
 from target_singerlake.input.messages import Records
+from target_singerlake.input.passthrough import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +44,21 @@ class FileValues:
 
     def of(self, records: Records) -> Iterator[LineWithFiles]:
         """Each line of ``records`` by itself."""
-        for line in io.BytesIO(records.data):
-            time, record = self._decoded(line)
+        for number, line in enumerate(io.BytesIO(records.data), records.number):
+            time, record = self._decoded(line, number)
             yield LineWithFiles(line, time, [value for each in self._properties for value in _values(each, record)])
 
-    def _decoded(self, line: bytes) -> tuple[Any, dict[str, Any]]:
+    def _decoded(self, line: bytes, number: int) -> tuple[Any, dict[str, Any]]:
         if self._decoder is not None:
             try:
                 message = self._decoder.decode(line)
-            except REFUSALS:
+            except (*REFUSALS, ValueError):
+                # ValueError: a number of more digits than the interpreter converts.
                 pass
             else:
                 held = {name: getattr(message.record, field) for field, name in self._fields.items()}
                 return message.time_extracted, held
-        content = loads(line)
+        content = parse(line, number, exact=False)
         return content.get("time_extracted"), content["record"]
 
     def _make_decoder(self) -> msgspec.json.Decoder[Any] | None:

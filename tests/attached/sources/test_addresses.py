@@ -8,7 +8,9 @@ from singerlake.attached.sources.addresses import checked_addresses, is_public, 
 from singerlake.errors import UnreadableSourceError
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::808:808"]
+)
 def test_a_public_one_is(address: str) -> None:
     assert is_public(address)
 
@@ -39,6 +41,12 @@ def test_a_public_one_is(address: str) -> None:
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
         "2001:0:7f00:1::",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b:1::7f00:1",
+        "fec0::1",
+        "5f00::1",
+        "4000::1",
     ],
 )
 def test_any_other_is_not_whatever_it_is_written_as(address: str) -> None:

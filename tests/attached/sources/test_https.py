@@ -112,8 +112,9 @@ def test_where_the_server_does_not_say_the_name_does(web: Web, header: Sequence[
             "Transfer-Encoding: chunked",
         ),
         raw(BODY, f"Content-Length: {len(BODY)}", f"Content-Length: {len(BODY)}"),
+        page(BODY, "Transfer-Encoding: identity"),
     ],
-    ids=["length", "closes", "without length", "chunked", "length twice"],
+    ids=["length", "closes", "without length", "chunked", "length twice", "identity"],
 )
 def test_a_body_is_read_however_it_is_framed(web: Web, answer: Callable[[ssl.SSLSocket], bool]) -> None:
     web.server.pages["/a"] = answer
@@ -281,6 +282,8 @@ def test_an_answer_that_is_no_file_is_told(web: Web, status: str) -> None:
         page(b"", status="503 Slow Down"),
         page(b"", status="429 Too Many"),
         raw(BODY[:3], f"Content-Length: {len(BODY)}", stays=False),
+        raw(BODY[:3], *[f"Content-Length: {len(BODY)}"] * 2, stays=False),
+        raw(BODY[:3], f"Content-Length: +{len(BODY)}", stays=False),
         pieces(pause=lambda: None),
         pieces(b"HTTP/1.1 200 OK\r\n\r\nab", pause=lambda: None),
         pieces(b"nonsense\r\n\r\n", pause=lambda: None),
@@ -288,7 +291,19 @@ def test_an_answer_that_is_no_file_is_told(web: Web, status: str) -> None:
         pieces(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", pause=lambda: None),
         pieces(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", pause=lambda: None),
     ],
-    ids=["503", "429", "short", "nothing", "cut without length", "nonsense", "cut chunk", "bad chunk", "headers"],
+    ids=[
+        "503",
+        "429",
+        "short",
+        "short twice",
+        "short of an odd length",
+        "nothing",
+        "cut without length",
+        "nonsense",
+        "cut chunk",
+        "bad chunk",
+        "headers",
+    ],
 )
 def test_what_may_pass_is_tried_again_three_times_in_all(web: Web, failing: Callable[[ssl.SSLSocket], bool]) -> None:
     web.clock = FakeClock()
@@ -299,6 +314,14 @@ def test_what_may_pass_is_tried_again_three_times_in_all(web: Web, failing: Call
     web.server.requests.clear()
     web.refused("/a")
     assert len(web.server.requests) == 3
+
+
+@pytest.mark.parametrize("encoding", ["gzip, chunked", "gzip", "chunked, chunked"])
+def test_a_body_in_an_encoding_that_nobody_asked_for_is_refused(web: Web, encoding: str) -> None:
+    """It would be kept with what frames its pieces."""
+    web.server.pages["/a"] = raw(b"2\r\nab\r\n0\r\n\r\n", f"Transfer-Encoding: {encoding}", stays=False)
+    assert "encoding that was not asked for" in web.refused("/a").message
+    assert len(web.server.requests) == 1
 
 
 def test_a_file_that_is_too_large_is_not_read(web: Web) -> None:

@@ -150,6 +150,27 @@ def test_what_is_swapped_after_the_look_at_its_path_is_not_followed(
     assert "cannot be read" in message or "no file" in message
 
 
+def test_a_file_that_was_written_into_meanwhile_is_not_whole_whatever_its_size(photos: Path) -> None:
+    source = LocalFiles([str(photos)]).open(LocalFile(str(photos / "a.jpg")))
+    assert source.stream.read(3) == b"a p"
+    with (photos / "a.jpg").open("r+b") as file:
+        file.write(b"A PHOTO")
+    os.utime(photos / "a.jpg", ns=(0, 1))
+    assert source.stream.read(10) == b"HOTO"
+    with pytest.raises(UnreadableSourceError, match="changed while it was read") as caught:
+        source.stream.read(10)
+    assert caught.value.passing
+    source.stream.close()
+
+
+def test_one_that_another_takes_the_place_of_is_read_as_it_was(photos: Path) -> None:
+    source = LocalFiles([str(photos)]).open(LocalFile(str(photos / "a.jpg")))
+    (photos / "b.jpg").write_bytes(b"another")
+    (photos / "b.jpg").replace(photos / "a.jpg")
+    assert [source.stream.read(10) for _ in range(2)] == [b"a photo", b""]
+    source.stream.close()
+
+
 def test_no_descriptor_is_left_behind(photos: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):

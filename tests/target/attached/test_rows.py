@@ -15,7 +15,7 @@ from tests.faults.support.haste import hasten
 from tests.manifests.stores import KINDS
 from tests.servers.s3 import S3Server
 from tests.servers.web.https import HttpsServer, page
-from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings
+from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings, without
 from tests.target.support import TAP, activate, ingest, kept, manifest, record, schema, state
 
 LINES_OF_A_MEMBER = 100
@@ -129,6 +129,28 @@ def test_lines_that_only_the_standard_library_reads_have_files_too(tmp_path: Pat
     ingest(tmp_path / "lake", [START, *lines], **settings(folder))
     assert kept(tmp_path / "lake") == lines
     assert rows(tmp_path / "lake") == [row(at, path, body, "image/jpeg") for at in range(2)]
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("rest", "has_file"),
+    [
+        (f'"photo":PATH,"x":NaN,"n":{DIGITS}}}', [True]),
+        (f'"photo":[PATH,{DIGITS}]}}', [True, False]),
+        (f'"photo":PATH}},"time_extracted":{DIGITS}', [True]),
+    ],
+)
+def test_so_have_lines_with_a_number_of_any_length(
+    tmp_path: Path, folder: Path, rest: str, has_file: list[bool]
+) -> None:
+    path, body = photo(folder, "a.jpg")
+    line = b'{"type":"RECORD","stream":"users","record":{"id":1,%b}' % rest.replace("PATH", json.dumps(path)).encode()
+    ingest(tmp_path / "lake", [START, line], on_missing_file="record", **settings(folder))
+    assert kept(tmp_path / "lake") == [line]
+    expected = [row(0, path, body, "image/jpeg") if each else without(0, None) for each in has_file]
+    assert rows(tmp_path / "lake") == expected
 
 
 @pytest.mark.parametrize("name", ['odd "quotes"', "back\\slash", "tab\t", "\u00e9"])

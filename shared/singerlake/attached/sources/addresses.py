@@ -12,6 +12,9 @@ from singerlake.errors import UnreadableSourceError
 Resolve = Callable[[str, int], Sequence[str]]
 """Gives the addresses of a host and a port. Raises ``OSError``."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that was given out of IPv6. Python counts what lies outside as global where no registry has a name for it, also
+where such addresses once stood for IPv4 ones or for those of a site."""
 _IPv4 = 32
 
 
@@ -39,7 +42,10 @@ def checked_addresses(host: str, port: int, *, private: bool, resolve: Resolve) 
 def is_public(text: str) -> bool:
     """Whether an address is one of the public internet, and so is the IPv4 address that it may stand for."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    return all(each.is_global and not each.is_multicast for each in (address, *_inside(address)))
+    inside = _inside(address)
+    if isinstance(address, ipaddress.IPv6Address) and not inside and address not in _UNICAST:
+        return False
+    return all(each.is_global and not each.is_multicast for each in (address, *inside))
 
 
 def _inside(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Sequence[ipaddress.IPv4Address]:

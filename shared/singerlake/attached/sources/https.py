@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import re
 import ssl
 import threading
 from collections.abc import Callable
@@ -27,7 +26,6 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _IDLE = 32
 """Connections to one server that are kept for the next file."""
 _HEADERS = {"User-Agent": "singerlake", "Accept": "*/*", "Accept-Encoding": "identity"}
-_LENGTH = re.compile(r"[0-9]{1,18}")
 _ENCODED = {"gzip": "application/gzip", "x-gzip": "application/gzip"}
 _OTHER = "application/octet-stream"
 
@@ -71,8 +69,11 @@ class WebFiles:
             raise UnreadableSourceError(
                 f"the server answers {response.status}", hint=CORRECT, passing=response.status in _PASSING
             )
-        length = response.getheader("Content-Length", "")
-        size = int(length) if _LENGTH.fullmatch(length) and not response.chunked else None
+        if not response.chunked and _field(response, "Transfer-Encoding") != "identity":
+            connection.end(response)
+            raise UnreadableSourceError("the server sends the file in an encoding that was not asked for", hint=CORRECT)
+        # As http.client understands it, since that is where the body ends.
+        size = response.length
         body = _Body(response, connection, size, lambda: self._keep(asked, connection))
         return Source(body, size, location.name, _media_type(response))
 
@@ -190,7 +191,11 @@ def trusting() -> ssl.SSLContext:
 
 
 def _media_type(response: http.client.HTTPResponse) -> str | None:
-    encoding = (response.getheader("Content-Encoding") or "identity").strip().lower()
+    encoding = _field(response, "Content-Encoding")
     if encoding != "identity":
         return _ENCODED.get(encoding, _OTHER)
     return media_type_in(response.getheader("Content-Type") or "")
+
+
+def _field(response: http.client.HTTPResponse, name: str) -> str:
+    return (response.getheader(name) or "identity").strip().lower()

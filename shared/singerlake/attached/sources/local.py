@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from singerlake.attached.sources.allowed import not_allowed
 from singerlake.attached.sources.locations import CORRECT, LocalFile
-from singerlake.attached.sources.source import Source
+from singerlake.attached.sources.source import Source, changed
 from singerlake.errors import SettingError, UnreadableSourceError
 from singerlake.spools import file_system
 
@@ -55,15 +55,23 @@ class LocalFiles:
         except BaseException:
             os.close(descriptor)
             raise
-        return Source(_File(descriptor), status.st_size, location.name)
+        return Source(_File(descriptor, status.st_mtime_ns), status.st_size, location.name)
 
 
 class _File(io.FileIO):
-    """Raises ``UnreadableSourceError`` in the place of ``OSError``."""
+    """Raises ``UnreadableSourceError`` in the place of ``OSError``, and at the end of a file that was ``modified``
+    since: what was written into it may be there in part, whatever its size."""
+
+    def __init__(self, descriptor: int, modified: int) -> None:
+        super().__init__(descriptor)
+        self._modified = modified
 
     def read(self, size: int | None = -1, /) -> bytes:
         try:
-            return super().read(size) or b""
+            data = super().read(size) or b""
+            if not data and os.fstat(self.fileno()).st_mtime_ns != self._modified:
+                raise changed()
+            return data
         except OSError as error:
             raise _unreadable(error) from error
 

@@ -19,6 +19,11 @@ CORRECT = "correct the tap or the file, or set on_missing_file to record"
 _FORMS = "a location is an absolute path, or begins with file:///, https://, s3://, gs:// or az://"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
+_URL = re.compile(r"(?:https|s3|gs|az)://", re.IGNORECASE)
+_PATH = re.compile(r"/(?![/\\])|file:(?://(?:localhost)?)?/(?![/\\])", re.IGNORECASE)
+_HOLDS_BYTES = re.compile(r"\s*data:", re.IGNORECASE)
+_USER = re.compile(r"\A(\w+:/+)[^/\\]*@")
+_USER_ANYWHERE = re.compile(r"(\A(?:https?|s3|gs|az):[/\\]*|[/\\]{2}|\A)[^/\\]*@", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATH_SAFE = "/%:@!$&'()*+,;=~"
 _QUERY_SAFE = _PATH_SAFE + "?"
@@ -135,18 +140,14 @@ def redirected(location: WebFile, to: str) -> WebFile:
 
 def told(text: str) -> str | None:
     """``text`` as the ``source`` of a row: of a URL without its user, its query and its fragment, which may be secret.
-    None for what no row can hold, and for what holds bytes itself."""
-    if len(text) > LONGEST or not _is_utf8(text):
+    None for what no row can hold, and for what holds bytes itself. What is no location may be a URL all the same, with
+    something in front of it."""
+    if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text):
         return None
-    found = _SCHEME.match(text)
-    if found is None or found[1].lower() == "file":
+    if _PATH.match(text):
         return text
-    if found[1].lower() == "data":
-        return None
-    rest = re.split(r"[?#]", text[found.end() :], maxsplit=1)[0]
-    slashes = len(rest) - len(rest.lstrip("/\\"))
-    authority = re.split(r"[/\\]", rest[slashes:], maxsplit=1)[0]
-    return text[: found.end() + slashes] + rest[slashes + authority.rfind("@") + 1 :]
+    shown = re.split(r"[?#]", text, maxsplit=1)[0]
+    return (_USER if _URL.match(shown) else _USER_ANYWHERE).sub(r"\1", shown)
 
 
 def _file(rest: str) -> LocalFile:

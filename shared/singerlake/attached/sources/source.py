@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
+from singerlake.attached.sources.locations import CORRECT
 from singerlake.clock import Clock
 from singerlake.errors import UnreadableSourceError
 
@@ -32,6 +33,11 @@ class Source:
     size: int | None
     name: str
     media_type: str | None = None
+
+
+def changed() -> UnreadableSourceError:
+    """The error for a file that was not read as it was at one moment. Read anew, it may be."""
+    return UnreadableSourceError("it ends early, or changed while it was read", hint=CORRECT, passing=True)
 
 
 class Deadline:
