@@ -15,7 +15,7 @@ from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFil
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.scan.scan import scan
-from tests.maintenance.attached.photos import THREE, Photos, add, begun, check, digest, expected, retired, told
+from tests.maintenance.attached.photos import THREE, Photos, add, begun, check, digest, expected, retired, told, verified
 from tests.maintenance.erase.erasing import erase
 from tests.maintenance.expire.expiring import expire
 from tests.maintenance.gc.test_stores import collect, days
@@ -135,6 +135,34 @@ def test_a_file_that_was_never_committed_is_adopted_with_its_photos(place: Place
     repair(place, adopt=True)
     assert [file.id for file in place.state().files] == [file.id for file in files]
     check(place, photos)
+
+
+def test_what_has_a_photo_that_is_being_deleted_is_not_adopted_and_all_else_is(place: Place) -> None:
+    begun(place)
+    photos: list[Photos] = [*THREE, ["b"], [], ["e"], []]
+    add(place, photos[6:])
+    base = place.store().load()
+    assert base is not None
+    files = base.manifest.files
+    whole = msgspec.structs.replace(base.manifest, files=files[:3], next_offset=6, lineage="restored")
+    place.committed(base, Rebase(manifest=whole))
+    erase(place, 1)
+    for _ in range(2):
+        collect(place)
+        days(place, 8)
+    assert retired(place)["b"] == "deleted"
+    done = repair(place, adopt=True)
+    assert [finding.message for finding in done.findings if finding.key.endswith(files[3].path)] == [
+        "is not listed: attached files of its records are being deleted; capture the records again"
+    ]
+    assert [file.id for file in place.state().files[3:]] == [files[4].id]
+    assert told(place.state())[6] == [digest("e")]
+    assert whole_but(place, files[3].path) == []
+
+
+def whole_but(place: Place, path: str) -> list[str]:
+    """What is wrong with a stream and its folder, but for the object at ``path``."""
+    return [str(found) for found in verified(place).findings if found.key != PREFIX + path]
 
 
 def body_of(place: Place, path: str) -> bytes:

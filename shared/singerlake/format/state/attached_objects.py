@@ -4,13 +4,22 @@ from then on. Pure; ``singerlake.format.state.fold`` applies it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached import Attached, objects_of, shifted
 from singerlake.format.state.model import NewFile, Retired
 
 
-def objects_in(files: Iterable[NewFile]) -> dict[str, str]:
+class HasRows(Protocol):
+    """What has rows of attached files."""
+
+    @property
+    def attached(self) -> tuple[Attached, ...]:
+        """These."""
+
+
+def objects_in(files: Iterable[HasRows]) -> dict[str, str]:
     """The objects of which ``files`` have rows: name -> path relative to the stream's folder."""
     return objects_of(row for file in files for row in file.attached)
 
@@ -20,7 +29,7 @@ def paths_in(files: Iterable[NewFile]) -> set[str]:
     return set(objects_in(files).values())
 
 
-def going(retired: AppendOnlyList[Retired], files: Iterable[NewFile]) -> list[str]:
+def going(retired: AppendOnlyList[Retired], files: Iterable[HasRows]) -> list[str]:
     """The names of objects of which ``files`` have rows and whose deletion is agreed on."""
     known = ((name, retired.by_id.get(name)) for name in objects_in(files))
     return [name for name, file in known if file is not None and file.deleted is not None]
