@@ -15,7 +15,18 @@ from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFil
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.scan.scan import scan
-from tests.maintenance.attached.photos import THREE, Photos, add, begun, check, digest, expected, retired, told, verified
+from tests.maintenance.attached.photos import (
+    THREE,
+    Photos,
+    add,
+    begun,
+    check,
+    digest,
+    expected,
+    retired,
+    told,
+    verified,
+)
 from tests.maintenance.erase.erasing import erase
 from tests.maintenance.expire.expiring import expire
 from tests.maintenance.gc.test_stores import collect, days
