@@ -24,6 +24,7 @@ from tests.maintenance.attached.photos import (
     digest,
     expected,
     retired,
+    stored,
     told,
     verified,
 )
@@ -81,6 +82,38 @@ def test_after_a_vacuum_and_an_erasure_nothing_erased_comes_back(place: Place) -
     erase(place, 3)
     repair(place, discard=True)
     check(place, THREE, 1, 3)
+
+
+def test_what_was_erased_is_collected_after_a_rebuild_too(place: Place) -> None:
+    """By the state that is made anew, whatever became of the files that it makes it from."""
+    begun(place)
+    erase(place, 1)
+    repair(place, discard=True)
+    assert (retired(place), place.state().format) == ({"b": "retired"}, 3)
+    for _ in range(2):
+        collect(place)
+        days(place, 8)
+    assert stored(place) == ["a", "c", "d"]
+    repair(place, discard=True)
+    # Nobody may use the object again: a collector that stood still may delete it yet.
+    assert retired(place) == {"b": "deleted"}
+    add(place, [["b"]])
+    assert stored(place) == ["a", "b'", "c", "d"]
+    check(place, [*THREE, ["b"]], 1)
+
+
+@pytest.mark.parametrize("kind", ["lockfile", "log", "merge"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_erased_is_collected_after_a_state_was_lost(kind: str, damaged: bool) -> None:
+    """As long as the file that it was erased from is there. A damaged one may have rows of it, too."""
+    place = Place(kind)
+    before = begun(place)
+    erase(place, 1)
+    if damaged:
+        place.storage.put(PREFIX + before.files[2].path, b"no gzip")
+    lose(place)
+    repair(place)
+    assert retired(place) == ({} if damaged else {"b": "retired"})
 
 
 def test_what_expired_comes_back_with_its_photos_until_it_is_collected(place: Place) -> None:

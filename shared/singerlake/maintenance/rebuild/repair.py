@@ -12,7 +12,7 @@ from itertools import count
 
 import msgspec
 
-from singerlake.format import layout
+from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
@@ -103,8 +103,19 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
         for file in before.files
         if file.id not in kept
     )
-    change = Rebase(manifest=made.manifest)
-    return Repair(before, made.manifest, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
+    after = _still_collected(made.manifest, before)
+    change = Rebase(manifest=after)
+    return Repair(before, after, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
+
+
+def _still_collected(made: Manifest, before: Manifest) -> Manifest:
+    """A state made anew with the objects of attached files that were retired, and how far their collection is: no file
+    tells of them."""
+    retired = {file.id: file for file in attached_objects.still_retired(before.retired, made.files)}
+    if not retired:
+        return made
+    others = (file for file in made.retired if file.id not in retired)
+    return msgspec.structs.replace(made, format=ATTACHED_FORMAT, retired=(*others, *retired.values()))
 
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
