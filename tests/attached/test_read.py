@@ -128,9 +128,9 @@ def test_a_row_of_before_leads_to_the_object_that_took_the_place_of_its_own(stre
     ("stored", "message"),
     [
         (PHOTO[:-1] + b"!", "its bytes are not those that were attached"),
-        (PHOTO[:-1], f"bytes {len(PHOTO) - 1}, attached {len(PHOTO)}"),
-        (PHOTO + b"!", f"bytes more, attached {len(PHOTO)}"),
-        (b"", f"bytes 0, attached {len(PHOTO)}"),
+        (PHOTO[:-1], f"has {len(PHOTO) - 1:,} bytes of the {len(PHOTO):,} that were attached"),
+        (PHOTO + b"!", f"has more than the {len(PHOTO):,} bytes that were attached"),
+        (b"", f"has 0 bytes of the {len(PHOTO):,} that were attached"),
     ],
 )
 @pytest.mark.parametrize("size", [-1, 100, len(PHOTO), 1 << 22])

@@ -122,8 +122,10 @@ class _Checked(io.RawIOBase):
         data = self._source.read(size)
         self._hash.update(data)
         self._seen += len(data)
-        if self._seen > self._size or (not data and self._seen < self._size):
-            raise self._broken(f"bytes {'more' if self._seen > self._size else self._seen}, attached {self._size}")
+        if self._seen > self._size:
+            raise self._broken(f"has more than the {self._size:,} bytes that were attached")
+        if not data and self._seen < self._size:
+            raise self._broken(f"has {self._seen:,} bytes of the {self._size:,} that were attached")
         if self._seen == self._size and self._hash.hexdigest() != self._sha256:
             raise self._broken("its bytes are not those that were attached")
         return data

@@ -15,7 +15,19 @@ from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFil
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.scan.scan import scan
-from tests.maintenance.attached.photos import THREE, Photos, add, begun, check, digest, expected, retired, told
+from tests.maintenance.attached.photos import (
+    THREE,
+    Photos,
+    add,
+    begun,
+    check,
+    digest,
+    expected,
+    retired,
+    stored,
+    told,
+    verified,
+)
 from tests.maintenance.erase.erasing import erase
 from tests.maintenance.expire.expiring import expire
 from tests.maintenance.gc.test_stores import collect, days
@@ -70,6 +82,38 @@ def test_after_a_vacuum_and_an_erasure_nothing_erased_comes_back(place: Place) -
     erase(place, 3)
     repair(place, discard=True)
     check(place, THREE, 1, 3)
+
+
+def test_what_was_erased_is_collected_after_a_rebuild_too(place: Place) -> None:
+    """By the state that is made anew, whatever became of the files that it makes it from."""
+    begun(place)
+    erase(place, 1)
+    repair(place, discard=True)
+    assert (retired(place), place.state().format) == ({"b": "retired"}, 3)
+    for _ in range(2):
+        collect(place)
+        days(place, 8)
+    assert stored(place) == ["a", "c", "d"]
+    repair(place, discard=True)
+    # Nobody may use the object again: a collector that stood still may delete it yet.
+    assert retired(place) == {"b": "deleted"}
+    add(place, [["b"]])
+    assert stored(place) == ["a", "b'", "c", "d"]
+    check(place, [*THREE, ["b"]], 1)
+
+
+@pytest.mark.parametrize("kind", ["lockfile", "log", "merge"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_erased_is_collected_after_a_state_was_lost(kind: str, damaged: bool) -> None:
+    """As long as the file that it was erased from is there. A damaged one may have rows of it, too."""
+    place = Place(kind)
+    before = begun(place)
+    erase(place, 1)
+    if damaged:
+        place.storage.put(PREFIX + before.files[2].path, b"no gzip")
+    lose(place)
+    repair(place)
+    assert retired(place) == ({} if damaged else {"b": "retired"})
 
 
 def test_what_expired_comes_back_with_its_photos_until_it_is_collected(place: Place) -> None:
@@ -135,6 +179,34 @@ def test_a_file_that_was_never_committed_is_adopted_with_its_photos(place: Place
     repair(place, adopt=True)
     assert [file.id for file in place.state().files] == [file.id for file in files]
     check(place, photos)
+
+
+def test_what_has_a_photo_that_is_being_deleted_is_not_adopted_and_all_else_is(place: Place) -> None:
+    begun(place)
+    photos: list[Photos] = [*THREE, ["b"], [], ["e"], []]
+    add(place, photos[6:])
+    base = place.store().load()
+    assert base is not None
+    files = base.manifest.files
+    whole = msgspec.structs.replace(base.manifest, files=files[:3], next_offset=6, lineage="restored")
+    place.committed(base, Rebase(manifest=whole))
+    erase(place, 1)
+    for _ in range(2):
+        collect(place)
+        days(place, 8)
+    assert retired(place)["b"] == "deleted"
+    done = repair(place, adopt=True)
+    assert [finding.message for finding in done.findings if finding.key.endswith(files[3].path)] == [
+        "is not listed: attached files of its records are being deleted; capture the records again"
+    ]
+    assert [file.id for file in place.state().files[3:]] == [files[4].id]
+    assert told(place.state())[6] == [digest("e")]
+    assert whole_but(place, files[3].path) == []
+
+
+def whole_but(place: Place, path: str) -> list[str]:
+    """What is wrong with a stream and its folder, but for the object at ``path``."""
+    return [str(found) for found in verified(place).findings if found.key != PREFIX + path]
 
 
 def body_of(place: Place, path: str) -> bytes:

@@ -51,9 +51,9 @@ def test_a_photo_that_is_gone_or_has_other_bytes_is_found(place: Place) -> None:
     place.storage.put(key("d"), b"")
     assert found(place) == {
         ("missing", key("a")): "is attached to a record but missing; restore it from a backup",
-        ("differs", key("b")): "bytes 2, attached 1",
-        ("differs", key("c")): "its bytes are not those that were attached",
-        ("differs", key("d")): "bytes 0, attached 1",
+        ("differs", key("b")): "bytes 2, attached 1; restore it from a backup",
+        ("differs", key("c")): "its bytes are not those that were attached; restore it from a backup",
+        ("differs", key("d")): "bytes 0, attached 1; restore it from a backup",
     }
 
 

@@ -4,13 +4,23 @@ from then on. Pure; ``singerlake.format.state.fold`` applies it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
+from singerlake.format import layout
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached import Attached, objects_of, shifted
 from singerlake.format.state.model import NewFile, Retired
 
 
-def objects_in(files: Iterable[NewFile]) -> dict[str, str]:
+class HasRows(Protocol):
+    """What has rows of attached files."""
+
+    @property
+    def attached(self) -> tuple[Attached, ...]:
+        """These."""
+
+
+def objects_in(files: Iterable[HasRows]) -> dict[str, str]:
     """The objects of which ``files`` have rows: name -> path relative to the stream's folder."""
     return objects_of(row for file in files for row in file.attached)
 
@@ -20,7 +30,7 @@ def paths_in(files: Iterable[NewFile]) -> set[str]:
     return set(objects_in(files).values())
 
 
-def going(retired: AppendOnlyList[Retired], files: Iterable[NewFile]) -> list[str]:
+def going(retired: AppendOnlyList[Retired], files: Iterable[HasRows]) -> list[str]:
     """The names of objects of which ``files`` have rows and whose deletion is agreed on."""
     known = ((name, retired.by_id.get(name)) for name in objects_in(files))
     return [name for name, file in known if file is not None and file.deleted is not None]
@@ -32,7 +42,7 @@ def listed_again(retired: AppendOnlyList[Retired], files: Iterable[NewFile]) -> 
     return AppendOnlyList(file for file in retired if file.id not in back) if back else retired
 
 
-def left_behind(gone: Sequence[NewFile], files: Iterable[NewFile], since: str) -> list[Retired]:
+def left_behind(gone: Iterable[HasRows], files: Iterable[NewFile], since: str) -> list[Retired]:
     """The objects of which ``gone`` have rows and none of ``files`` has, as retired since then."""
     lost = objects_in(gone)
     for file in files:
@@ -41,6 +51,13 @@ def left_behind(gone: Sequence[NewFile], files: Iterable[NewFile], since: str) -
         for name in objects_of(file.attached):
             lost.pop(name, None)
     return [Retired(id=name, path=path, by=None, since=since) for name, path in lost.items()]
+
+
+def still_retired(retired: Iterable[Retired], files: Iterable[NewFile]) -> list[Retired]:
+    """The objects among ``retired`` of which ``files`` have no rows."""
+    objects = [file for file in retired if layout.attached_name_in(file.path) is not None]
+    listed = objects_in(files) if objects else {}
+    return [file for file in objects if file.id not in listed]
 
 
 def same_rows(before: Sequence[NewFile], after: Sequence[NewFile]) -> bool:

@@ -146,6 +146,7 @@ class _Collection:
     loaded: Loaded
     now: datetime = field(init=False)
     findings: list[Finding] = field(default_factory=list)
+    _found: set[tuple[Kind, str]] = field(default_factory=set)
 
     @property
     def prefix(self) -> str:
@@ -180,9 +181,10 @@ class _Collection:
             # Others may have replaced and collected it since.
             if fresh is None or file.id in fresh.manifest.by_id:
                 self._find("missing", file.path, f"is listed but missing; no orphan is retired; {_RESTORED}")
+        attached = paths_in(fresh.manifest.files) if fresh is not None and plan.lost else None
         for path in plan.lost:
-            if fresh is None or path in paths_in(fresh.manifest.files):
-                self._find("missing", path, f"is attached but missing; no orphan is retired; {_RESTORED}")
+            if attached is None or path in attached:
+                self._find("missing", path, "is attached but missing; no orphan is retired; restore it from a backup")
         if plan.newer:
             count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
             path = plan.newer[0].key[len(self.prefix) :]
@@ -224,7 +226,8 @@ class _Collection:
 
     def _find(self, kind: Kind, path: str, what: str, *, problem: bool = True) -> None:
         key = self.prefix + path
-        if not any((known.kind, known.key) == (kind, key) for known in self.findings):
+        if (kind, key) not in self._found:
+            self._found.add((kind, key))
             self.findings.append(Finding(kind, key, what, problem=problem))
 
     def retire(self, orphans: Sequence[Entry]) -> Sequence[Entry]:

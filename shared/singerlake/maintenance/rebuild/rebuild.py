@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import layout
+from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import hash_among
+from singerlake.format.state.attached_objects import left_behind
 from singerlake.format.state.fold import format_of
 from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
@@ -100,16 +101,19 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
     for held_schema in kept:
         if hashes.of(held_schema.content) not in versions:
             seen(held_schema.content, held_schema.created)
+    retired = [Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered]
+    erased: list[Retired] = []
+    if not any(finding.problem for finding in surveyed.findings):
+        # A damaged file may have rows of such objects, and be restored.
+        erased = left_behind((file.facts for file, _ in choice.covered), listed, birth.created)
     manifest = msgspec.structs.replace(
         birth,
-        format=max(birth.format, format_of(listed)),
+        format=max(birth.format, format_of(listed), ATTACHED_FORMAT if erased else FORMAT),
         next_offset=offset,
         versions=versions,
         schemas=schemas,
         files=tuple(listed),
-        retired=tuple(
-            Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered
-        ),
+        retired=(*retired, *erased),
     )
     return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings, frozenset(held))
 

@@ -12,9 +12,10 @@ from itertools import count
 
 import msgspec
 
-from singerlake.format import layout
+from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
+from singerlake.format.state import attached_objects
 from singerlake.format.state.fold import Conflict, apply, format_of
 from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
@@ -102,8 +103,19 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
         for file in before.files
         if file.id not in kept
     )
-    change = Rebase(manifest=made.manifest)
-    return Repair(before, made.manifest, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
+    after = _still_collected(made.manifest, before)
+    change = Rebase(manifest=after)
+    return Repair(before, after, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
+
+
+def _still_collected(made: Manifest, before: Manifest) -> Manifest:
+    """A state made anew with the objects of attached files that were retired, and how far their collection is: no file
+    tells of them."""
+    retired = {file.id: file for file in attached_objects.still_retired(before.retired, made.files)}
+    if not retired:
+        return made
+    others = (file for file in made.retired if file.id not in retired)
+    return msgspec.structs.replace(made, format=ATTACHED_FORMAT, retired=(*others, *retired.values()))
 
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
@@ -211,13 +223,13 @@ def _unlisted(
 ) -> tuple[ScannedFile, ...]:
     """Files whose messages nothing listed holds, in the order of a rebuild."""
     rest = [file for file in files if file.id not in before.by_id and file.id not in before.retired_by_id]
-    gone = {file.id for file in rest if _has_expired(before, file)}
+    never = {file.id: why for file in rest if (why := _why_never(before, file)) is not None}
     findings += [
-        Finding("unlisted", prefix + file.path, "is not listed: its messages have expired", problem=False)
+        Finding("unlisted", prefix + file.path, f"is not listed: {never[file.id]}", problem=False)
         for file in rest
-        if file.id in gone
+        if file.id in never
     ]
-    rest = [file for file in rest if file.id not in gone]
+    rest = [file for file in rest if file.id not in never]
     if not rest:
         return ()
     held = {source for file in files if file.id in before.by_id for source, _ in file.sources}
@@ -225,6 +237,15 @@ def _unlisted(
     choice = choose(rest, prefix=prefix, done=frozenset(held | known))
     findings += choice.findings
     return tuple(choice.files)
+
+
+def _why_never(state: Manifest, file: ScannedFile) -> str | None:
+    """Why a state cannot list a file; None where it can."""
+    if _has_expired(state, file):
+        return "its messages have expired"
+    if attached_objects.going(state.retired, (file.facts,)):
+        return "attached files of its records are being deleted; capture the records again"
+    return None
 
 
 def _has_expired(state: Manifest, file: ScannedFile) -> bool:

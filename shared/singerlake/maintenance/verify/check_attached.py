@@ -16,6 +16,7 @@ from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
 _PIECE = 1 << 20
+_RESTORE = "restore it from a backup"
 
 
 class AttachedObject(msgspec.Struct, frozen=True, gc=False):
@@ -50,7 +51,7 @@ class AttachedTask:
         if size != item.bytes:
             return (of_other_size(key, size, item.bytes),)
         if digest.hexdigest() != item.sha256:
-            return (Finding("differs", key, "its bytes are not those that were attached"),)
+            return (Finding("differs", key, f"its bytes are not those that were attached; {_RESTORE}"),)
         return ()
 
     def together(self, storage: Storage, items: Sequence[AttachedObject]) -> Sequence[tuple[Finding, ...]]:
@@ -60,12 +61,12 @@ class AttachedTask:
 
 def lost(key: str) -> Finding:
     """What is said of an attached file that is not there."""
-    return Finding("missing", key, "is attached to a record but missing; restore it from a backup")
+    return Finding("missing", key, f"is attached to a record but missing; {_RESTORE}")
 
 
 def of_other_size(key: str, size: int, expected: int) -> Finding:
     """What is said of one that has another size."""
-    return Finding("differs", key, f"bytes {size}, attached {expected}")
+    return Finding("differs", key, f"bytes {size}, attached {expected}; {_RESTORE}")
 
 
 def attached_objects(files: Iterable[DataFile]) -> dict[str, AttachedObject]:
