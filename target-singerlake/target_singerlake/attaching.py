@@ -182,7 +182,7 @@ class Attaching:
             fetched = self._fetched(file)
         except UnreadableSourceError as error:
             self._missing(stream, file.property.name, source, error)
-            return Attached(0, file.property.name, source, None, None, None)
+            return Attached(0, file.property.name, source, None, None, None, 1)
         try:
             kept = self._keeper.keep(self._tap, stream, fetched, state)
         finally:

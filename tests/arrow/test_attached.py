@@ -183,7 +183,7 @@ def test_each_row_is_in_the_run_of_its_message(lake: Lake, target: int, first: i
 
 
 def test_a_name_that_no_engine_takes_is_shown_with_question_marks() -> None:
-    row = Attached(0, "a\ud800", "\udfff/é", "0" * 64, 1, "image/jpeg")
+    row = Attached(0, "a\ud800", "\udfff/é", "0" * 64, 1, "image/jpeg", 1)
     [[file]] = files_array([5], files_by_offset([row], 5, "folder/"), TYPE).to_pylist()
     assert (file["property"], file["source"]) == ("a?", "?/é")
     assert file["path"] == f"folder/_files/00/{'0' * 64}"

@@ -90,7 +90,7 @@ def _append(spool: Spool, lines: Sequence[bytes]) -> None:
 
 def _row(lake: Lake, prefix: str, manifest: Manifest, message: int, source: str, body: bytes | None) -> Attached:
     if body is None:
-        return Attached(message, "photo", source, None, None, None)
+        return Attached(message, "photo", source, None, None, None, 1)
     digest = sha256(body)
     row = Attached(message, "photo", source, digest, len(body), "image/jpeg", free_copy(manifest, digest))
     put_attached(lake.storage, prefix + (row.path() or ""), body, len(body))

@@ -21,8 +21,10 @@ from singerlake.format.state.attached import Attached
 A = "a" * 64
 TEXT = st.text(max_size=30) | st.sampled_from(["\ud800", "\udfff é", "\x00", '"\\', "日" * 40])
 ROWS = st.lists(
-    st.builds(Attached, st.integers(0, 10**6), TEXT, st.none() | TEXT, st.just(A), st.integers(0, 2**63), TEXT)
-    | st.builds(Attached, st.integers(0, 10**6), TEXT, st.none() | TEXT, st.none(), st.none(), st.none()),
+    st.builds(
+        Attached, st.integers(0, 10**6), TEXT, st.none() | TEXT, st.just(A), st.integers(0, 2**63), TEXT, st.just(1)
+    )
+    | st.builds(Attached, st.integers(0, 10**6), TEXT, st.none() | TEXT, st.none(), st.none(), st.none(), st.just(1)),
     max_size=200,
 )
 
@@ -46,7 +48,7 @@ def told(members: bytes, messages: int = 10**7) -> list[Attached]:
 
 
 def a_row(message: int = 0, source: str | None = "x", property: str = "photo") -> Attached:
-    return Attached(message, property, source, A, 5, "image/jpeg")
+    return Attached(message, property, source, A, 5, "image/jpeg", 1)
 
 
 @given(ROWS)
@@ -121,6 +123,7 @@ GOOD = [0, "p", None, A, 5, "t", 1]
         msgspec.json.encode({"attached": [GOOD, [3, *GOOD[1:]]]}),
         b'{"attached":[[%d,"p",null,"%b",5,"t",1]]}' % (2**70, A.encode()),
         msgspec.json.encode({"attached": [[0, "p", None, "../../../../x", 5, "t", 1]]}),
+        msgspec.json.encode({"attached": [GOOD, GOOD[:6]]}),
         msgspec.json.encode({"attached": [GOOD, [0, "p", None, A, 5, "t", -1]]}),
     ],
     ids=lambda said: repr(said)[:50],

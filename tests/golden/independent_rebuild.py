@@ -232,7 +232,7 @@ def rows_of(members: Sequence[Member], originals: Sequence[int]) -> list[list[An
             if isinstance(rows, list) and all(is_row(row) and begin + row[0] < messages for row in rows):
                 found += [[begin + row[0], *row[1:7]] for row in rows]
         messages += sum(not is_schema(line) for line in lines_of([member]))
-    return found
+    return sorted(found, key=lambda row: row[0])
 
 
 def chosen(found: Sequence[Found]) -> list[Found]:

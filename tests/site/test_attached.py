@@ -19,7 +19,7 @@ def with_files(state: Manifest, *rows: Attached) -> Manifest:
 
 def row(number: int, kind: str | None = "image/jpeg", size: int | None = 1_200_000) -> Attached:
     sha256 = None if kind is None else f"{number:064x}"
-    return Attached(0, "photo", "x.jpg", sha256, None if kind is None else size, kind)
+    return Attached(0, "photo", "x.jpg", sha256, None if kind is None else size, kind, 1)
 
 
 def page_of(tmp_path: Path, *rows: Attached) -> str:

@@ -58,7 +58,7 @@ class Album:
     def row(self, message: int, n: int, photo: str | None, state: Manifest | None) -> Attached:
         """One row, whose object is stored unless it is there."""
         if photo is None:
-            return Attached(message, "photo", f"/photos/{n}.jpg", None, None, None)
+            return Attached(message, "photo", f"/photos/{n}.jpg", None, None, None, 1)
         body = photo.encode()
         sha256 = hashlib.sha256(body).hexdigest()
         copy = free_copy(state, sha256) if state is not None else 1
@@ -238,6 +238,37 @@ def attached_in_members_of_every_kind_and_without_its_manifest(maker: Maker) -> 
     return album.expected(
         "Members say rows that count, and others that do not: before the messages, beyond them, negative, without a "
         "checksum, half, of a member with text.",
+        rebuilt=True,
+    )
+
+
+@case
+def attached_out_of_order_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    """A header has a text that is empty, so it is none and begins no part."""
+    album = Album(maker)
+    maker.keep(V1)
+    lines = [record(number) for number in range(4)]
+    rows = album.rows(lines, {0: ["a"], 1: ["b"], 2: ["c", None], 3: ["a"]}, None)
+    first, second, third, unread, last = rows
+    parts = [compress_member(line + b"\n", 1) for line in lines]
+    no_header = json.dumps({"id": "00000000000000f2", "created": "2026-01-01T00:00:02Z", "run": "", "seq": 2})
+    body = b"".join(
+        (
+            compress_member(schema_line(V1), 1, extra=maker.header("00000000000000f1")),
+            *parts[:3],
+            attached_members([third, first, unread]),
+            empty_part(no_header.encode()),
+            parts[3],
+            empty_part(json.dumps({"attached": [msgspec.to_builtins(last)[:6]]}).encode()),
+            attached_members([last]),
+            attached_members([second]),
+        )
+    )
+    maker.put_file(V1, body, id="00000000000000f1")
+    maker.messages += lines
+    maker.delete(maker.manifest_key)
+    return album.expected(
+        "Members say rows out of the order of the messages: a reader puts them into it. A row of six values is none.",
         rebuilt=True,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
+from typing import Annotated
 
 import msgspec
 from isal import igzip_lib
@@ -22,13 +22,16 @@ _LONGEST_EMPTY = 12 + 0xFFFF + 1024
 """Bytes of a member without content: its header up to the end of the extra field, and room for the rest."""
 
 
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
     that it was written in."""
 
-    id: str
-    created: str
-    run: str
+    id: _Text
+    created: _Text
+    run: _Text
     seq: int
     lake_id: str | None = None
 
@@ -62,6 +65,10 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+prepare_decoders(FileHeader, Provenance)
+_HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Provenance)
+
+
 def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
     """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
     gzip header. The field is None where the header has none."""
@@ -85,10 +92,8 @@ def read_header(head: bytes) -> FileHeader | None:
     extra = member_extra(head)
     if extra is None or extra[0] is None:
         return None
-    try:
-        return msgspec.json.decode(extra[0], type=FileHeader)
-    except REFUSALS:
-        return None
+    words = own_words(extra[0])
+    return words if isinstance(words, FileHeader) else None
 
 
 def read_provenance(head: bytes) -> Provenance | None:
@@ -110,11 +115,23 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
         except igzip_lib.error:  # type: ignore[misc]  # isal's stub has an instance here
             break
         at += len(window) - len(member.unused_data)
-        if extra[0] is not None:
-            with suppress(*REFUSALS):
-                parts.append(msgspec.json.decode(extra[0], type=Provenance))
-                size = at
+        words = own_words(extra[0]) if extra[0] is not None else None
+        if isinstance(words, Provenance):
+            parts.append(words)
+            size = at
     return (Provenance.joined(parts) if parts else None), size
+
+
+def own_words(extra: bytes) -> FileHeader | Provenance | None:
+    """What an ``SL`` field says of its file; None for one that says neither. What could be both is a header."""
+    try:
+        return _HEADER.decode(extra)
+    except REFUSALS:
+        pass
+    try:
+        return _PROVENANCE.decode(extra)
+    except REFUSALS:
+        return None
 
 
 def empty_member(extra: bytes) -> bytes:
@@ -122,6 +139,3 @@ def empty_member(extra: bytes) -> bytes:
     field = b"SL" + struct.pack("<H", len(extra)) + extra
     head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H", len(field)) + field
     return head + _EMPTY_DEFLATE + b"\0" * 8
-
-
-prepare_decoders(FileHeader, Provenance)

@@ -14,11 +14,10 @@ from operator import attrgetter
 
 from singerlake.errors import LakeError, LostStateError, MissingFileError, SettingError
 from singerlake.format import kept_schema, layout
-from singerlake.format.extra_fields import member_extra
+from singerlake.format.extra_fields import member_extra, own_words
 from singerlake.format.metadata import root
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.rebuild.survey import stream_objects
-from singerlake.maintenance.scan.scan import own_words
 from singerlake.manifests.publish import published
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored

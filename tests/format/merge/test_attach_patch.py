@@ -49,6 +49,7 @@ UNREAD = st.builds(
     sha256=st.none(),
     bytes=st.none(),
     media_type=st.none(),
+    copy=st.just(1),
 )
 WITH_ROWS = st.builds(lambda file, rows: with_rows(file, *rows), FILES, st.lists(KEPT | UNREAD, max_size=3))
 SEVERAL = st.lists(WITH_ROWS, max_size=4, unique_by=lambda file: file.id).map(tuple)

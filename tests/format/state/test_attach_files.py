@@ -31,7 +31,7 @@ A, B, C = NAMES[:3]
 
 def row(message: int, sha256: str | None, copy: int = 1) -> Attached:
     if sha256 is None:
-        return Attached(message, "photo", f"{message}.jpg", None, None, None)
+        return Attached(message, "photo", f"{message}.jpg", None, None, None, 1)
     return Attached(message, "photo", f"{message}.jpg", sha256, 5, "image/jpeg", copy)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.state.attached import Attached, AttachedRows, objects_of, shifted
+from singerlake.format.state.attached import Attached, AttachedRows, in_order, objects_of, shifted
 from singerlake.format.state.attached_objects import fewer_rows, rows_in_a_row, same_rows
 from singerlake.format.state.manifest import from_json, to_json
 from tests.format.state.test_attach_files import with_rows
@@ -36,6 +36,8 @@ def test_a_row_of_a_later_version_may_have_more_values() -> None:
 BAD: list[tuple[Any, ...]] = [
     (),
     (0, "p", None, A, 5),
+    (0, "p", None, A, 5, "t"),
+    (0, "p", None, None, None, None),
     (-1, "p", None, A, 5, "t", 1),
     ("0", "p", None, A, 5, "t", 1),
     (0.5, "p", None, A, 5, "t", 1),
@@ -74,7 +76,7 @@ def test_what_is_no_row_is_refused_in_a_data_file_and_in_a_manifest(bad: tuple[A
 @pytest.mark.parametrize("values", [(A, None, "t"), (A, 5, None), (None, 5, None), (None, None, "t")])
 def test_half_a_row_is_not_made(values: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="none of them"):
-        Attached(0, "p", None, *values)
+        Attached(0, "p", None, *values, 1)
     with pytest.raises(ValueError, match="the copy 1"):
         Attached(0, "p", None, None, None, None, 2)
 
@@ -92,6 +94,12 @@ def test_rows_of_one_object_name_it_once_and_rows_of_none_name_nothing() -> None
 def test_rows_move_with_the_messages_before_them() -> None:
     assert shifted([row(0), row(3)], 0) == (row(0), row(3))
     assert shifted([row(0), row(3, None)], 4) == (row(4), row(7, None))
+
+
+def test_rows_in_order_of_their_messages_stay_as_they_are_within_one() -> None:
+    rows = [row(2, B), row(0), row(2, A), row(1, None), row(2, None)]
+    assert in_order(rows) == (row(0), row(1, None), row(2, B), row(2, A), row(2, None))
+    assert in_order([]) == ()
 
 
 ROWS = st.lists(

@@ -38,7 +38,7 @@ def digest(text: str) -> str:
 def row(message: int, photo: str | None, copy: int = 1) -> Attached:
     """A row of a file with this text as its bytes."""
     if photo is None:
-        return Attached(message, "photo", "gone.jpg", None, None, None)
+        return Attached(message, "photo", "gone.jpg", None, None, None, 1)
     return Attached(message, "photo", f"{photo}.jpg", digest(photo), len(photo), "image/jpeg", copy)
 
 

@@ -102,6 +102,16 @@ def test_a_member_without_a_row_that_goes_is_copied(shelved: Shelved) -> None:
     assert rows_member(row(1, "c")) not in shelved.body(made)
 
 
+def test_rows_in_another_order_are_put_into_that_of_their_messages(shelved: Shelved) -> None:
+    members = [lines_member(0, 1, 2), rows_member(row(2, "c"), row(0, "a")), rows_member(row(1, "b"))]
+    file = shelved.put(1, body_of(1, *members))
+    assert photos(file) == {0: ["a.jpg"], 1: ["b.jpg"], 2: ["c.jpg"]}
+    made = shelved.erased(shelved.joined([file, with_photos(shelved, 2, "d", first=3)]), 0)
+    assert isinstance(made, DataFile)
+    check(shelved, made)
+    assert photos(made) == {1: ["b.jpg"], 2: ["c.jpg"], 3: ["d.jpg"]}
+
+
 @pytest.mark.parametrize("order", ["joined first", "erased first"])
 def test_a_joined_file_is_erased_from_and_joined_again(shelved: Shelved, order: str) -> None:
     one = with_photos(shelved, 1, "a", "b")

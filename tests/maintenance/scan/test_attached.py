@@ -27,6 +27,12 @@ def test_rows_stand_behind_the_messages_that_they_tell_of() -> None:
     assert (facts.messages, [messages for _, messages in facts.members]) == (3, [2, 1])
 
 
+def test_rows_in_another_order_are_put_into_that_of_their_messages() -> None:
+    late = [row(2, "b"), row(1, None), row(2, "a")]
+    body = body_of(1, lines_member(0, 1, 2), rows_member(*late), lines_member(3), rows_member(row(3, "c"), row(0, "a")))
+    assert scanned(body).attached == (row(0, "a"), row(1, None), row(2, "b"), row(2, "a"), row(3, "c"))
+
+
 def test_several_members_in_a_row_are_joined() -> None:
     rows = [row(0, f"{number}") for number in range(300)]
     body = body_of(1, lines_member(0), attached_members(rows))

@@ -141,7 +141,7 @@ def test_a_collector_that_looked_at_an_earlier_retirement_changes_nothing(place:
 def test_many_rows_with_any_text_come_back_as_they_were(place: Place) -> None:
     texts = ["\ud800", "\udfff é", "\x00", "null", '"\\', "日" * 30, ""]
     rows = [
-        Attached(number // 10, texts[number % 7], texts[number % 5] if number % 3 else None, A, number, "image/jpeg")
+        Attached(number // 10, texts[number % 7], texts[number % 5] if number % 3 else None, A, number, "image/jpeg", 1)
         for number in range(4000)
     ]
     change = attach(with_rows(new_file("a", 400), *rows), with_rows(new_file("b", 1), row(0, None)))

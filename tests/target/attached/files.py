@@ -66,12 +66,12 @@ def in_file(body: bytes, messages: int) -> Iterable[Attached]:
 
 def row(message: int, source: str | None, body: bytes, media_type: str, property: str = "photo") -> Attached:
     """The row of a file that is in the lake."""
-    return Attached(message, property, source, hashlib.sha256(body).hexdigest(), len(body), media_type)
+    return Attached(message, property, source, hashlib.sha256(body).hexdigest(), len(body), media_type, 1)
 
 
 def without(message: int, source: str | None, property: str = "photo") -> Attached:
     """The row of a file that could not be read."""
-    return Attached(message, property, source, None, None, None)
+    return Attached(message, property, source, None, None, None, 1)
 
 
 def objects(root: Path | str, stream: str = "users") -> dict[str, bytes]:

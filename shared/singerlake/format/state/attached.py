@@ -30,7 +30,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sha256: _Sha256 | None
     bytes: _Count | None
     media_type: str | None
-    copy: _Copy = 1
+    copy: _Copy
 
     def __post_init__(self) -> None:
         unread = self.sha256 is None
@@ -53,6 +53,11 @@ def shifted(rows: Iterable[Attached], by: int) -> tuple[Attached, ...]:
     if not by:
         return tuple(rows)
     return tuple(msgspec.structs.replace(row, message=row.message + by) for row in rows)
+
+
+def in_order(rows: Iterable[Attached]) -> tuple[Attached, ...]:
+    """``rows`` in the order of their messages; those of one message stay as they came."""
+    return tuple(sorted(rows, key=lambda row: row.message))
 
 
 def objects_of(rows: Iterable[Attached]) -> dict[str, str]:

@@ -8,14 +8,13 @@ from typing import BinaryIO
 
 from singerlake.attached.members import Parts, attached_rows
 from singerlake.format import layout
-from singerlake.format.extra_fields import FileHeader, Provenance
+from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
 from singerlake.maintenance.file_count import Tally
-from singerlake.maintenance.scan.scan import own_words
 from singerlake.storage.port import Entry, Storage
 
 RowsOf = tuple[tuple[str, int, int], ...]

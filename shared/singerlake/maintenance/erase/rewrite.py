@@ -23,17 +23,17 @@ from singerlake.attached.members import Parts, attached_members, attached_rows
 from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.format import layout
-from singerlake.format.extra_fields import FileHeader, Provenance
+from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.times import known_span
-from singerlake.format.state.attached import Attached, shifted
+from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.attached import RowsOf, rows_of
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
 from singerlake.maintenance.erase.ready import Ready
-from singerlake.maintenance.scan.scan import own_words, scan
+from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.singer_file import MEMBER_BYTES, compress_member
@@ -111,7 +111,7 @@ class RewriteFiles:
             return Finding("differs", key, f"its bytes are not those that the manifest lists; {_KEPT}")
         if not made.erased:
             return Rewritten()
-        if tuple(made.rows) != item.file.attached:
+        if in_order(made.rows) != item.file.attached:
             told = "the attached files that it tells of are not those that the manifest lists"
             return Finding("differs", key, f"{told}; {_KEPT}")
         path = folder / "file"

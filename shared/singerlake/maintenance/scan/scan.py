@@ -11,9 +11,8 @@ from isal import igzip_lib, isal_zlib
 
 from singerlake.attached.members import Parts, attached_rows
 from singerlake.clock import timestamp
-from singerlake.format.extra_fields import FileHeader, Provenance, member_extra
-from singerlake.format.lines.messages import REFUSALS
-from singerlake.format.state.attached import Attached, shifted
+from singerlake.format.extra_fields import FileHeader, Provenance, member_extra, own_words
+from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.lines import Lines, broken
 
@@ -24,7 +23,6 @@ _LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
 
 
-_HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Provenance)
 Bytes: TypeAlias = bytes
 
 
@@ -210,7 +208,7 @@ class _ScanReader:
             members=tuple(self._table),
             content=(self._raw_bytes, self._crc),
             cuts=b"".join([CUT.pack(*cut) for cut in sorted(set(self._cuts)) if cut[0]]),
-            attached=tuple(self._attached),
+            attached=in_order(self._attached),
         )
 
     def _provenance(self) -> Provenance | None:
@@ -224,15 +222,3 @@ class _ScanReader:
         if expected != self._lines.messages:
             broken(self.key, f"holds {self._lines.messages} messages, its header says {expected}")
         return provenance
-
-
-def own_words(extra: bytes) -> FileHeader | Provenance | None:
-    """What an ``SL`` field says; None for one that says neither."""
-    try:
-        return _HEADER.decode(extra)
-    except REFUSALS:
-        pass
-    try:
-        return _PROVENANCE.decode(extra)
-    except REFUSALS:
-        return None
