@@ -15,7 +15,7 @@ from singerlake.attached.sources.locations import CloudObject, LocalFile, parse_
 from singerlake.attached.sources.open_source import Sources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import random_id
-from singerlake.errors import SettingError, StorageUnavailableError, UnreadableSourceError
+from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError, UnreadableSourceError
 from singerlake.storage.port import Storage
 from singerlake.storage.settings import StorageSettings
 from tests.fakes import FakeClock, counting_ids
@@ -58,7 +58,7 @@ def test_a_small_one_is_one_request(bucket: MemoryStorage) -> None:
     read(objects, "a")
     assert {step.operation for step in steps} == {"beginning"}
     read(objects, "b")
-    assert {step.operation for step in steps} == {"beginning", "open"}
+    assert {step.operation for step in steps} == {"beginning", "head", "open"}
 
 
 @pytest.mark.parametrize("key", ["none", "", "a//b", "/a", "a/", ".tmp-x"])
@@ -97,6 +97,37 @@ def test_so_is_a_read_that_breaks_off() -> None:
     bucket.put("a", b"x" * 100)
     with pytest.raises(UnreadableSourceError, match="a read broke off"):
         read(CloudObjects(opening(bucket), SMALL), "a")
+
+
+@pytest.mark.parametrize("body", [b"y" * 100, None])
+def test_an_object_that_is_replaced_meanwhile_is_not_whole(bucket: MemoryStorage, body: bytes | None) -> None:
+    def replacing(step: Step) -> None:
+        if step.operation == "open" and step.done:
+            bucket.hook = lambda step: None
+            if body is None:
+                bucket.delete("a")
+            else:
+                bucket.put("a", body)
+
+    bucket.put("a", b"x" * 100)
+    bucket.hook = replacing
+    with pytest.raises(UnreadableSourceError, match="changed while it was read") as caught:
+        read(CloudObjects(opening(bucket), SMALL), "a")
+    assert caught.value.passing
+
+
+def test_the_next_step_is_that_of_the_trouble(bucket: MemoryStorage) -> None:
+    def failing(step: Step) -> None:
+        raise AccessDeniedError("storage denied access", hint="grant s3:GetObject, and check lake_root")
+
+    for key, hint in (("none", "correct the tap or the file"), ("a//b", "correct the tap or the file")):
+        with pytest.raises(UnreadableSourceError) as caught:
+            read(CloudObjects(opening(bucket), SMALL), key)
+        assert caught.value.hint.startswith(hint)
+    bucket.hook = failing
+    with pytest.raises(UnreadableSourceError) as caught:
+        read(CloudObjects(opening(bucket), SMALL), "a")
+    assert caught.value.hint == "grant s3:GetObject, and check file_sources, or set on_missing_file to record"
 
 
 def test_a_bucket_is_opened_once(bucket: MemoryStorage) -> None:

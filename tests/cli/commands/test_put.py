@@ -278,6 +278,17 @@ def test_the_lake_may_be_named_by_the_environment(run: Run, put: Any, folder: Pa
     assert "no such file" in run("put", "third", *TO, "z", env=env).stderr
 
 
+def test_a_folder_of_raw_photos_is_no_lake(run: Run, put: Any, folder: Path) -> None:
+    put("z")
+    Path("camera/raw/2026").mkdir(parents=True)
+    Path("camera/raw/2026/1.cr2").write_bytes(b"raw")
+    env = {"SINGERLAKE_LAKE_ROOT": "lake"}
+    assert run("put", *TO, "camera", "contract.pdf", "--recursive", env=env).exit_code == 0
+    assert run("put", *TO, "camera", "--recursive", env=env).exit_code == 0
+    assert names(stream()) == ["z", "raw/2026/1.cr2", "contract.pdf", "raw/2026/1.cr2"]
+    assert sorted(os.listdir("camera/raw")) == ["2026"]
+
+
 @pytest.mark.parametrize("given", [[], ["lake"]])
 def test_without_files_the_usage_is_shown(run: Run, folder: Path, given: list[str]) -> None:
     done = run("put", *given, *TO)

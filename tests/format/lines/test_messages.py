@@ -26,6 +26,16 @@ def test_an_envelope_is_what_json_says_it_is_whatever_stands_beside_it(message: 
     assert seen == json.dumps([message.get(name) for name in ("type", "stream", "time_extracted")])
 
 
+@pytest.mark.parametrize("rest", ['"record":{"x":NaN,"n":%s}', '"time_extracted":%s', '"time_extracted":[NaN,%s]'])
+def test_a_number_of_any_length_may_stand_in_a_line(rest: str) -> None:
+    line = b'{"type":"RECORD","stream":"s",%b}\n' % (rest % ("9" * 5000)).encode()
+    found = envelope(line)
+    assert found is not None
+    assert (found.type, found.stream) == ("RECORD", "s")
+    assert is_record_line(line)
+    assert envelopes(line) is None
+
+
 @pytest.mark.parametrize(
     "line",
     [

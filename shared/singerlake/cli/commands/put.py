@@ -200,9 +200,9 @@ class _Job:
 
 def _lake_and_files(given: Sequence[str]) -> tuple[str, Sequence[str]]:
     """LAKE and FILES. With the variable set, the first argument is LAKE only where no file can be meant: a URL, or a
-    folder that is a lake."""
+    folder that is a lake. That one has a folder ``raw`` does not make it one: cameras make such folders, too."""
     root = os.environ.get(variable("lake_root"))
-    if root and given and not ("://" in given[0] or os.path.isdir(os.path.join(given[0], layout.RAW))):
+    if root and given and not ("://" in given[0] or os.path.isfile(os.path.join(given[0], layout.root_metadata_key()))):
         return root, given
     if len(given) < 2:
         raise click.UsageError(f"give FILES, behind LAKE where ${variable('lake_root')} is not set")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -36,10 +36,11 @@ def envelope(line: bytes) -> Envelope | None:
     """The envelope of one line; None where the line is not a JSON object, whichever of the two readers is asked."""
     try:
         return _DECODER.decode(line)
-    except REFUSALS:
+    except (*REFUSALS, ValueError):
+        # ValueError: a number of more digits than the interpreter converts.
         pass
     try:
-        message = loads(line)
+        message = loads(line, parse_int=_integer)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict):
@@ -47,19 +48,27 @@ def envelope(line: bytes) -> Envelope | None:
     return Envelope(message.get("type"), message.get("stream"), message.get("time_extracted"))
 
 
-def loads(line: bytes) -> Any:
+def loads(line: bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
     """A line as the standard library's parser takes it, which takes what a writer keeps: NaN, lone surrogates, values
     that are nested deeply. Raises ``ValueError``, also for what is no UTF-8 or begins with a byte order mark, and
     ``RecursionError``."""
     text = line.decode()
-    return with_room(lambda: json.loads(text))
+    return with_room(lambda: json.loads(text, parse_int=parse_int))
+
+
+def _integer(text: str) -> int | float:
+    """Infinity where it has more digits than the interpreter converts: a writer keeps such a line too."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def envelopes(block: bytes) -> list[Envelope] | None:
     """The envelopes of a block of whole lines, at full speed; None where it has to be looked at line by line."""
     try:
         heads = _DECODER.decode_lines(block)
-    except REFUSALS:
+    except (*REFUSALS, ValueError):
         return None
     return heads if one_a_line(len(heads), block) else None
 
