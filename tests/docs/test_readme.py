@@ -60,7 +60,7 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
 
 
 def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/files.md", tmp_path) == 7
+    assert follow(DOCS / "how-to/files.md", tmp_path) == 13
 
 
 def test_the_readme_is_short() -> None:
