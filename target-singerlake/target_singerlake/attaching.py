@@ -93,23 +93,30 @@ class Attaching:
                     "file_properties names %r, which the schema of stream %r does not have", each.name, schema.stream
                 )
 
-    def records(self, records: Records, waiting: Callable[[], None]) -> Iterator[tuple[bytes, Any, RecordFiles | None]]:
+    def records(
+        self, records: Records, waiting: Callable[[], None], proceed: Callable[[], None]
+    ) -> Iterator[tuple[bytes, Any, RecordFiles | None]]:
         """The lines of a stream that has files, one by one: each with its ``time_extracted``, and with its files, which
         are on their way then; None where it has none. ``waiting`` is called again and again while there is no room for
-        another file. Raises what went wrong with an earlier one, and what the lake raises."""
+        another file, ``proceed`` before each file; what it raises leaves the record out. Raises what went wrong with an
+        earlier file, and what the lake raises."""
         stream = records.stream
         for each in self._values[stream].of(records):
-            yield each.line, each.time, self._begin(stream, each.files, waiting) if each.files else None
+            yield each.line, each.time, self._begin(stream, each.files, waiting, proceed) if each.files else None
 
-    def _begin(self, stream: str, files: Sequence[FileValue], waiting: Callable[[], None]) -> RecordFiles:
+    def _begin(
+        self, stream: str, files: Sequence[FileValue], waiting: Callable[[], None], proceed: Callable[[], None]
+    ) -> RecordFiles:
         if stream not in self._states:
             self._states[stream] = self._state_of(stream)
         state = self._states[stream]
         record = RecordFiles(len(files), self._changed, self.check)
         for place, file in enumerate(files):
+            proceed()
             weight = len(file.text or "")
             while not self._has_taken(weight):
                 waiting()
+                proceed()
             self._executor.submit(self._do, weight, partial(self._row, stream, file, state), partial(record.put, place))
         return record
 

@@ -64,6 +64,10 @@ class Decoder(Protocol):
     def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
 
 
+class _CutShortError(Exception):
+    """A signal ends the run before the rest of the input is taken in."""
+
+
 class Ingest:
     """Everything of one run: ``consume`` once, then ``finish`` once. Either may raise, and that is its end."""
 
@@ -251,15 +255,20 @@ class Ingest:
         self._counts["RECORD"] += records.count
 
     def _with_files(self, attaching: Attaching, records: Records) -> None:
-        """Take in records whose files are attached. A signal ends it between two of them, and what comes behind them in
-        the input is left out, too: a STATE there holds for all."""
-        for line, time, files in attaching.records(records, self._tick):
-            self._streams.add(records.stream, line, 1, 1, [time], self._now, self._monotonic, files=files)
-            self._progress.records(records.stream, 1)
-            self._counts["RECORD"] += 1
-            if self._signal is not None:
-                self._cut_short = True
-                return
+        """Take in records whose files are attached. A signal ends it between two files, the record of which is left
+        out: it may have millions. So is what comes behind it in the input, since a STATE there holds for all."""
+        try:
+            for line, time, files in attaching.records(records, self._tick, self._require_no_signal):
+                self._streams.add(records.stream, line, 1, 1, [time], self._now, self._monotonic, files=files)
+                self._progress.records(records.stream, 1)
+                self._counts["RECORD"] += 1
+                self._require_no_signal()
+        except _CutShortError:
+            self._cut_short = True
+
+    def _require_no_signal(self) -> None:
+        if self._signal is not None:
+            raise _CutShortError
 
     def _other(self, message: Message) -> None:
         self._counts[message.kind] += 1

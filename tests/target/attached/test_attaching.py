@@ -102,7 +102,7 @@ def records(*values: Any) -> Records:
 
 
 def taken(attaching: Attaching, *values: Any, waiting: Any = lambda: None) -> list[RecordFiles]:
-    return [files for _, _, files in attaching.records(records(*values), waiting) if files is not None]
+    return [files for _, _, files in attaching.records(records(*values), waiting, lambda: None) if files is not None]
 
 
 class Full(Exception):

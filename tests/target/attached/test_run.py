@@ -118,6 +118,27 @@ def test_a_signal_ends_a_run_between_two_files(
     assert kept_ids(root) == [*ids, *range(100)]
 
 
+def test_so_does_one_between_two_files_of_a_record(tmp_path: Path, web: HttpsServer, gated: Gated) -> None:
+    root = tmp_path / "lake"
+    urls = [web.url(f"/{at}") for at in range(100)]
+    for at in range(100):
+        web.pages[f"/{at}"] = gated.page(b"%d" % at)
+    lines = [START, person(1), state({"at": 1}), person(2, photo=urls), state({"at": 2})]
+    with started(root, tmp_path, file_threads=2, **from_web(web)) as process:
+        send(process, text(lines))
+        assert gated.asked.wait(SOON)
+        process.send_signal(signal.SIGTERM)
+        gated.opened.set()
+        out, _ = process.communicate(timeout=SOON)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert (kept_ids(root), json.loads(out)) == ([1], {"at": 1})
+    assert len(web.targets) < 100
+    is_sound(root)
+    ingest(root, lines, **from_web(web))
+    assert kept_ids(root) == [1, 1, 2]
+    assert [row.source for row in rows(root)] == urls
+
+
 @pytest.mark.parametrize("size", [10, 2 << 20])
 def test_a_full_disk_of_the_lake_fails_the_run_though_missing_files_do_not(
     tmp_path: Path, folder: Path, size: int, monkeypatch: pytest.MonkeyPatch
