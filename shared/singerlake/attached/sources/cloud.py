@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from singerlake.attached.sources.locations import CORRECT, CloudObject
 from singerlake.attached.sources.source import Source
-from singerlake.errors import SettingError, SingerlakeError, UnreadableSourceError
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, UnreadableSourceError
 from singerlake.storage.port import Storage
 
 OpenStorage = Callable[[str], Storage]
@@ -66,4 +66,7 @@ class _Stream:
 
 
 def _unreadable(error: SingerlakeError) -> UnreadableSourceError:
-    return UnreadableSourceError(f"it cannot be read: {error.message}", hint=CORRECT)
+    hint = CORRECT
+    if isinstance(error, AccessDeniedError):
+        hint = "let the credentials of the lake read it, or set on_missing_file to record"
+    return UnreadableSourceError(f"it cannot be read: {error.message}", hint=hint)
