@@ -201,7 +201,10 @@ class Attaching:
 
     def _fetched(self, file: FileValue) -> Fetched:
         if file.text is None:
-            raise UnreadableSourceError("the property holds neither a text nor a list of texts", hint=CORRECT)
+            raise UnreadableSourceError(
+                "the property holds neither a text nor a list of texts",
+                hint=f"if the text lies deeper, name its path, such as photo.url or photos[*].url; else {CORRECT}",
+            )
         if file.property.holds == "base64":
             return inline(decode_base64(file.text, self._settings.most_bytes))
         return self._fetcher.fetch(file.text, Deadline(self._fetcher.clock, self._settings.seconds, self._stopped))

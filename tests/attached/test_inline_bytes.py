@@ -54,8 +54,9 @@ def test_no_text_is_an_empty_file() -> None:
     "text", ["A", "AAAAA", "AA=A", "AA*A", "é", "\ud800", "https://example.com/a.png", "AAAA====AAAA", "AB%zz"]
 )
 def test_anything_else_is_not_base64(text: str) -> None:
-    with pytest.raises(UnreadableSourceError, match="the text is not base64"):
+    with pytest.raises(UnreadableSourceError, match="the text is not base64") as caught:
         decode_base64(text, 256)
+    assert "set location for this property" in caught.value.hint
 
 
 @pytest.mark.parametrize("head", ["data:,", "data:text/plain,", "data:image/png;base64x,"])

@@ -48,6 +48,13 @@ def test_rows_come_with_the_offset_of_their_record(stream: LakeStream) -> None:
     ]
 
 
+def test_the_checksum_of_a_file_that_could_not_be_read_opens_nothing(stream: LakeStream) -> None:
+    (row,) = [row for offset, row in stream.attached() if offset == 3]
+    for file in (row, row.sha256):
+        with pytest.raises(MissingFileError, match="could not be read when its record was captured"):
+            stream.open_file(file)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("begin", "offsets"), [(1, [2, 2, 3, 4]), (2, [2, 2, 3, 4]), (3, [3, 4]), (5, []), (99, [])])
 def test_rows_are_given_from_an_offset_on(stream: LakeStream, begin: int, offsets: list[int]) -> None:
     assert [offset for offset, _ in stream.attached(begin)] == offsets

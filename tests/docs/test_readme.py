@@ -60,7 +60,22 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
 
 
 def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/files.md", tmp_path) == 13
+    assert follow(DOCS / "how-to/files.md", tmp_path) == 16
+
+
+@pytest.mark.thorough
+def test_spark_reads_the_files_of_the_how_to(tmp_path: Path, java: Java) -> None:
+    follow(DOCS / "how-to/files.md", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "spark_files.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line]
+    assert rows == [
+        ["id", "property", "bytes"],
+        ["1", "photo", "13"],
+        ["1", "signature", "3"],
+        ["2", "photo", "15"],
+    ]
 
 
 def test_the_readme_is_short() -> None:

@@ -48,7 +48,10 @@ def decode_base64(text: str, most: int) -> InlineBytes:
             raise too_large(most)
         body = binascii.a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
     except ValueError:
-        raise UnreadableSourceError("the text is not base64", hint=CORRECT) from None
+        raise UnreadableSourceError(
+            "the text is not base64",
+            hint=f"if it says where the file lies, set location for this property; else {CORRECT}",
+        ) from None
     return InlineBytes(body, media_type)
 
 

@@ -25,14 +25,17 @@ def attached_from(files: Iterable[DataFile], offset: int) -> Iterator[tuple[int,
                 yield file.offset + row.message, row
 
 
-def open_attached(storage: Storage, prefix: str, file: str | Attached, state: Callable[[], Manifest]) -> BinaryIO:
+def open_attached(
+    storage: Storage, prefix: str, file: str | Attached | None, state: Callable[[], Manifest]
+) -> BinaryIO:
     """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, or a row;
-    with a row, ``state`` is asked only if its object is gone.
+    with a row, ``state`` is asked only if its object is gone. None is the SHA-256 of a file that could not be read.
 
     Raises ``SettingError`` for a text that is no SHA-256, ``UnknownNameError`` where no record has such a file,
     ``MissingFileError`` where a record has it and its object is gone, or could not be read when it was captured.
     """
-    sha256 = file.strip().lower() if isinstance(file, str) else file.sha256
+    checksum = file.sha256 if isinstance(file, Attached) else file
+    sha256 = checksum if checksum is None else checksum.strip().lower()
     if sha256 is None:
         raise MissingFileError(
             "this file could not be read when its record was captured, so the lake does not have it",

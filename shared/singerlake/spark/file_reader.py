@@ -50,7 +50,7 @@ class FileReader:
             yield pa.array(values, pa.binary())
 
 
-def _read(storage: Storage, path: str | None) -> bytes | None:
+def _read(storage: Storage, path: Any) -> bytes | None:
     if path is None:
         return None
     key, sha256 = _place(storage, path)
@@ -82,9 +82,11 @@ def _read(storage: Storage, path: str | None) -> bytes | None:
     return data
 
 
-def _place(storage: Storage, path: str) -> tuple[str, str]:
-    """The key of an attached file, and its SHA-256. Nothing else of the storage may be asked for."""
+def _place(storage: Storage, path: Any) -> tuple[str, str]:
+    """The key of an attached file, and its SHA-256. Nothing else of the storage may be asked for. A column of
+    something else than paths has other values than texts."""
     root = storage.url.rstrip("/") + "/"
+    path = path if isinstance(path, str) else ""
     key = path.removeprefix(root)
     raw, _, below = key.partition("/")
     tap, _, rest = below.partition("/")

@@ -186,8 +186,10 @@ def test_a_real_server_gives_what_its_credentials_allow(s3: S3Server) -> None:
     source = opener.open(f"s3://{name}/a b#?é.jpg", deadline())
     assert (source.stream.read(100), source.size) == (b"a photo", 7)
     s3.fail("GET", status=403, code="AccessDenied")
-    with pytest.raises(UnreadableSourceError, match="cannot be read"):
+    with pytest.raises(UnreadableSourceError, match="cannot be read") as denied:
         opener.open(f"s3://{name}/a b#?é.jpg", deadline())
+    assert denied.value.hint.endswith("or set on_missing_file to record")
+    assert "lake_root" not in denied.value.hint
     with pytest.raises(UnreadableSourceError, match="cannot be read"):
         opener.open(f"s3://{name}/none", deadline())
     none = f"none-{random_id()}"

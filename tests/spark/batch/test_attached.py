@@ -259,6 +259,12 @@ def test_nothing_else_of_a_machine_is_read(load: Load, lake: Lake, path: str) ->
         frame.select(file_bytes("path", lake.storage.url)).collect()
 
 
+def test_another_column_than_one_of_paths_is_refused(load: Load, lake: Lake) -> None:
+    frame = load().where("size(_singerlake_files) > 0").limit(1).withColumn("file", functions.col(FILES)[0])
+    with pytest.raises(PySparkException, match="SettingError: this is no path of an attached file of the lake"):
+        frame.select(file_bytes("file", lake.storage.url)).collect()
+
+
 def test_files_of_erased_records_are_no_rows(load: Load, lake: Lake) -> None:
     erase(lake, "t", "s", [1, 4])
     assert contents(load(), lake.storage.url) == [(0, BODIES[0]), (3, None)]

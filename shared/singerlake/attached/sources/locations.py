@@ -16,6 +16,7 @@ CLOUDS = ("s3", "gs", "az")
 """Schemes of objects in clouds."""
 CORRECT = "correct the tap or the file, or set on_missing_file to record"
 """The next step after most errors."""
+_INLINE = f"if it is the file itself, set base64 for this property; else {CORRECT}"
 _FORMS = "a location is an absolute path, or begins with file:///, https://, s3://, gs:// or az://"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
@@ -106,7 +107,7 @@ def parse_location(text: str) -> Location:
             "the location is a data: URL, which holds the bytes", hint="set base64 for this property"
         )
     if len(text) > LONGEST:
-        raise UnreadableSourceError(f"the location has more than {LONGEST:,} characters", hint=CORRECT)
+        raise UnreadableSourceError(f"the location has more than {LONGEST:,} characters", hint=_INLINE)
     if not _is_utf8(text) or "\0" in text:
         raise UnreadableSourceError("the location has characters that no name can have", hint=CORRECT)
     if text.startswith("/"):
