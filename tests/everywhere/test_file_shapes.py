@@ -227,9 +227,11 @@ def numbers(batches: Iterator[Any]) -> list[int]:
 def by_runs_of_members(stream: LakeStream) -> list[int]:
     """As the tasks of an engine read it, each as few members as can be."""
 
-    def smallest(files: Sequence[DataFile], first: int, stop: int, target: int) -> Iterator[Split]:
+    def smallest(
+        files: Sequence[DataFile], first: int, stop: int, target: int, *, attached: bool = False
+    ) -> Iterator[Split]:
         del target
-        return runs(files, first, stop, 1)
+        return runs(files, first, stop, 1, attached=attached)
 
     with patch("singerlake.arrow.read.runs", smallest):
         return numbers(stream.to_arrow())

@@ -219,13 +219,13 @@ def test_a_rebuild_leaves_no_photo_behind_that_nobody_can_collect(place: Place) 
     days(place, 1)
     repair_stream(place.context(), RepairOptions(discard=True))
     check(place, THREE, 1)
-    assert retired(place) == {}
-    assert unowned(erase(place, 1)) == {"b": False}
+    assert retired(place) == {"b": "retired"}
+    assert unowned(erase(place, 1)) == {"b": True}
     add(place, [["e"]])
     for _ in range(3):
         days(place, 8)
         add(place, [["e"]])
-        collect(place, orphans=True)
+        collect(place)
     assert stored(place) == ["a", "c", "d", "e"]
     check(place, [*THREE, *[["e"]] * 4], 1)
 
