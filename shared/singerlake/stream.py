@@ -120,7 +120,7 @@ class LakeStream:
                     raise
                 return self._state_in(now, kind, *tried)
             if loaded is not None:
-                return loaded.manifest
+                return loaded.manifest.shown
         stored = self.lake.storage.get(key)
         if stored is None:
             return None

@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.errors import ConditionNotSupportedError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Pending

@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,

@@ -9,7 +9,7 @@ import pytest
 from singerlake.errors import ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles, Rebase, ReplaceFiles

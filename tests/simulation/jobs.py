@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import Change, RetireFiles, Transaction
 from singerlake.maintenance.context import StreamContext
@@ -22,7 +22,8 @@ from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.manifests.writer import Receipt, StreamWriter, Upload
+from singerlake.manifests.uploads import Receipt, Upload
+from singerlake.manifests.writer import StreamWriter
 from singerlake.storage.port import Entry, Part, Storage
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.files import STREAM, TAP, written_file

@@ -13,8 +13,8 @@ from singerlake.attached.members import attached_members
 from singerlake.attached.objects import free_copy
 from singerlake.format import layout
 from singerlake.format.extra_fields import Provenance
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest, StreamSchema
 from singerlake.format.state.transactions import Change, CollectFiles, Transaction, addition
 from singerlake.manifests.commit import commit_transaction

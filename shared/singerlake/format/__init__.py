@@ -6,5 +6,7 @@ ERASED_FORMAT = 2
 """The format of a stream in which something was erased or expired."""
 ATTACHED_FORMAT = 3
 """The format of a stream that has attached files."""
-NEWEST_FORMAT = ATTACHED_FORMAT
+ATOMIC_FORMAT = 4
+"""The format of a stream that an atomic run wrote to."""
+NEWEST_FORMAT = ATOMIC_FORMAT
 """The newest that this package reads and writes of a stream."""

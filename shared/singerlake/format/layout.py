@@ -18,6 +18,7 @@ LOG = "_log"
 SCHEMA = "schema.json"
 ATTACHED = "_files"
 LOG_FLOOR = "floor.json"
+COMMITS = "_commits"
 SUFFIX = ".singer.gz"
 
 SEGMENT_LIMIT = 255
@@ -35,6 +36,8 @@ _SEGMENT = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._-]|%[0-9A-F]{
 _LOG_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json\Z", re.ASCII)
 _LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re.ASCII)
 _ATTACHED_NAME = re.compile(r"[0-9a-f]{64}(\.([2-9]|[1-9][0-9]{1,8}))?\Z")
+_SHOWN = ".shown"
+_COMMIT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-[0-9a-v]{16}\Z", re.ASCII)
 _FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
 
 
@@ -98,6 +101,46 @@ def tap_prefix(tap_id: str) -> str:
 
 def catalogue_key(tap_id: str) -> str:
     return tap_prefix(tap_id) + CATALOGUE
+
+
+def commits_prefix(tap_id: str) -> str:
+    """Where the decisions about a tap's atomic runs are; ends in ``/``."""
+    return f"{tap_prefix(tap_id)}{COMMITS}/"
+
+
+def commit_name(moment: datetime, id: str) -> str:
+    """The name of a commit. Names are in the order of their times, to the microsecond."""
+    return f"{_compact(moment)}-{id}"
+
+
+def commit_time(name: str) -> datetime:
+    """The time in such a name. Raises ``ValueError`` for anything else."""
+    match = _COMMIT_NAME.match(name)
+    if match is None:
+        raise ValueError(f"not the name of a commit: {name!r}")
+    return datetime.strptime(match.group(1), "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+
+
+def commit_key(tap_id: str, name: str) -> str:
+    """Where the decision about a commit is."""
+    return f"{commits_prefix(tap_id)}{name}.json"
+
+
+def commit_name_in(object_name: str) -> str | None:
+    """The commit's name in the name of a decision's object; None for anything else."""
+    name = object_name.removesuffix(".json")
+    return name if name != object_name and _COMMIT_NAME.match(name) else None
+
+
+def shown_commit_key(tap_id: str, name: str) -> str:
+    """What says that no stream has to be looked at any more for a commit: each shows it, or none ever will."""
+    return f"{commits_prefix(tap_id)}{name}{_SHOWN}"
+
+
+def shown_commit_in(object_name: str) -> str | None:
+    """The commit's name in the name of such an object; None for anything else."""
+    name = object_name.removesuffix(_SHOWN)
+    return name if name != object_name and _COMMIT_NAME.match(name) else None
 
 
 def stream_prefix(tap_id: str, stream: str) -> str:

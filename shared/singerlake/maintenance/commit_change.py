@@ -8,7 +8,7 @@ from datetime import datetime
 from singerlake.clock import timestamp
 from singerlake.errors import SingerlakeError, StreamClosedError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.context import StreamContext

@@ -16,9 +16,9 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings

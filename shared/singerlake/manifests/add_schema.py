@@ -13,7 +13,8 @@ from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.schema_hash import hash_among
-from singerlake.format.state.fold import Conflict, with_schema
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import with_schema
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings

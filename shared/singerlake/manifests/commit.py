@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, NewFile
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     CollectFiles,
     ExpireFiles,
+    PrepareFiles,
     ReplaceFiles,
     Transaction,
 )
@@ -92,7 +95,9 @@ def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock
 
 def is_done(manifest: Manifest, change: Change) -> bool:
     """Whether all that a change is to do to files is in the state already, so that it must not be committed again."""
-    if isinstance(change, AddFiles):
+    if isinstance(change, PrepareFiles) and manifest.prepared is not msgspec.UNSET:
+        return manifest.prepared.commit == change.commit
+    if isinstance(change, AddFiles | PrepareFiles):
         files = change.files
     elif isinstance(change, ReplaceFiles):
         files = change.new

@@ -9,7 +9,8 @@ import msgspec
 
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict, apply, in_lake
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction

@@ -18,10 +18,13 @@ from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.fold import Conflict, apply, in_lake
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import Rebase, Transaction
+from singerlake.format.state.prepared import settlement
+from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction
+from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
 from singerlake.manifests.shared_states import read_manifest
@@ -107,20 +110,24 @@ class NumberedStore:
         self._stream = stream
         self._clock = clock
         self._key = layout.manifest_key(tap, stream)
+        self._decisions = Decisions(storage, tap)
 
     @property
     def exclusive(self) -> bool:
         return False
 
     def load(self) -> Loaded | None:
-        """The newest snapshot with the tail after it."""
+        """The newest snapshot with the tail after it. What an atomic run prepared last is settled in it where the run
+        is decided, though that may not be in the log yet; else the state is undecided."""
         return self._read(None)
 
     def catch_up(self, base: Loaded) -> Loaded | None:
         """``base`` with the tail after it; where that was trimmed meanwhile, from a newer snapshot. Where the stream
         has gone on in another store, and its log is no more, ``base``, closed in favour of that one."""
         try:
-            return self._read(base.manifest)
+            loaded = self._read(base.manifest)
+            # What is decided of ``base`` may not be in the log yet, which its mark says.
+            return base if loaded is not None and loaded.manifest.transaction == base.manifest.transaction else loaded
         except ForeignManifestError:
             shown = published(self._storage, self._key)
             if shown is None or shown.store == self.kind:
@@ -148,7 +155,13 @@ class NumberedStore:
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        """Append the next number. A reply that was lost is resolved by reading that number in the next catch-up."""
+        """Append the next number. A reply that was lost is resolved by reading that number in the next catch-up. Where
+        an atomic run is undecided, waits for its decision first, or makes it; what a run prepares is refused then."""
+        prepared = base.manifest.prepared
+        if prepared is not msgspec.UNSET and not isinstance(transaction.change, PrepareFiles):
+            self._decisions.await_or_abort(prepared.commit, writer=f"transaction {transaction.id}", clock=self._clock)
+            return Outdated()
+        self._append_settlement(base)
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
@@ -165,6 +178,10 @@ class NumberedStore:
         raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
+        """As the port says; an undecided state is left to the writer that settles it."""
+        if state.manifest.prepared is not msgspec.UNSET:
+            return
+        self._append_settlement(state)
         publish_where_due(
             self._storage,
             self._key,
@@ -182,10 +199,13 @@ class NumberedStore:
         """In the order that a crash at any point leaves whole: snapshot, manifest.json, floor, removal."""
         loaded = self.load()
         before = self._log.floor()
+        if loaded is not None and loaded.manifest.prepared is not msgspec.UNSET:
+            loaded = None
         if loaded is None or loaded.manifest.transaction.number - keep <= before:
             return Trimmed(floor=before, transactions=0, keys=self._log.remove(before, dry_run=dry_run))
         floor = loaded.manifest.transaction.number - keep
         if not dry_run:
+            self._append_settlement(loaded)
             self._log.snapshot(loaded.manifest)
             publish_manifest(self._storage, self._key, loaded.manifest)
             self._log.raise_floor(floor)
@@ -201,12 +221,27 @@ class NumberedStore:
             if ended or self._log.floor() <= first:
                 if problem is not None:
                     raise problem
-                return _loaded(in_lake(state, self._lake_id)) if state else None
+                return self._decided(in_lake(state, self._lake_id)) if state else None
             # What was read began below what may be gone, or may have been written there again by somebody who was
             # away meanwhile: only a newer snapshot is sure to go on into the tail.
             start = None
             backoff.wait()
         raise self._corrupt("the log's floor is above its newest snapshot")
+
+    def _decided(self, state: Manifest) -> Loaded:
+        """A state that was read, with what is decided of it."""
+        decision = None if state.prepared is msgspec.UNSET else self._decisions.get(state.prepared.commit)
+        if decision is None:
+            return _loaded(state)
+        number = state.transaction.number + 1
+        record = Record(number=number, after=state.transaction.id, transaction=settlement(decision))
+        body = encode(record)
+        return Loaded(self._follow(state, number, body), body.decode())
+
+    def _append_settlement(self, state: Loaded) -> None:
+        """Have the log hold what settles ``state``, where it was read of the decision: everybody writes the same."""
+        if state.mark.startswith("{"):
+            self._log.append(state.manifest.transaction.number, state.mark.encode())
 
     def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObjectError | None]:
         """A state with the records after it, and what is wrong with the log behind them, if it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.shared_states import note
@@ -44,12 +44,13 @@ class Abilities:
     ``locks``: its writers take the lock files of the Singerlake Spec. ``followable``: its state is on the lake, so that
     a reader of the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
     files; where not, ``manifest.json`` is all that readers have, and a database without history stops writers.
-    ``settles``: commits may be answered with ``Pending``.
+    ``settles``: commits may be answered with ``Pending``. ``prepares``: it takes what an atomic run prepares.
     """
 
     locks: bool = False
     followable: bool = True
     settles: bool = False
+    prepares: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ LONGEST_TAIL = 1000
 _SHARE = 8
 _HEAD = 8192
 _BEGINNING = re.compile(
-    rb'\{"format":[123],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
+    rb'\{"format":[1234],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
     rb'.*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}',
     re.DOTALL,
 )

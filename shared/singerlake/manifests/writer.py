@@ -20,7 +20,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
@@ -31,29 +31,11 @@ from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.manifests.side_by_side import followed, for_each
+from singerlake.manifests.uploads import Receipt, Upload
 from singerlake.storage.port import Storage
 
 _SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """One finished file: where it is spooled (it may be gone, if it was uploaded), what it is, and its schema."""
-
-    spool: Path
-    file: NewFile
-    schema: StreamSchema
-
-
-@dataclass
-class Receipt:
-    """What became of one commit: ``manifest`` is a state that holds its files, None until that is settled."""
-
-    files: tuple[NewFile, ...]
-    change: Change
-    pending: Pending | None = None
-    manifest: Manifest | None = None
 
 
 @dataclass
@@ -142,19 +124,14 @@ class StreamWriter:
         what storage and ``uploads`` raise; spools and uploads stay where they are, and calling again with the same
         files is harmless.
         """
-        known, coming = self.open().by_id, iter(uploads)
+        self.open()
+        coming = iter(uploads)
         first = next(coming)
         assert first is not None
-
-        def send(upload: Upload) -> None:
-            # What is listed is never overwritten, whatever else would come under its name.
-            if upload.file.id not in known and upload.spool.exists():
-                self.storage.upload(self._key(upload.file), upload.spool)
-
         with ExitStack() as held:
             for key in self._lock_keys(first.file.version):
                 held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
-            sent = for_each(chain((first,), coming), send, self.sending)
+            sent = self.upload(chain((first,), coming))
             change = addition(
                 tuple(upload.file for upload in sent),
                 {upload.file.version: upload.schema for upload in sent},
@@ -167,8 +144,31 @@ class StreamWriter:
             if receipt.manifest is not None:
                 self.committed(receipt.manifest)
                 # What the locks are for is done, so that they are given back while the files are looked for.
-                self._confirm(change.files, meanwhile=held.close)
+                self.confirm(change.files, meanwhile=held.close)
         return receipt
+
+    def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
+        """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
+        are as in ``submit``."""
+        known = self.open().by_id
+
+        def send(upload: Upload) -> None:
+            # What is listed is never overwritten, whatever else would come under its name.
+            if upload.file.id not in known and upload.spool.exists():
+                self.storage.upload(self._key(upload.file), upload.spool)
+
+        return for_each(uploads, send, self.sending)
+
+    @property
+    def loaded(self) -> Loaded:
+        """The stream's state by the store that keeps it. Raises as ``open``."""
+        self.open()
+        assert self._loaded is not None
+        return self._loaded
+
+    def accept(self, loaded: Loaded) -> None:
+        """Go on from a state that was committed to this writer's store in another way."""
+        self._loaded = loaded
 
     def record(self, run: Run) -> Receipt:
         """Commit how a run stands, where its last file was committed before that was known. Raises as ``submit``."""
@@ -190,7 +190,7 @@ class StreamWriter:
             self._loaded = self._checked(outcome)
             receipt.manifest = self._loaded.manifest
             self._waiting.pop(0)
-            self._confirm(receipt.files)
+            self.confirm(receipt.files)
         return True
 
     def settled(self, receipt: Receipt) -> Manifest:
@@ -272,7 +272,7 @@ class StreamWriter:
             if receipt.manifest is None:
                 self._waiting[-1] = receipt
             else:
-                self._confirm(receipt.files)
+                self.confirm(receipt.files)
 
     def _add_lost_again(self) -> Manifest:
         """Without conditional writes another writer may have overwritten the manifest from an older state: every file
@@ -282,9 +282,10 @@ class StreamWriter:
             self._commit(change)
         return self._loaded.manifest
 
-    def _confirm(self, files: Sequence[NewFile], meanwhile: Callable[[], object] = lambda: None) -> None:
+    def confirm(self, files: Sequence[NewFile], meanwhile: Callable[[], object] = lambda: None) -> None:
         """Between commit and STATE: the files are there with their bytes, or others took their place since.
-        ``meanwhile`` is done as well: with ``sending`` at the same time, else behind it."""
+        ``meanwhile`` is done as well: with ``sending`` at the same time, else behind it. Raises ``MissingFileError``.
+        """
         missing: dict[str, NewFile] = {}
 
         def look(file: NewFile) -> None:

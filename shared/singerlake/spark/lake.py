@@ -83,7 +83,7 @@ def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:
         loaded = stream.store(known.manifest.store).catch_up(known.loaded)
     except LakeError:
         return None
-    return _OpenStream(known.etag, loaded.manifest, loaded) if loaded is not None else None
+    return _OpenStream(known.etag, loaded.manifest.shown, loaded) if loaded is not None else None
 
 
 def _has_log(kind: str) -> bool:
@@ -99,5 +99,5 @@ def _read(stream: LakeStream, etag: str) -> _OpenStream:
             # The stream may be on its way to another store; what is wrong with it is told below.
             loaded = None
         if loaded is not None:
-            return _OpenStream(etag, loaded.manifest, loaded)
+            return _OpenStream(etag, loaded.manifest.shown, loaded)
     return _OpenStream(etag, stream.snapshot(), None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.patch import MergeEntry, file_ids, to_entry, to_transaction
-from singerlake.format.state import fold
+from singerlake.format.state import additions, fold
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import NewFile, Run
 from singerlake.format.state.transactions import (
@@ -182,7 +182,7 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
         there_and_back = to_transaction(decode(encode(to_entry(transaction)), MergeEntry))
         after, other = fold.apply(straight, transaction), fold.apply(translated, there_and_back)
         assert after == other
-        if isinstance(after, fold.Conflict) or isinstance(other, fold.Conflict):
+        if isinstance(after, additions.Conflict) or isinstance(other, additions.Conflict):
             refused.append(number)
             continue
         straight, translated = after, other

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.patch import MergeEntry, compose, file_ids, merge, to_entry, to_transaction
-from singerlake.format.state import fold
+from singerlake.format.state import additions, fold
 from singerlake.format.state.model import DataFile, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
@@ -340,7 +340,7 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
         transaction = Transaction(id=f"t{number}", at="2026", change=change)
         there_and_back = to_transaction(decode(encode(to_entry(transaction)), MergeEntry))
         after, other = fold.apply(straight, transaction), fold.apply(translated, there_and_back)
-        assert not isinstance(after, fold.Conflict)
-        assert not isinstance(other, fold.Conflict)
+        assert not isinstance(after, additions.Conflict)
+        assert not isinstance(other, additions.Conflict)
         straight, translated = after, other
     assert straight == translated

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format import ERASED_FORMAT
+from singerlake.format.state.additions import Conflict, format_of
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.format.state.fold import Conflict, apply, format_of
+from singerlake.format.state.fold import apply
 from singerlake.format.state.transactions import (
     Change,
     CollectFiles,

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import check_offsets, first_offset, newest_version, offset_left, select

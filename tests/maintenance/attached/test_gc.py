@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from singerlake.errors import StorageUnavailableError
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import CollectFiles, Rebase
 from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.maintenance.gc.apply import collect_now

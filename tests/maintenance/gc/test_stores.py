@@ -13,8 +13,8 @@ import pytest
 from singerlake.errors import LostStateError, StorageUnavailableError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.transactions import Close, Rebase
 from singerlake.maintenance.gc.apply import Collected, collect_stream

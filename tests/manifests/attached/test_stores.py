@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from singerlake.format import layout
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (

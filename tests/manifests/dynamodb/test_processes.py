@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.dynamodb.client import DynamoTable

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.errors import ConditionNotSupportedError, CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Position
 from singerlake.manifests.log.objects import ObjectLog

@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.entry_key import NAME, EntryKey, entry_key
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.manifests.log.objects import Floor

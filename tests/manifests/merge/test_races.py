@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.port import Loaded, Pending
 from tests.format.state.test_fold import new_file

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.manifests.merge.entries import Entries
 from singerlake.manifests.merge.log import SettleLog

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import (
     AddFiles,

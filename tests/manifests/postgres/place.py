@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Identifier
 from singerlake.clock import Clock, random_id
 from singerlake.format import layout
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Transaction

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, Position, Retired, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,

@@ -12,14 +12,16 @@ import msgspec
 import singerlake.manifests.writer
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import Lock, LockBody
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.manifests.writer import Receipt, StreamWriter, Upload
+from singerlake.manifests.uploads import Receipt, Upload
+from singerlake.manifests.writer import StreamWriter
 from singerlake.storage.port import Refused, Written
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind

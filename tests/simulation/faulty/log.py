@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from singerlake.format.exact_json import decode
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase

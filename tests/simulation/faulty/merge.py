@@ -14,7 +14,8 @@ from singerlake.clock import IdSource
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.entry_key import NAME, EntryKey, EntryKeys, entry_key, milliseconds
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.merge import write as merge_write

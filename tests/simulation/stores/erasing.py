@@ -15,7 +15,7 @@ from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.extra_fields import read_provenance
 from singerlake.format.lines.holes import HOLE
-from singerlake.format.state import fold
+from singerlake.format.state import additions, fold
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import DataFile, Manifest, Run
 from singerlake.maintenance.context import StreamContext
@@ -24,7 +24,7 @@ from singerlake.maintenance.erase.condition import Condition, Test
 from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.gc.apply import collect_now
 from singerlake.maintenance.rebuild import rebuild
-from singerlake.manifests.writer import Upload
+from singerlake.manifests.uploads import Upload
 from singerlake.storage.port import Storage
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.run import Auditor
@@ -74,7 +74,7 @@ class ErasedTruth(DroppedTruth):
             self._unlisted.discard(file.path)
             if before is None or file.id not in before.by_id:
                 self._look_into(file)
-        if state.format < fold.format_of(state.files):
+        if state.format < additions.format_of(state.files):
             self._fail(f"a state with holes is of format {state.format}")
 
     def lets_go(self, path: str) -> bool:

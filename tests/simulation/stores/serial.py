@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,

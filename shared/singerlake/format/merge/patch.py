@@ -123,7 +123,9 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {"runs": {change.run.id: _fields(change.run)}}, order
     if isinstance(change, Close):
         return {"closed": change.successor}, order
-    return {"manifest": encode(change.manifest).decode()}, order
+    if isinstance(change, Rebase):
+        return {"manifest": encode(change.manifest).decode()}, order
+    raise TypeError(f"a merge log has no entry for {type(change).__name__}")
 
 
 def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:

@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT
+from singerlake.format import ATOMIC_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
+from singerlake.format.state.additions import Conflict, add, listed, schema_version, with_format, with_run
 from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.model import (
-    DataFile,
-    Manifest,
-    NewFile,
-    Position,
-    Retired,
-    Run,
-    SchemaVersion,
-    StreamSchema,
-)
+from singerlake.format.state.model import DataFile, Manifest, Position, Retired, StreamSchema
+from singerlake.format.state.prepared import prepare, settle
 from singerlake.format.state.transactions import Transaction
-
-RUNS_KEPT = 50
-"""Runs a manifest remembers; older ones fall out at the front."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Why a transaction does not fit the state, and never will. ``successor`` is the manifest store that a closed
-    stream goes on in."""
-
-    reason: str
-    successor: str | None = None
 
 
 def empty(
@@ -84,7 +63,7 @@ def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
     return msgspec.structs.replace(
         manifest,
         versions={version: "v1"},
-        schemas={version: _schema(None, schema, manifest.next_offset, at)},
+        schemas={version: schema_version(None, schema, manifest.next_offset, at)},
     )
 
 
@@ -99,8 +78,14 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     change = transaction.change
     if _names_twice(change):
         return Conflict("one file is named twice")
+    if manifest.prepared is not msgspec.UNSET and not isinstance(change, tx.Settle):
+        return Conflict(f"commit {manifest.prepared.commit} is not decided", undecided=manifest.prepared.commit)
     if isinstance(change, tx.AddFiles):
-        fields = _add(manifest, change, transaction.at)
+        fields = add(manifest, change, transaction.at)
+    elif isinstance(change, tx.PrepareFiles):
+        fields = prepare(manifest, change, transaction.at)
+    elif isinstance(change, tx.Settle):
+        fields = settle(manifest, change, transaction.at)
     elif isinstance(change, tx.ReplaceFiles):
         fields = _replace(manifest, change, transaction.at)
     elif isinstance(change, tx.ExpireFiles):
@@ -110,7 +95,7 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     elif isinstance(change, tx.CollectFiles):
         fields = _collect(manifest, change, transaction.at)
     elif isinstance(change, tx.RecordRun):
-        fields = {"runs": _with_run(manifest.runs, change.run)}
+        fields = {"runs": with_run(manifest.runs, change.run)}
     elif isinstance(change, tx.Rebase):
         fields = _rebase(manifest, change)
     else:
@@ -123,7 +108,7 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
 
 def _names_twice(change: tx.Change) -> bool:
     ids: list[str] = []
-    if isinstance(change, tx.AddFiles):
+    if isinstance(change, tx.AddFiles | tx.PrepareFiles):
         ids = [file.id for file in change.files]
     elif isinstance(change, tx.ReplaceFiles):
         ids = [*change.old, *(file.id for file in change.new)]
@@ -132,80 +117,6 @@ def _names_twice(change: tx.Change) -> bool:
     elif isinstance(change, tx.CollectFiles):
         ids = [*change.shown, *change.deleted, *change.forgotten]
     return len(set(ids)) != len(ids)
-
-
-def _add(manifest: Manifest, change: tx.AddFiles, at: str) -> dict[str, Any] | Conflict:
-    offset = manifest.next_offset
-    added: list[DataFile] = []
-    versions, schemas = dict(manifest.versions), dict(manifest.schemas)
-    for file in change.files:
-        gone = manifest.retired_by_id.get(file.id)
-        if gone is not None and gone.by is None:
-            return Conflict(f"file {file.id} was retired as an orphan; upload it again under a new id")
-        there = manifest.by_id.get(file.id)
-        if there is not None and there.sha256 != file.sha256:
-            return Conflict(f"file {file.id} is listed with other content")
-        if gone is not None or there is not None:
-            continue
-        schema = change.schemas.get(file.version)
-        if schema is None and file.version not in schemas:
-            return Conflict(f"no schema for version {file.version}")
-        version = file.version
-        if schema is not None:
-            version = hash_among(schema.schema, {known: held.schema for known, held in schemas.items()})
-        if version not in versions:
-            versions[version] = f"v{len(versions) + 1}"
-        schemas[version] = _schema(schemas.get(version), schema, offset, at)
-        added.append(_listed(file, version, offset))
-        offset += file.messages
-    deleted = attached_objects.going(manifest.retired, added)
-    if deleted:
-        return Conflict(
-            f"attached files are being deleted: {', '.join(deleted[:5])}; run again, which stores them anew"
-        )
-    runs = manifest.runs
-    if change.run is not None:
-        runs = _with_run(runs, change.run, added)
-    return {
-        "next_offset": offset,
-        "versions": versions,
-        "schemas": schemas,
-        "files": manifest.files.extended(added),
-        "retired": attached_objects.listed_again(manifest.retired, added),
-        "runs": runs,
-        "format": _format(manifest, added),
-    }
-
-
-def _format(manifest: Manifest, added: Iterable[DataFile]) -> int:
-    """The format of a state that lists ``added``, too."""
-    return max(manifest.format, format_of(added))
-
-
-def format_of(files: Iterable[DataFile]) -> int:
-    """The oldest format that can say what ``files`` are."""
-    formats = (ATTACHED_FORMAT if file.attached else ERASED_FORMAT if file.erased else FORMAT for file in files)
-    return max(formats, default=FORMAT)
-
-
-def _listed(file: NewFile, version: str, offset: int) -> DataFile:
-    """``file`` with its place in the log. ``version`` differs from the file's own where two writers brought two
-    schemas under one short hash; the path stays as it is, since nothing is read from it."""
-    return DataFile(**{**msgspec.structs.asdict(file), "version": version, "offset": offset})
-
-
-def _schema(old: SchemaVersion | None, new: StreamSchema | None, offset: int, at: str) -> SchemaVersion:
-    """The latest schema under a hash, with the place where the hash first appeared."""
-    if new is None:
-        assert old is not None
-        return old
-    return SchemaVersion(
-        schema=new.schema,
-        key_properties=new.key_properties,
-        bookmark_properties=new.bookmark_properties,
-        first_offset=offset if old is None else old.first_offset,
-        first_seen=at if old is None else old.first_seen,
-    )
 
 
 def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, Any] | Conflict:
@@ -252,13 +163,13 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     offset = replaced[0].offset
     outputs: list[DataFile] = []
     for file in change.new:
-        outputs.append(_listed(file, file.version, offset))
+        outputs.append(listed(file, file.version, offset))
         offset += file.messages
     start = manifest.place_of(replaced[0])
     files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
     gone = [Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced]
     retired = manifest.retired.extended(gone + attached_objects.left_behind(replaced, files, at))
-    return {"files": AppendOnlyList(files), "retired": retired, "format": _format(manifest, outputs)}
+    return {"files": AppendOnlyList(files), "retired": retired, "format": with_format(manifest, outputs)}
 
 
 def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, Any] | Conflict:
@@ -336,8 +247,10 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
     going += attached_objects.going(manifest.retired, base.files)
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
+    settled = max((name for name in (base.settled, manifest.settled) if name is not msgspec.UNSET), default=None)
     return {
-        "format": base.format,
+        "format": base.format if settled is None else max(base.format, ATOMIC_FORMAT),
+        "settled": msgspec.UNSET if settled is None else settled,
         "lake_id": base.lake_id or manifest.lake_id,
         "lineage": base.lineage,
         "created": base.created,
@@ -348,24 +261,3 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
         "retired": attached_objects.listed_again(base.retired, base.files),
         "runs": base.runs or manifest.runs,
     }
-
-
-def _with_run(runs: tuple[Run, ...], run: Run, added: list[DataFile] | None = None) -> tuple[Run, ...]:
-    """The runs with ``run`` brought up to date: what it says of itself, on top of the counts kept here."""
-    before = next((known for known in runs if known.id == run.id), None)
-    base = before or (msgspec.structs.replace(run, files=0, messages=0, records=0, bytes=0) if run.captures else run)
-    counted = added or []
-    merged = msgspec.structs.replace(
-        base,
-        status=run.status,
-        updated=run.updated,
-        files=base.files + len(counted),
-        messages=base.messages + sum(file.messages for file in counted),
-        records=base.records + sum(file.records for file in counted),
-        bytes=base.bytes + sum(file.bytes for file in counted),
-    )
-    if before is not None:
-        return tuple(merged if known.id == run.id else known for known in runs)
-    alike = [known for known in runs if known.captures == run.captures]
-    gone = alike[0] if len(alike) >= RUNS_KEPT else None
-    return (*(known for known in runs if known is not gone), merged)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
-from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT, NEWEST_FORMAT
+from singerlake.format import FORMAT, NEWEST_FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
@@ -18,7 +18,7 @@ from singerlake.format.state.model import Manifest
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
-_OWN_BEGINNINGS = tuple(b'{"format":%d,' % known for known in (FORMAT, ERASED_FORMAT, ATTACHED_FORMAT))
+_OWN_BEGINNINGS = tuple(b'{"format":%d,' % known for known in range(FORMAT, NEWEST_FORMAT + 1))
 
 
 @contextmanager

@@ -110,6 +110,15 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deleted: str | None = None
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What an atomic run adds to the stream once its commit ``commit`` is decided."""
+
+    commit: str
+    files: tuple[NewFile, ...]
+    schemas: dict[str, StreamSchema]
+    run: Run | None = None
+
+
 class Position(msgspec.Struct, frozen=True):
     """Which transaction made this state; ``number`` never restarts."""
 
@@ -120,7 +129,9 @@ class Position(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
     ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
-    ``retired`` may be given as any sequence; they are kept as ``AppendOnlyList``."""
+    ``retired`` may be given as any sequence; they are kept as ``AppendOnlyList``. ``settled`` is the name of the last
+    commit of an atomic run that brought messages. ``prepared`` is what the last transaction prepared: the state is
+    *undecided* while it is set, and is never stored then."""
 
     format: int
     tap: str
@@ -137,12 +148,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     retired: AppendOnly[Retired] = msgspec.field(default_factory=AppendOnlyList)
     runs: tuple[Run, ...] = ()
     closed: str | None = None
+    settled: str | msgspec.UnsetType = msgspec.UNSET
+    prepared: Prepared | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         for name in ("files", "retired"):
             given = getattr(self, name)
             if not isinstance(given, AppendOnlyList):
                 msgspec.structs.force_setattr(self, name, AppendOnlyList(given))
+
+    @property
+    def shown(self) -> Manifest:
+        """The state as readers see it: without what is prepared and not decided."""
+        return self if self.prepared is msgspec.UNSET else msgspec.structs.replace(self, prepared=msgspec.UNSET)
 
     @property
     def by_id(self) -> Mapping[str, DataFile]:
@@ -177,4 +195,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         return place if self.files[place : place + 1] == (file,) else self.files.index(file)
 
 
-prepare_decoders(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Position, Manifest)
+prepare_decoders(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Prepared, Position, Manifest)

@@ -20,6 +20,22 @@ class AttachFiles(AddFiles, frozen=True, kw_only=True, tag_field="kind", tag="at
     """The same, where records of the new files have attached files."""
 
 
+class PrepareFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prepare_files"):
+    """What an atomic run adds to this stream once its commit is decided; ``commit`` is the commit's name."""
+
+    commit: str
+    files: tuple[NewFile, ...]
+    schemas: dict[str, StreamSchema]
+    run: Run | None = None
+
+
+class Settle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="settle"):
+    """The end of what the transaction before it prepared: added to the stream where it is ``committed``."""
+
+    commit: str
+    committed: bool
+
+
 class ReplaceFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replace_files"):
     """The same messages under the same offsets in other files: ``old`` ids, contiguous, one version."""
 
@@ -82,6 +98,8 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
 Change = (
     AddFiles
     | AttachFiles
+    | PrepareFiles
+    | Settle
     | ReplaceFiles
     | EraseFiles
     | ExpireFiles
@@ -110,6 +128,8 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 prepare_decoders(
     AddFiles,
     AttachFiles,
+    PrepareFiles,
+    Settle,
     ReplaceFiles,
     EraseFiles,
     ExpireFiles,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format import ATTACHED_FORMAT, layout
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import DataFile, Manifest, NewFile
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change

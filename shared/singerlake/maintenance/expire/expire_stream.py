@@ -16,8 +16,8 @@ from singerlake.errors import SettingError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached_objects import paths_in
-from singerlake.format.state.fold import Conflict
 from singerlake.format.state.model import DataFile, Manifest
 from singerlake.format.state.transactions import ExpireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed

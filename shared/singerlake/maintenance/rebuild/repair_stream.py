@@ -22,7 +22,7 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.state import fold
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Transaction

@@ -21,7 +21,7 @@ from singerlake.errors import (
     SingerlakeError,
     StorageUnavailableError,
 )
-from singerlake.format.state.fold import Conflict
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change

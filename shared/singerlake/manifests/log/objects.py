@@ -37,7 +37,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 class ObjectLog:
     """A ``TransactionLog`` on the lake's own storage, which must honour create-if-absent."""
 
-    abilities = Abilities()
+    abilities = Abilities(prepares=True)
 
     def __init__(self, storage: Storage, tap: str, stream: str, ids: IdSource, *, kind: str = "log") -> None:
         self._kind = kind

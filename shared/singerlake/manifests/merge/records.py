@@ -16,7 +16,8 @@ from singerlake.clock import Clock
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.entry_key import milliseconds
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, Position
 from singerlake.manifests.merge.entries import StoredEntry
 from singerlake.manifests.merge.log import KIND, SettleLog, SettleRecord

@@ -18,8 +18,9 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.entry_key import LAST_CHANGE, entry_key
 from singerlake.format.merge.patch import to_entry
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.fold import Conflict, apply
+from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.format.state.fold import Conflict, apply, in_lake
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (

@@ -1,0 +1,71 @@
+"""The decision about an atomic run, ``raw/<tap>/_commits/<name>.json``: section 11.6 of ``shared/docs/format.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from singerlake.clock import timestamp
+from singerlake.errors import CorruptObjectError
+from singerlake.format import FORMAT, layout
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.state.manifest import check_format
+
+
+class Brought(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages that a run brought to one stream: offsets ``offset`` to ``end - 1`` in a ``lineage``."""
+
+    lineage: str
+    offset: int
+    end: int
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a commit took place. ``id`` is its name, ``at`` RFC 3339 in UTC, ``run`` the run's id where it is known,
+    ``writer`` who decided; ``streams`` is empty unless it is ``committed``."""
+
+    format: int = FORMAT
+    id: str
+    at: str
+    run: str | None
+    writer: str
+    committed: bool
+    streams: dict[str, Brought] = {}
+
+
+def decision_to_json(decision: Decision) -> bytes:
+    """The decision as stored: one JSON object."""
+    return encode(decision)
+
+
+def decision_from_json(body: bytes, *, key: str) -> Decision:
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    check_format(body, key=key)
+    try:
+        decision = decode(body, Decision)
+    except msgspec.DecodeError as error:
+        raise CorruptObjectError(f"not a decision: {error}", hint="restore it; nothing was changed", key=key) from error
+    if layout.commit_name_in(key.rpartition("/")[2]) != decision.id:
+        raise CorruptObjectError(
+            f"says that it is of commit {decision.id!r}", hint="restore it; nothing was changed", key=key
+        )
+    return decision
+
+
+def commit_name(now: datetime, id: str, after: Iterable[str] = ()) -> str:
+    """A name for a commit at ``now``, greater than the names ``after`` it. ``id`` is a fresh identity."""
+    newest = max(after, default=None)
+    if newest is not None:
+        now = max(now, layout.commit_time(newest) + timedelta(microseconds=1))
+    return layout.commit_name(now, id)
+
+
+def aborted(name: str, *, at: datetime, writer: str, run: str | None) -> Decision:
+    """The decision that a commit never takes place."""
+    return Decision(id=name, at=timestamp(at), run=run, writer=writer, committed=False)
+
+
+prepare_decoders(Brought, Decision)

@@ -1,0 +1,57 @@
+"""What an atomic run adds to one stream: prepared first, settled once its commit is decided. Section 11.6 of
+``shared/docs/format.md``. Pure; ``singerlake.format.state.fold`` applies it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from singerlake.format import ATOMIC_FORMAT
+from singerlake.format.decision import Brought, Decision
+from singerlake.format.state import transactions as tx
+from singerlake.format.state.additions import Conflict, add
+from singerlake.format.state.model import Manifest, Prepared
+
+
+def prepare(manifest: Manifest, change: tx.PrepareFiles, at: str) -> dict[str, Any] | Conflict:
+    """The fields of the undecided state. What would not fit once it is settled does not fit now."""
+    if manifest.settled is not msgspec.UNSET and manifest.settled >= change.commit:
+        return Conflict(f"commit {manifest.settled} came before commit {change.commit}, which is not greater")
+    fields = add(manifest, change, at)
+    if isinstance(fields, Conflict):
+        return fields
+    prepared = Prepared(commit=change.commit, files=change.files, schemas=change.schemas, run=change.run)
+    return {"prepared": prepared, "format": ATOMIC_FORMAT}
+
+
+def settle(manifest: Manifest, change: tx.Settle, at: str) -> dict[str, Any] | Conflict:
+    """The fields of the state with, or without, what the one before it prepared."""
+    prepared = manifest.prepared
+    if prepared is msgspec.UNSET:
+        return Conflict(f"commit {change.commit} is to be settled, and nothing is prepared")
+    if prepared.commit != change.commit:
+        return Conflict(f"commit {change.commit} is to be settled, and what is prepared is of {prepared.commit}")
+    if not change.committed:
+        return {"prepared": msgspec.UNSET}
+    fields = add(manifest, prepared, at)
+    if isinstance(fields, Conflict):
+        return fields
+    return {**fields, "prepared": msgspec.UNSET, "settled": change.commit, "format": ATOMIC_FORMAT}
+
+
+def settlement(decision: Decision) -> tx.Transaction:
+    """The transaction that settles a commit: the same one, by whoever it is appended."""
+    change = tx.Settle(commit=decision.id, committed=decision.committed)
+    return tx.Transaction(id=f"{decision.id}-settled", at=decision.at, change=change)
+
+
+def brought(undecided: Manifest) -> Brought | None:
+    """What the run would bring to the stream of an undecided state; None where that is nothing."""
+    prepared = undecided.prepared
+    assert prepared is not msgspec.UNSET
+    assert undecided.lineage is not None
+    fields = add(undecided, prepared, undecided.created)
+    assert not isinstance(fields, Conflict)
+    offset, end = undecided.next_offset, fields["next_offset"]
+    return Brought(lineage=undecided.lineage, offset=offset, end=end) if end > offset else None

@@ -1,0 +1,88 @@
+"""The decisions about a tap's atomic runs, each created once: section 11.6 of ``shared/docs/format.md``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from singerlake.clock import Backoff, Clock
+from singerlake.errors import CorruptObjectError, SingerlakeError, UnknownOutcomeError
+from singerlake.format import layout
+from singerlake.format.decision import Decision, aborted, decision_from_json, decision_to_json
+from singerlake.storage.port import Storage
+
+PATIENCE = 60.0
+"""Seconds that a writer waits for the decision about a run that is in its way, before it decides against it."""
+_FIRST_LOOK, _LONGEST_LOOK = 0.05, 2.0
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The names of the commits that are decided, in their order. Those in ``shown`` need no look at their streams: each
+    shows them, or none ever will."""
+
+    names: tuple[str, ...]
+    shown: frozenset[str]
+
+
+class Decisions:
+    """The decisions about one tap's runs. Every method raises what storage raises."""
+
+    def __init__(self, storage: Storage, tap: str) -> None:
+        self._storage = storage
+        self._tap = tap
+        self._prefix = layout.commits_prefix(tap)
+
+    def listed(self) -> Listed:
+        """All commits that are decided, by one listing."""
+        names: list[str] = []
+        shown: set[str] = set()
+        for entry in self._storage.list(self._prefix):
+            object_name = entry.key.removeprefix(self._prefix)
+            if (name := layout.commit_name_in(object_name)) is not None:
+                names.append(name)
+            elif (name := layout.shown_commit_in(object_name)) is not None:
+                shown.add(name)
+        return Listed(tuple(sorted(names)), frozenset(shown))
+
+    def get(self, name: str) -> Decision | None:
+        """What was decided; None: nothing yet. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
+        key = layout.commit_key(self._tap, name)
+        stored = self._storage.get(key)
+        return decision_from_json(stored.body, key=key) if stored else None
+
+    def decide(self, decision: Decision) -> Decision:
+        """Decide, unless that was done before; gives the decision that counts. Raises ``UnknownOutcomeError`` where no
+        answer came and reading back did not show one; it may still take effect then."""
+        key, body = layout.commit_key(self._tap, decision.id), decision_to_json(decision)
+        lost: UnknownOutcomeError | None = None
+        for _ in range(_TRIES):
+            try:
+                # Written or refused: what lies there now counts, also where it is one's own by a request sent twice.
+                self._storage.put(key, body, if_absent=True)
+            except UnknownOutcomeError as error:
+                lost = error
+            there = self.get(decision.id)
+            if there is not None:
+                if not there.committed:
+                    self.say_shown(decision.id)
+                return there
+            if lost is None:
+                raise CorruptObjectError("a decision does not read back", hint="run again", key=key)
+        assert lost is not None
+        raise lost
+
+    def say_shown(self, name: str) -> None:
+        """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
+        be noted, that is no error."""
+        with suppress(SingerlakeError):
+            self._storage.put(layout.shown_commit_key(self._tap, name), b"")
+
+    def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
+        """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who
+        decides then. Raises as ``decide``."""
+        began, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_LOOK, longest=_LONGEST_LOOK)
+        while (decision := self.get(name)) is None and clock.monotonic() - began < patience:
+            backoff.wait()
+        return decision or self.decide(aborted(name, at=clock.now(), writer=writer, run=None))
