@@ -29,6 +29,7 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
+from target_singerlake.files.atomic_publishing import AtomicPublisher
 from target_singerlake.files.growing import Compressor
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import Progress
@@ -91,7 +92,7 @@ class Ingest:
         sources = sources_of(settings, storages)
         self._waker = Waker()
         self._compressor = Compressor(settings.compress_threads, settings.max_memory_bytes)
-        self._publisher = Publisher(
+        self._publisher = (AtomicPublisher if settings.atomic_run else Publisher)(
             lake,
             settings,
             run_id=run_id,
@@ -110,6 +111,7 @@ class Ingest:
                 folder=self._spool.path,
                 ids=ids,
                 lake_id=lambda: lake.lake_id(settings.manifest_store),
+                atomic=settings.atomic_run,
             ),
             compressor=self._compressor,
             states=self._states,
@@ -346,6 +348,7 @@ class Ingest:
         self._publisher.status = status
         self._streams.close_all()
         self._keep_bare()
+        self._publisher.commit_run()
         while self._publisher.busy:
             self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())

@@ -74,6 +74,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         f"{MOST_THREADS}.",
         minimum=1,
     ),
+    "atomic_run": setting(
+        "boolean",
+        "Atomic run",
+        "Show readers all that a run brings, to all its streams, at once when the run ends, or nothing if it fails. "
+        "Needs the manifest store `log`.",
+        default=False,
+    ),
     "validate_records": setting(
         "boolean",
         "Validate records",
@@ -134,6 +141,7 @@ class Settings:
     max_memory_bytes: int
     compression_level: int
     compress_threads: int
+    atomic_run: bool
     validate_records: bool
     add_record_metadata: bool
     spool_dir: str | None
@@ -165,6 +173,7 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
         max_memory_bytes=value("max_memory_bytes"),
         compression_level=value("compression_level"),
         compress_threads=value("compress_threads") or min(MOST_THREADS, _processors()),
+        atomic_run=value("atomic_run"),
         validate_records=value("validate_records"),
         add_record_metadata=value("add_record_metadata"),
         spool_dir=value("spool_dir"),

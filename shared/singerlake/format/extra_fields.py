@@ -27,13 +27,14 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
-    that it was written in."""
+    that it was written in. Of a file of an atomic run only the run's commit says whether it counts."""
 
     id: _Text
     created: _Text
     run: _Text
     seq: int
     lake_id: str | None = None
+    atomic: bool = False
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -64,6 +64,7 @@ class StreamWriter:
     _keeping: tuple[StreamSchema, str] | None = None
     _published: list[AddFiles] = field(default_factory=list)
     _waiting: list[Receipt] = field(default_factory=list)
+    _uploaded: dict[str, Any] = field(default_factory=dict)
 
     def open(self) -> Manifest:
         """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
@@ -104,9 +105,9 @@ class StreamWriter:
             self._keeping = None
 
     def version_of(self, schema: Any) -> str:
-        """The hash under which files of ``schema`` go in this stream."""
+        """The hash under which files of ``schema`` go in this stream, beside those that were uploaded before."""
         known = {version: held.schema for version, held in self.open().schemas.items()}
-        return hash_among(schema, known)
+        return hash_among(schema, {**self._uploaded, **known})
 
     def publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None = None) -> Manifest:
         """Upload one finished file and commit it; when this returns, it is listed and there. The spool may be gone.
@@ -153,6 +154,7 @@ class StreamWriter:
         known = self.open().by_id
 
         def send(upload: Upload) -> None:
+            self._uploaded[upload.file.version] = upload.schema.schema
             # What is listed is never overwritten, whatever else would come under its name.
             if upload.file.id not in known and upload.spool.exists():
                 self.storage.upload(self._key(upload.file), upload.spool)

@@ -46,13 +46,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiles:
-    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, and the lake's id,
-    which is asked for when the spool begins."""
+    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, the lake's id, which
+    is asked for when the spool begins, and whether the run is ``atomic``."""
 
     run_id: str
     folder: Path
     ids: IdSource
     lake_id: Callable[[], str | None]
+    atomic: bool = False
 
 
 class OpenFiles:
@@ -218,7 +219,13 @@ class OpenFiles:
 
     def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
         self._sequence += 1
-        header = FileHeader(id=self._new.ids(), created=timestamp(now), run=self._new.run_id, seq=self._sequence)
+        header = FileHeader(
+            id=self._new.ids(),
+            created=timestamp(now),
+            run=self._new.run_id,
+            seq=self._sequence,
+            atomic=self._new.atomic,
+        )
         stream.file = GrowingFile(
             schema=stream.schema,
             header=header,

@@ -64,7 +64,7 @@ class KnownStream:
 
 
 @dataclass
-class _Channel:
+class Channel:
     """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
     next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
     was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
@@ -96,7 +96,7 @@ class Publisher:
         self._started = timestamp(clock.now())
         self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
         self._sending = ThreadPoolExecutor(WORKERS, thread_name_prefix="upload")
-        self._channels: dict[str, _Channel] = {}
+        self._channels: dict[str, Channel] = {}
         self._outcomes: SimpleQueue[Committed | KnownStream | BaseException] = SimpleQueue()
         self._announcing = threading.Lock()
         self._noting = threading.Lock()
@@ -171,6 +171,10 @@ class Publisher:
                 self.pending -= 1
         return results
 
+    def commit_run(self) -> None:
+        """After the last file of a run: commit in the background what waits for that. Here each file is committed by
+        itself."""
+
     def settle(self) -> None:
         """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
         Raises what the lake raises."""
@@ -200,15 +204,15 @@ class Publisher:
         # Last, since what is being committed may still send files.
         self._sending.shutdown(wait=True)
 
-    def _submit(self, stream: str, work: Callable[[_Channel], object]) -> Future[None]:
+    def _submit(self, stream: str, work: Callable[[Channel], object]) -> Future[None]:
         channel = self._channel(stream)
         channel.last = self._executor.submit(self._do, channel, channel.last, work)
         return channel.last
 
-    def _channel(self, stream: str) -> _Channel:
-        return self._channels.setdefault(stream, _Channel(stream))
+    def _channel(self, stream: str) -> Channel:
+        return self._channels.setdefault(stream, Channel(stream))
 
-    def _do(self, channel: _Channel, before: Future[None] | None, work: Callable[[_Channel], object]) -> None:
+    def _do(self, channel: Channel, before: Future[None] | None, work: Callable[[Channel], object]) -> None:
         if before is not None:
             # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
             before.result()
@@ -220,12 +224,12 @@ class Publisher:
         finally:
             self._wake()
 
-    def _open(self, channel: _Channel) -> StreamWriter:
+    def _open(self, channel: Channel) -> StreamWriter:
         writer = self._writer(channel)
         writer.open()
         return writer
 
-    def _writer(self, channel: _Channel) -> StreamWriter:
+    def _writer(self, channel: Channel) -> StreamWriter:
         if channel.writer is None:
             channel.writer = self._lake.stream(self._settings.tap_id, channel.name).writer(
                 writer_id=self._writer_id,
@@ -236,7 +240,7 @@ class Publisher:
             channel.writer.committed = partial(self._committed, channel)
         return channel.writer
 
-    def _keep(self, channel: _Channel, *, schema: Schema, epoch: int) -> None:
+    def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
         manifest = None
         if channel.name not in self._known_streams():
             manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
@@ -250,7 +254,7 @@ class Publisher:
                 self._known = self._lake.catalogued(self._settings.tap_id)
             return self._known
 
-    def _publish(self, channel: _Channel) -> None:
+    def _publish(self, channel: Channel) -> None:
         """Commit the channel's next file, and with it in one transaction those behind it that are compressed by the
         time that the one before them is uploaded."""
         if not channel.ready:
@@ -258,7 +262,7 @@ class Publisher:
         writer, group = self._open(channel), list[GrowingFile]()
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
             # Asked for late, so that the last files of a run need no transaction behind them that says how it ended.
-            receipt = writer.submit(_uploads(writer, channel, group), self._run)
+            receipt = writer.submit(uploads(writer, channel, group), self._run)
             assert isinstance(receipt.change, AddFiles)
             assert receipt.change.run is not None
             channel.recorded = receipt.change.run.status
@@ -271,7 +275,7 @@ class Publisher:
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
 
-    def _committed(self, channel: _Channel, manifest: Manifest) -> None:
+    def _committed(self, channel: Channel, manifest: Manifest) -> None:
         """Between a commit and the look for its files, beside which the lake's caches are brought up to date. Should a
         file not be found, the log has to say that the run failed."""
         channel.recorded = next((run.status for run in manifest.runs if run.id == self._run_id), "")
@@ -288,11 +292,11 @@ class Publisher:
                 channel.look_again = self._clock.monotonic() + SETTLE_EVERY
                 channel.settling = self._submit(channel.name, self._settle)
 
-    def _settle(self, channel: _Channel) -> None:
+    def _settle(self, channel: Channel) -> None:
         self._open(channel).advance()
         self._hand_out(channel)
 
-    def _hand_out(self, channel: _Channel) -> None:
+    def _hand_out(self, channel: Channel) -> None:
         """Give out the files of settled commits, in their order."""
         while channel.unsettled and (manifest := channel.unsettled[0][0].manifest) is not None:
             receipt, group = channel.unsettled.popleft()
@@ -303,7 +307,7 @@ class Publisher:
             for growing, file in zip(group, receipt.files, strict=True):
                 self._outcomes.put(Committed(growing, file, manifest))
 
-    def _finish(self, channel: _Channel) -> None:
+    def _finish(self, channel: Channel) -> None:
         """A run's end in one stream: how it ended is in the log, and every commit is settled and published."""
         writer = self._open(channel)
         if channel.recorded != self.status:
@@ -326,7 +330,7 @@ class Publisher:
             status=self.status,
         )
 
-    def _note(self, channel: _Channel, manifest: Manifest) -> None:
+    def _note(self, channel: Channel, manifest: Manifest) -> None:
         """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes
         back is told at the run's end: a tap may go to and fro between two of them with every file."""
         version = newest_version(manifest)
@@ -350,7 +354,7 @@ class Publisher:
             self._lake.announce(*manifests)
 
 
-def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
+def _is_behind(channel: Channel, manifest: Manifest) -> bool:
     """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
     was told, by this run or by others."""
     said = next(reversed(channel.announced), None)
@@ -359,7 +363,7 @@ def _is_behind(channel: _Channel, manifest: Manifest) -> bool:
     return any(file.version != said for file in manifest.files_from(channel.announced_at))
 
 
-def _uploads(writer: StreamWriter, channel: _Channel, taken: list[GrowingFile]) -> Iterator[Upload | None]:
+def uploads(writer: StreamWriter, channel: Channel, taken: list[GrowingFile]) -> Iterator[Upload | None]:
     """The first waiting file, once it is whole, and those of the same schema after it that are whole when they are
     asked for; None where none is. ``taken`` gets each."""
     while len(taken) < FILES_AT_ONCE:

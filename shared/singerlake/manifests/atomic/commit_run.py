@@ -42,13 +42,14 @@ class Part:
     run: Run
 
 
-def require_prepares(store: ManifestStore) -> None:
-    """Raise ``SettingError`` where the streams of a store cannot be committed together."""
+def require_prepares(store: ManifestStore, *, tap: str, stream: str) -> None:
+    """Raise ``SettingError`` where a stream cannot be committed together with others."""
     if not store.abilities.prepares:
         raise SettingError(
-            f"atomic_run needs streams that can be committed together, and the manifest store {store.kind} keeps each "
-            "one by itself",
-            hint="unset atomic_run, or move the lake with 'singerlake store migrate --to log'",
+            f"atomic_run needs a manifest store that commits several streams together, and {store.kind} does not",
+            hint="unset atomic_run, or move the lake with 'singerlake store migrate LAKE --to log'",
+            tap=tap,
+            stream=stream,
         )
 
 
@@ -84,7 +85,7 @@ class RunCommit:
         ``UnknownOutcomeError`` it may be.
         """
         for part in self._parts:
-            require_prepares(part.writer.store)
+            require_prepares(part.writer.store, tap=part.writer.tap, stream=part.writer.stream)
         if not self._parts:
             return {}
         for attempt in range(ATTEMPTS):
@@ -151,7 +152,7 @@ class RunCommit:
             _catch_up(writer)
 
     def _refuse(self, writer: StreamWriter, conflict: Conflict, name: str) -> None:
-        """Raise why the run does not fit a stream, unless it is that a greater commit is there: it needs another name."""
+        """Raise why the run does not fit a stream, unless it only needs another name: a greater commit is there."""
         _catch_up(writer)
         manifest = writer.loaded.manifest
         if manifest.settled is not msgspec.UNSET and manifest.settled >= name:
