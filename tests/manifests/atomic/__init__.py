@@ -1,0 +1,1 @@
+"""Atomic runs: decisions, commits and undecided logs."""
