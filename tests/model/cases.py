@@ -9,6 +9,7 @@ from typing import Any
 from tests.model.explorer import Explored, Model, explore
 from tests.model.lockfile_store import Lockfile
 from tests.model.log.store import LogStore
+from tests.model.runs.atomic import AtomicRuns
 from tests.model.settle.records import Settle
 from tests.model.settle.times import SettleTimes
 
@@ -21,6 +22,9 @@ class Case:
     model: Model[Any]
     promise: str = ""
 
+
+_BOTH = ((0, 1), (0, 1))
+_ONE_BEHIND = ((0,), (0, 1))
 
 KEPT = (
     Case("lockfile: 3 writers of 1 commit, 3 faults of the network", Lockfile(writers=3, faults=3)),
@@ -60,6 +64,25 @@ KEPT = (
     Case(
         "merge: times alone, stale 2, longest 2, lag 7, whole ticks",
         SettleTimes(lag=7, longest=2, resolution=1),
+    ),
+    Case("runs: 2 runs, 2 attempts each", AtomicRuns(runs=_BOTH)),
+    Case(
+        "runs: 2 runs, 1 request without an answer, nobody loses patience",
+        AtomicRuns(runs=_BOTH, lost=1, patience=False),
+    ),
+    Case("runs: 2 runs of 1 attempt, 1 reader", AtomicRuns(runs=_BOTH, attempts=1, readers=1)),
+    Case(
+        "runs: 2 runs of 1 attempt over 3 streams, 1 reader",
+        AtomicRuns(streams=3, runs=((0, 1), (1, 2)), clocks=(1, 0), attempts=1, readers=1),
+    ),
+    Case("runs: 1 run of 1 attempt, 2 plain writers, 1 reader", AtomicRuns(plain=(0, 1), attempts=1, readers=1)),
+    Case(
+        "runs: 1 run of 1 attempt, 1 plain writer, 1 reader, 1 request without an answer",
+        AtomicRuns(plain=(0,), attempts=1, readers=1, lost=1),
+    ),
+    Case(
+        "runs: 2 runs, 1 of them over 1 stream, 1 reader, listings by the page",
+        AtomicRuns(runs=_ONE_BEHIND, clocks=(0, 1), readers=1, pages=True),
     ),
 )
 """Explored to the last state."""
@@ -149,6 +172,66 @@ FAULTY = (
         r"settled was 0 by 0, and now it is 0 by 1",
     ),
     Case("merge: times, create-if-absent, lag 0", SettleTimes(lag=0, if_absent=True), r"an entry came late"),
+    Case(
+        "runs: decided before all streams are prepared",
+        AtomicRuns(all_prepared=False),
+        r"run 0a1 is seen, and not in stream 1",
+    ),
+    Case(
+        "runs: a decision replaces the one that is there",
+        AtomicRuns(plain=(0,), create_if_absent=False),
+        r"the decision about 0a1 changed",
+    ),
+    Case(
+        "runs: a decision that is refused is taken for done",
+        AtomicRuns(plain=(0,), decision_read_back=False),
+        r"stream 0 has 0 messages, and 1 were told of",
+    ),
+    Case(
+        "runs: what is prepared is read before it is decided",
+        AtomicRuns(readers=1, undecided_left_out=False),
+        r"run 0a1 is seen, and not in stream 1",
+    ),
+    Case(
+        "runs: what is decided is not read before it is settled",
+        AtomicRuns(readers=1, decision_counts=False),
+        r"stream 0 ends at 0, and 1 was told of before",
+    ),
+    Case(
+        "runs: a plain writer appends behind what is prepared",
+        AtomicRuns(plain=(0,), settled_first=False),
+        r"x1 comes upon 0a1, which is not settled",
+    ),
+    Case(
+        "runs: settled without a look at the decision",
+        AtomicRuns(plain=(0,), decision_read=False),
+        r"stream 0 has -0a1, which was not decided so",
+    ),
+    Case(
+        "runs: no second listing",
+        AtomicRuns(readers=1, listed_again=False),
+        r"run 0a1 is seen, and not in stream 1",
+    ),
+    Case(
+        "runs: as of a commit by the first listing alone",
+        AtomicRuns(streams=3, runs=((0,), (1, 2)), clocks=(0, 1), readers=1, as_of_cut=False),
+        r"as of 0a1, run 1b1 is seen, and not in stream",
+    ),
+    Case(
+        "runs: only what is new is cut, and not the runs behind it",
+        AtomicRuns(runs=_ONE_BEHIND, clocks=(0, 1), readers=1, pages=True, cut_behind=False),
+        r"run 1b2 is seen, and not in stream 0",
+    ),
+    Case(
+        "runs: names by the clock alone",
+        AtomicRuns(runs=((0, 1), (0,)), clocks=(1, 0), greater_names=False),
+        r"as of 0b1, run 1a1 is seen, and not in stream 1",
+    ),
+    Case(
+        "runs: streams prepared in another order by each, and nobody loses patience",
+        AtomicRuns(runs=_BOTH, patience=False, one_order=False),
+        r"a and b wait for ever",
+    ),
 )
 """Each breaks a promise, in the fewest steps that can."""
 

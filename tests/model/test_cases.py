@@ -16,11 +16,13 @@ DOCUMENT = Path(__file__).parents[2] / "docs/explanation/model.md"
 
 def lines() -> list[str]:
     return [
-        line for line in DOCUMENT.read_text().splitlines() if line.startswith(("| lockfile:", "| log:", "| merge:"))
+        line
+        for line in DOCUMENT.read_text().splitlines()
+        if line.startswith(("| lockfile:", "| log:", "| merge:", "| runs:"))
     ]
 
 
-@pytest.mark.sampled(case=9)
+@pytest.mark.sampled(case=11)
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
 def test_every_promise_is_kept_in_every_state(case: Case) -> None:
     result = explored(case)

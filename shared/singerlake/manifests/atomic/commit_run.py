@@ -12,6 +12,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
+    RetryableError,
     SettingError,
     SingerlakeError,
     StreamClosedError,
@@ -91,7 +92,14 @@ class RunCommit:
         for attempt in range(ATTEMPTS):
             decision = self._attempt(waiting=attempt > 0)
             if decision.committed:
-                return self._settle(decision)
+                try:
+                    return self._settle(decision)
+                except RetryableError as error:
+                    raise UnknownOutcomeError(
+                        "an atomic run is in the lake, and its streams could not be read or published afterwards",
+                        hint="run again; its STATE was held back, so its data will be sent again",
+                        tap=self._parts[0].writer.tap,
+                    ) from error
             self._catch_up()
         raise TooManyConflictsError(
             f"other atomic runs came first {ATTEMPTS} times in a row",
@@ -113,7 +121,7 @@ class RunCommit:
             return self._decisions.decide(self._for(name, streams))
         except BaseException as error:
             decision = self._given_up(name)
-            if decision is not None and decision.committed and isinstance(error, UnknownOutcomeError):
+            if decision is not None and decision.committed and isinstance(error, SingerlakeError):
                 return decision
             raise
 

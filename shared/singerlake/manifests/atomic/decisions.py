@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from singerlake.clock import Backoff, Clock
-from singerlake.errors import CorruptObjectError, SingerlakeError, UnknownOutcomeError
+from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.decision import Decision, aborted, decision_from_json, decision_to_json
 from singerlake.storage.port import Storage
@@ -63,7 +63,10 @@ class Decisions:
                 self._storage.put(key, body, if_absent=True)
             except UnknownOutcomeError as error:
                 lost = error
-            there = self.get(decision.id)
+            except StorageUnavailableError:
+                if lost is None:
+                    raise
+            there = self._read_back(decision.id)
             if there is not None:
                 if not there.committed:
                     self.say_shown(decision.id)
@@ -72,6 +75,16 @@ class Decisions:
                 raise CorruptObjectError("a decision does not read back", hint="run again", key=key)
         assert lost is not None
         raise lost
+
+    def _read_back(self, name: str) -> Decision | None:
+        try:
+            return self.get(name)
+        except StorageUnavailableError as error:
+            raise UnknownOutcomeError(
+                "a decision about an atomic run was sent, and could not be read back",
+                hint="run again; nothing is lost",
+                key=layout.commit_key(self._tap, name),
+            ) from error
 
     def say_shown(self, name: str) -> None:
         """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
