@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from singerlake.cli.commands import ls
 from singerlake.cli.main import main
 from singerlake.cli.options import variable
 from singerlake.format.state.model import Run as TargetRun
@@ -50,6 +51,12 @@ def test_every_option_that_is_documented_is_there() -> None:
     known = {option for _, command in leaves(main) for param in command.params for option in param.opts}
     known |= {option for param in main.params for option in param.opts}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXT)) <= known
+
+
+def test_every_column_of_ls_is_explained() -> None:
+    section = TEXT.partition("\n## ls\n")[2].partition("\n## ")[0]
+    explained = ", ".join(re.findall(r"^\| ([A-Z]{2}[^|]*) \|", section, re.MULTILINE)).split(", ")
+    assert {"TAP", "STREAM", *explained} == {column.title for column in (*ls._COLUMNS, *ls._ATTACHED)}
 
 
 def test_every_kind_of_finding_is_documented_and_no_other() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,8 @@ from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
 from tests.faults.support.places import Place
 from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings
-from tests.target.support import TAP, config, environment, ingest, kept_ids, state, text
+from tests.target.killed import run_until_killed
+from tests.target.support import TAP, ingest, kept_ids, state
 
 PHOTOS = 4
 SIZES = (10, 2 << 20)
@@ -35,28 +34,6 @@ MOMENTS = {
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at."""
-KILLED = """
-import importlib, json, os, signal, sys
-place, side, calls, config = json.loads(sys.argv[1])
-module, _, name = place.partition(":")
-owner, (*path, method) = importlib.import_module(module), name.split(".")
-for step in path:
-    owner = getattr(owner, step)
-original, seen = getattr(owner, method), [0]
-
-def fatal(*arguments, **keywords):
-    seen[0] += 1
-    if seen[0] == calls and side == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **keywords)
-    if seen[0] == calls and side == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, method, fatal)
-from target_singerlake.target import TargetSingerlake
-TargetSingerlake(config=config).listen()
-"""
 
 
 def reach(place: Place) -> dict[str, Any]:
@@ -84,9 +61,7 @@ def test_a_target_that_was_killed_is_run_again_and_no_file_is_lost(
         lines += [person(number, photo=path), state({"at": number})]
         bodies.append((path, body))
     chosen = settings(tmp_path / "photos", file_threads=2, max_file_records=2, **reach(place))
-    call, side = MOMENTS[moment]
-    argv = [sys.executable, "-c", KILLED, json.dumps([call, side, calls, config(root, **chosen)])]
-    killed = subprocess.run(argv, input=text(lines), capture_output=True, env=environment(), timeout=120)
+    killed = run_until_killed(root, lines, MOMENTS[moment], calls, **chosen)
     assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr.decode()
     told = [json.loads(line)["at"] for line in killed.stdout.splitlines()]
     emitted = ingest(root, lines, **chosen)
@@ -106,10 +81,8 @@ def test_what_nobody_lists_is_collected_and_nothing_else(tmp_path: Path) -> None
     ingest(root, [START, person(9)], **settings(tmp_path / "photos"))
     for number in range(PHOTOS):
         lines.append(person(number, photo=photo(tmp_path / "photos", f"{number}.jpg")[0]))
-    place, side = MOMENTS["before the commit"]
     chosen = settings(tmp_path / "photos", lock_stale_after_seconds=2, lock_refresh_seconds=1)
-    argv = [sys.executable, "-c", KILLED, json.dumps([place, side, 1, config(root, **chosen)])]
-    subprocess.run(argv, input=text(lines), capture_output=True, env=environment(), timeout=120)
+    run_until_killed(root, lines, MOMENTS["before the commit"], 1, **chosen)
     assert len(objects(root)) == PHOTOS
     ingest(root, lines[:2], **chosen)
     for _ in range(3):

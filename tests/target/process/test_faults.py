@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,11 +36,11 @@ from singerlake.manifests.writer import StreamWriter
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files import growing as files
 from tests.servers.s3 import S3Server
+from tests.target.killed import run_until_killed
 from tests.target.support import (
     TAP,
     USERS,
     command,
-    config,
     environment,
     ingest,
     kept_ids,
@@ -66,39 +64,14 @@ KILL = {
 }
 """Which call, and on which side of it, a target is killed at; it commits each file by itself, so that every call comes
 twice."""
-KILLED = """
-import importlib, json, os, signal, sys
-place, side, calls, config = json.loads(sys.argv[1])
-module, _, name = place.partition(":")
-owner, _, method = name.partition(".")
-owner = getattr(importlib.import_module(module), owner)
-original, seen = getattr(owner, method), [0]
-
-def fatal(*arguments, **keywords):
-    seen[0] += 1
-    if seen[0] == calls and side == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **keywords)
-    if seen[0] == calls and side == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, method, fatal)
-from target_singerlake.files import publishing
-from target_singerlake.target import TargetSingerlake
-publishing.FILES_AT_ONCE = 1
-TargetSingerlake(config=config).listen()
-"""
 
 
 @pytest.mark.sampled(moment=2, calls=1)
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("moment", KILL)
 def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(tmp_path: Path, moment: str, calls: int) -> None:
-    place, side = KILL[moment]
     settings = {"max_file_records": 3, "lock_stale_after_seconds": 2, "lock_refresh_seconds": 1}
-    argv = [sys.executable, "-c", KILLED, json.dumps([place, side, calls, config(tmp_path, **settings)])]
-    killed = subprocess.run(argv, input=text(LINES), capture_output=True, env=environment(), timeout=60)
+    killed = run_until_killed(tmp_path, LINES, KILL[moment], calls, files_at_once=1, **settings)
     if calls == 1 or moment != "before the STATE":
         assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
         assert killed.stdout == b""

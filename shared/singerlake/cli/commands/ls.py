@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import click
@@ -10,7 +11,10 @@ from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap
 from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.expire.policy import odd_rules
 from singerlake.maintenance.reports.census import Census, take_census
+
+logger = logging.getLogger(__name__)
 
 _COLUMNS = (
     Column("TAP", folds=True),
@@ -34,9 +38,13 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
     """List taps and streams with their versions, files, records, bytes and last write.
 
     Reads the manifests and no data file. Streams without a version are left out. ATTACHED counts the files that are
-    attached to records, each content once. Exits with 1 where a stream's manifest is missing or cannot be read.
+    attached to records, each content once. Exits with 1 where a stream's manifest is missing or cannot be read. Warns
+    of a policy that cannot be read.
     """
     pairs = chosen_streams(lake, tap, None)
+    for odd in odd_rules(lake.root_metadata(), dict.fromkeys(name for name, _ in pairs)):
+        if odd.problem:
+            logger.warning("%s: %s", odd.key, shown(odd.message))
     streams = list(
         in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
     )
