@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
-from singerlake.errors import LineageChangedError, UnknownNameError
+from singerlake.errors import LineageChangedError, RetryableError, UnknownNameError
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.atomic.decisions import Decisions, Listed
-
-_AT_ONCE = 16
+from singerlake.manifests.atomic.decisions import AT_ONCE, Decisions, Listed
+from singerlake.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,30 @@ class StreamView:
     end: int
 
 
-def view(decisions: Decisions, load: Callable[[], Mapping[str, Manifest]]) -> dict[str, StreamView]:
-    """The streams that ``load`` gives, without what was decided while they were loaded. Raises what storage and
-    ``load`` raise, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
-    before = decisions.listed()
+def take_view(
+    storage: Storage, tap: str, loads: Mapping[str, Callable[[], Manifest]], as_of: str | None = None
+) -> dict[str, StreamView]:
+    """One view of the streams of a tap whose states ``loads`` give, side by side where storage is far. Raises as
+    ``view``, with ``as_of`` as ``view_as_of``."""
+    decisions, load = Decisions(storage, tap), partial(load_each, loads, near=storage.near)
+    return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load)
+
+
+def view(
+    decisions: Decisions, load: Callable[[], Mapping[str, Manifest]], before: Listed | None = None
+) -> dict[str, StreamView]:
+    """The streams that ``load`` gives, without what was decided while they were loaded. ``before``: what was decided
+    before that, if it is known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and
+    ``UnsupportedFormatError``."""
+    before = decisions.listed() if before is None else before
     states = load()
     after = decisions.listed()
     known = frozenset(before.names)
     to_cut = [
         decision
-        for decision in _read(decisions, (name for name in after.names if name not in known or name not in after.shown))
+        for decision in taken_place(
+            decisions, (name for name in after.names if name not in known or name not in after.shown)
+        )
         if decision.id not in known or _is_half(decision, states)
     ]
     return {stream: StreamView(state, _end(stream, state, to_cut)) for stream, state in states.items()}
@@ -39,29 +53,94 @@ def view(decisions: Decisions, load: Callable[[], Mapping[str, Manifest]]) -> di
 
 def view_as_of(decisions: Decisions, commit: str, load: Callable[[], Mapping[str, Manifest]]) -> dict[str, StreamView]:
     """The streams as they were after the atomic run whose commit has this name. Raises as ``view``,
-    ``UnknownNameError`` where there is no such commit, and ``LineageChangedError`` where a stream was rebuilt or
-    dropped since then."""
-    listed = decisions.listed()
+    ``UnknownNameError`` where there is no such commit, ``LineageChangedError`` where a stream was rebuilt or dropped
+    since then, and ``RetryableError`` where a stream does not show the run yet."""
+    before = decisions.listed()
+    require_commit(decisions, commit, before)
     states = load()
-    _require(listed, commit)
-    every = _read(decisions, listed.names)
-    if not any(decision.id == commit for decision in every):
+    # Only what was decided before the states were read is whole in them, and what came later has to be known, too: it
+    # says where a stream ended before it.
+    every = taken_place(decisions, decisions.listed().names)
+    whole = frozenset(before.names) - {decision.id for decision in every if _is_half(decision, states)}
+    if commit not in whole:
+        raise RetryableError(
+            f"commit {commit} was decided, and not every stream shows it yet", hint="read again in a moment"
+        )
+    return {
+        stream: StreamView(state, end_as_of(stream, state, every, commit, whole=whole))
+        for stream, state in states.items()
+    }
+
+
+def offsets_behind(decisions: Decisions, commit: str, states: Mapping[str, Manifest]) -> dict[str, int]:
+    """For each stream the offset at which what came after a commit begins. Raises as ``view_as_of``."""
+    listed = decisions.listed()
+    require_commit(decisions, commit, listed)
+    every = taken_place(decisions, listed.names)
+    return {stream: end_as_of(stream, state, every, commit) for stream, state in states.items()}
+
+
+def end_as_of(
+    stream: str,
+    state: Manifest,
+    every: Iterable[Decision],
+    commit: str,
+    *,
+    whole: Container[str] | None = None,
+) -> int:
+    """The offset before which a stream ends as of a commit, and at which what came after it begins. Pure. ``every`` are
+    the commits that took place, in their order. Those up to ``commit`` that are not in ``whole`` count as later ones;
+    None: all are. A stream that no commit names ends where ``state`` does.
+
+    Raises ``LineageChangedError`` where the stream was rebuilt or dropped since the last of them up to ``commit``.
+    """
+    end, foreign = None, None
+    for decision in every:
+        brought = decision.streams.get(stream)
+        if brought is None:
+            continue
+        own = brought.lineage == state.lineage
+        if decision.id <= commit and (whole is None or decision.id in whole):
+            end, foreign = (brought.end, None) if own else (None, decision.id)
+        elif own:
+            end = brought.offset if end is None else end
+            break
+    if foreign is not None:
+        raise LineageChangedError(
+            f"stream {stream!r} was rebuilt or dropped after commit {foreign}",
+            hint="leave this stream out, or choose a later commit",
+            stream=stream,
+        )
+    return state.next_offset if end is None else min(end, state.next_offset)
+
+
+def require_commit(decisions: Decisions, commit: str, listed: Listed) -> None:
+    """Raise ``UnknownNameError`` where a commit is not among those listed, or was decided against."""
+    if commit not in listed.names:
+        some = f"the newest is {listed.names[-1]}" if listed.names else "this tap has none"
+        raise UnknownNameError(
+            f"there is no commit {commit!r}", hint=f"'singerlake ls --commits' lists them; {some}", tap=decisions.tap
+        )
+    decision = decisions.get(commit)
+    if decision is None or not decision.committed:
         raise UnknownNameError(
             f"commit {commit!r} was decided against: nothing of it is in the lake",
             hint="'singerlake ls --commits' lists those that took place",
+            tap=decisions.tap,
         )
-    return {stream: StreamView(state, _end_as_of(stream, state, every, commit)) for stream, state in states.items()}
 
 
-def _read(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
-    """Those of these commits that took place, in their order."""
-    wanted = list(names)
-    if len(wanted) < 2:
-        found = [decisions.get(name) for name in wanted]
-    else:
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="commits") as executor:
-            found = list(executor.map(decisions.get, wanted))
-    return [decision for decision in found if decision is not None and decision.committed]
+def taken_place(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
+    """Those of these commits that took place, in their order. Raises as ``Decisions.get``."""
+    return [decision for decision in decisions.all_of(names) if decision.committed]
+
+
+def load_each(loads: Mapping[str, Callable[[], Manifest]], *, near: bool) -> dict[str, Manifest]:
+    """The states that ``loads`` give: one after the other where storage is ``near``, else several at a time."""
+    if near or len(loads) < 2:
+        return {stream: load() for stream, load in loads.items()}
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="streams") as executor:
+        return dict(zip(loads, executor.map(lambda load: load(), loads.values()), strict=True))
 
 
 def _is_half(decision: Decision, states: Mapping[str, Manifest]) -> bool:
@@ -75,32 +154,5 @@ def _is_half(decision: Decision, states: Mapping[str, Manifest]) -> bool:
 
 def _end(stream: str, state: Manifest, to_cut: Iterable[Decision]) -> int:
     brought = (decision.streams.get(stream) for decision in to_cut)
-    offsets = (each.offset for each in brought if each is not None and each.lineage == state.lineage)
-    return min(offsets, default=state.next_offset) if state.next_offset else 0
-
-
-def _end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str) -> int:
-    end, begun = None, False
-    for decision in every:
-        brought = decision.streams.get(stream)
-        if brought is None:
-            continue
-        if brought.lineage != state.lineage:
-            if decision.id <= commit:
-                raise LineageChangedError(
-                    f"stream {stream!r} was rebuilt or dropped after commit {decision.id}",
-                    hint="leave this stream out, or choose a later commit",
-                    stream=stream,
-                )
-            continue
-        if decision.id <= commit:
-            end = brought.end
-        elif end is None and not begun:
-            end, begun = brought.offset, True
-    return min(state.next_offset if end is None else end, state.next_offset)
-
-
-def _require(listed: Listed, commit: str) -> None:
-    if commit not in listed.names:
-        some = f"the newest is {listed.names[-1]}" if listed.names else "this tap has none"
-        raise UnknownNameError(f"there is no commit {commit!r}", hint=f"'singerlake ls --commits' lists them; {some}")
+    offsets = [each.offset for each in brought if each is not None and each.lineage == state.lineage]
+    return min([*offsets, state.next_offset])
