@@ -34,7 +34,7 @@ from singerlake.manifests.find_store import logged_kind, store_of
 from singerlake.manifests.log.objects import is_newest
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Block, read_blocks
 
 if TYPE_CHECKING:

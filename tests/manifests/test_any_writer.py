@@ -15,8 +15,8 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START
 from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place

@@ -14,8 +14,8 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.s3.storage import S3Settings

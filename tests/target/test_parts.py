@@ -22,7 +22,7 @@ from singerlake.clock import random_id
 from singerlake.errors import StorageFullError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import NewFile
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile

@@ -32,7 +32,7 @@ from singerlake.format.state.model import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files import growing as files
 from tests.servers.s3 import S3Server
