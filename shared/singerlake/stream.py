@@ -182,6 +182,8 @@ class LakeStream:
         versions: Sequence[str] | None = None,
         from_offset: int | None = None,
         to_offset: int | None = None,
+        as_of: str | None = None,
+        from_commit: str | None = None,
         lineage: str | None = None,
         metadata: bool = False,
         record: bool = False,
@@ -199,6 +201,7 @@ class LakeStream:
         """
         from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
+        from singerlake.manifests.atomic.bounds import bounded
 
         request = request_of(
             columns=columns,
@@ -206,6 +209,8 @@ class LakeStream:
             versions=versions,
             from_offset=from_offset,
             to_offset=to_offset,
+            as_of=as_of,
+            from_commit=from_commit,
             lineage=lineage,
             metadata=metadata,
             record=record,
@@ -214,7 +219,8 @@ class LakeStream:
             mode=mode,
             skip_expired=skip_expired,
         )
-        return open_reader(self.lake.storage, self.snapshot(), request)
+        manifest, request = bounded(self.lake.storage, self.tap, self.name, self.snapshot, request)
+        return open_reader(self.lake.storage, manifest, request)
 
     def attached(self, from_offset: int = 0) -> Iterator[tuple[int, Attached]]:
         """The files that are attached to records as the stream is now, each as ``(offset of its record, row)``, in
