@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.clock import timestamp
-from singerlake.format.decision import aborted, commit_name
+from singerlake.format.decision import Brought, Decision, aborted, commit_name
 from singerlake.format.state.model import Run
 from singerlake.lake import Lake
 from singerlake.manifests.atomic.commit_run import Part, RunCommit
@@ -57,3 +57,17 @@ def decide_against(lake: Lake, tap: str, *, run: str = "a-run") -> str:
     now = lake.clock.now()
     name = commit_name(now, lake.ids(), after=decisions.listed().names)
     return decisions.decide(aborted(name, at=now, writer="a-test", run=run)).id
+
+
+def decide_on(lake: Lake, tap: str, brought: Mapping[str, tuple[int, int]]) -> str:
+    """A decision that says of messages which are there already, from an offset to before another, that one run brought
+    them; gives the name of the commit."""
+    decisions = Decisions(lake.storage, tap)
+    now = lake.clock.now()
+    name = commit_name(now, lake.ids(), after=decisions.listed().names)
+    streams = {
+        stream: Brought(lineage=str(lake.stream(tap, stream).snapshot().lineage), offset=offset, end=end)
+        for stream, (offset, end) in brought.items()
+    }
+    decision = Decision(id=name, at=timestamp(now), run="a-run", writer="a-test", committed=True, streams=streams)
+    return decisions.decide(decision).id
