@@ -12,8 +12,9 @@ import sys
 
 import tap_singerlake.tap
 import target_singerlake.target
+from tests.processes import killed
 
-MAIN = {"tap": tap_singerlake.tap.main, "target": target_singerlake.target.main}
+MAIN = {"tap": tap_singerlake.tap.main, "target": target_singerlake.target.main, killed.NAME: killed.main}
 
 
 def serve(asking: socket.socket) -> str:
