@@ -105,13 +105,13 @@ def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, told = writer(place), list[str]()
-    confirm = StreamWriter._confirm
+    confirm = StreamWriter.confirm
 
     def confirmed(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object] = bool) -> None:
         told.append("confirmed")
         confirm(self, files, meanwhile)
 
-    monkeypatch.setattr(StreamWriter, "_confirm", confirmed)
+    monkeypatch.setattr(StreamWriter, "confirm", confirmed)
     own.committed = lambda manifest: told.extend(file.id for file in manifest.files)
     one = upload(place, tmp_path)
     receipt = own.submit([one])

@@ -20,8 +20,21 @@ from singerlake.maintenance.verify.verify import verify_metadata
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.target import TargetSingerlake
-from tests.target.killed import run_until_killed
-from tests.target.support import TAP, WIDER, activate, config, ingest, kept_ids, manifest, records, schema, state, text
+from tests.processes.killed import Killed
+from tests.target.support import (
+    TAP,
+    WIDER,
+    activate,
+    config,
+    environment,
+    ingest,
+    kept_ids,
+    manifest,
+    records,
+    schema,
+    state,
+    text,
+)
 
 ATOMIC: dict[str, Any] = {"atomic_run": True, "manifest_store": "log", "max_file_records": 2}
 LINES = [
@@ -187,10 +200,12 @@ MOMENTS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_target_that_is_killed_leaves_all_of_its_run_or_nothing(tmp_path: Path, moment: str) -> None:
+    place, side = MOMENTS[moment]
     outcomes = set()
     for calls in range(1, 30):
         root = tmp_path / str(calls)
-        done = run_until_killed(root, LINES, MOMENTS[moment], calls, **ATOMIC)
+        asked = Killed(place=place, side=side, calls=calls, config=config(root, **ATOMIC))
+        done = asked.run(text(LINES), env=environment())
         found = seen(root) if root.exists() else ([], [])
         outcomes.add(json.dumps(found))
         assert found in (([], []), ([0, 1, 2], [7, 8, 9]))
