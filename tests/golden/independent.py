@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.golden.independent_atomic import NoDecision, decision_of, settled_by
 from tests.golden.independent_attached import is_row
 from tests.golden.independent_log import applied
 
@@ -236,7 +237,25 @@ class Stream:
             if state["closed"]:
                 break
             expected = number + 1
-        return state
+        return self._decided(state)
+
+    # 11.6
+
+    def _decided(self, state: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A state whose log was read to its end, with what is decided of it."""
+        if state is None or "prepared" not in state:
+            return state
+        try:
+            decision = decision_of(self.folder.parent, state["prepared"]["commit"])
+        except NoDecision as error:
+            raise Unreadable("a decision that cannot be read") from error
+        if decision is None:
+            return state
+        made = settled_by(decision)
+        return self._after(
+            state,
+            {"number": state["transaction"]["number"] + 1, "after": state["transaction"]["id"], "transaction": made},
+        )
 
     def _after(self, state: dict[str, Any] | None, record: dict[str, Any]) -> dict[str, Any]:
         if state is None:
@@ -335,7 +354,7 @@ class Stream:
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2."""
-    if state["format"] > 3:
+    if state["format"] > 4:
         raise Unreadable("a newer format")
     if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
         raise Unreadable("a row that is none")

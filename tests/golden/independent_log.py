@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.golden.independent_atomic import prepared
 from tests.golden.independent_attached import (
     is_going,
     left_behind,
@@ -18,8 +19,13 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
     """The state after a transaction; None for one that does not fit. What readers do not need is left out."""
     change = transaction["change"]
     kind = change["kind"]
-    if state["closed"]:
+    if state["closed"] or ("prepared" in state and kind != "settle"):
         return None
+    if kind == "prepare_files":
+        fits = added(state, change, transaction["at"]) is not None
+        return prepared(state, change) if fits else None
+    if kind == "settle":
+        return settled(state, change, transaction["at"])
     if kind == "close":
         return {**state, "closed": change["successor"]}
     if kind == "rebase":
@@ -42,6 +48,15 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
     if kind == "collect_files":
         return collected(state, change, transaction["at"])
     return state
+
+
+def settled(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:
+    waiting = state.get("prepared")
+    if waiting is None or waiting["commit"] != change["commit"]:
+        return None
+    before = {name: value for name, value in state.items() if name != "prepared"}
+    made = added(before, waiting, at) if change["committed"] else before
+    return {**made, "settled": change["commit"]} if made is not None and change["committed"] else made
 
 
 def expired(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:

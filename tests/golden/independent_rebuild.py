@@ -23,6 +23,7 @@ from tests.golden.independent import (
     name_of,
     origins_of,
 )
+from tests.golden.independent_atomic import is_left_out
 from tests.golden.independent_attached import is_row
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class Rebuild:
                 found = self._read(path)
             except (Unreadable, ValueError, KeyError):
                 continue
-            if found.messages:
+            joined = found.sources.keys() != {found.id}
+            left_out = not joined and is_left_out(self.stream.folder.parent, found.header)
+            if found.messages and not left_out:
                 self.found.append(found)
         files, offset = [], 0
         versions: dict[str, str] = {}
@@ -187,7 +190,8 @@ class Rebuild:
 def is_header(words: dict[str, Any]) -> bool:
     """Whether an ``SL`` says all of what a writer begins a file with."""
     texts = [words.get(name) for name in ("id", "created", "run")]
-    return all(isinstance(text, str) and text for text in texts) and type(words.get("seq")) is int
+    atomic = type(words.get("atomic", False)) is bool
+    return all(isinstance(text, str) and text for text in texts) and type(words.get("seq")) is int and atomic
 
 
 def by_content(body: bytes) -> str:

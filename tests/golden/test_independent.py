@@ -14,6 +14,7 @@ import pytest
 
 from tests.golden import (
     independent,
+    independent_atomic,
     independent_attached,
     independent_identity,
     independent_log,
@@ -29,6 +30,7 @@ from tests.golden.independent import (
     name_of,
     segment,
 )
+from tests.golden.independent_atomic import ends_as_of
 from tests.golden.independent_attached import told
 from tests.golden.independent_identity import lake_id_of
 
@@ -52,7 +54,14 @@ def stream(case: Path, expected: dict[str, Any]) -> Stream:
     return Stream(case / "lake", expected["tap"], expected["stream"])
 
 
-MODULES = (independent, independent_attached, independent_identity, independent_log, independent_rebuild)
+MODULES = (
+    independent,
+    independent_atomic,
+    independent_attached,
+    independent_identity,
+    independent_log,
+    independent_rebuild,
+)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -127,6 +136,12 @@ def test_it_goes_on_at_bookmarks(stream: Stream, expected: dict[str, Any]) -> No
                 stream.goes_on(stream.state(), each["bookmark"])
         else:
             assert stream.goes_on(stream.state(), each["bookmark"]) == each["offset"]
+
+
+def test_it_finds_the_ends_as_of_a_commit(case: Path, expected: dict[str, Any]) -> None:
+    for each in expected.get("as_of", ()):
+        states = {name: Stream(case / "lake", expected["tap"], name).state() for name in each["ends"]}
+        assert ends_as_of(case / "lake" / "raw" / segment(expected["tap"]), each["commit"], states) == each["ends"]
 
 
 def test_it_leaves_no_record_out_by_its_time(stream: Stream, expected: dict[str, Any]) -> None:

@@ -134,6 +134,12 @@ def test_attached_files_are_those_expected(stream: LakeStream, expected: dict[st
             assert (hashlib.sha256(stored.body).hexdigest(), len(stored.body)) == (sha256, size)
 
 
+def test_streams_end_as_of_commits_where_expected(lake: Lake, expected: dict[str, Any]) -> None:
+    for each in expected.get("as_of", ()):
+        views = lake.snapshot(expected["tap"], as_of=each["commit"])
+        assert {stream: view.end for stream, view in views.items()} == each["ends"]
+
+
 def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
     given: list[str] = []
 
