@@ -27,7 +27,7 @@ from singerlake.lock_file import LockSettings
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 

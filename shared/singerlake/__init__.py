@@ -64,9 +64,12 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         ValueDoesNotFitError,
     )
+    from singerlake.format.decision import Brought
     from singerlake.format.state.attached import Attached
     from singerlake.lake import Lake
     from singerlake.lock_file import LockSettings
+    from singerlake.manifests.atomic.commits import Commit
+    from singerlake.manifests.atomic.view import StreamView
     from singerlake.projections.read import LakeTable
     from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
@@ -81,6 +84,8 @@ if TYPE_CHECKING:
 _FROM = {
     "Attached": "singerlake.format.state.attached",
     "AzureSettings": "singerlake.storage.azure.settings",
+    "Brought": "singerlake.format.decision",
+    "Commit": "singerlake.manifests.atomic.commits",
     "GcsSettings": "singerlake.storage.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
@@ -90,6 +95,7 @@ _FROM = {
     "S3Settings": "singerlake.storage.s3.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
+    "StreamView": "singerlake.manifests.atomic.view",
 }
 """Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""
 
@@ -98,8 +104,10 @@ __all__ = [
     "Attached",
     "AzureSettings",
     "BrokenFileError",
+    "Brought",
     "ChangedFileError",
     "CheckFailedError",
+    "Commit",
     "CommitRefusedError",
     "ConditionNotSupportedError",
     "ConditionsUnprovenError",
@@ -134,6 +142,7 @@ __all__ = [
     "StorageUnavailableError",
     "StoreSettings",
     "StreamClosedError",
+    "StreamView",
     "TooManyConflictsError",
     "TruncatedInputError",
     "UnexpectedError",

@@ -15,6 +15,7 @@ from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import (
     LakeError,
     NotALakeError,
+    SettingError,
     UnknownNameError,
 )
 from singerlake.format import layout
@@ -23,6 +24,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.maintenance.catalogue_file import CatalogueFile
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.root_file import RootFile
+from singerlake.manifests.atomic.commits import Commit, commits_of
+from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.view import StreamView, take_view
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
@@ -190,12 +194,44 @@ class Lake:
 
     def existing_stream(self, tap: str, name: str) -> LakeStream:
         """One stream that is there. Raises ``UnknownNameError``, which lists those that are."""
-        known = self.existing_streams(tap)
+        return self._known_stream(tap, name, self.existing_streams(tap))
+
+    def _known_stream(self, tap: str, name: str, known: list[str]) -> LakeStream:
         if name not in known:
             raise UnknownNameError(
                 f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url
             )
         return LakeStream(self, tap, name)
+
+    def snapshot(
+        self, tap: str, streams: Sequence[str] | None = None, *, as_of: str | None = None
+    ) -> dict[str, StreamView]:
+        """One view of ``streams`` of a tap, by name in that order; None: of all, in the order of names. Of each atomic
+        run the view has everything or nothing. ``as_of`` is the name of a commit: the streams as they were after it.
+
+        Raises ``UnknownNameError`` for a tap, a stream or a commit that is not there, ``SettingError`` where
+        ``streams`` is one text, ``LineageChangedError`` where a stream was rebuilt or dropped since ``as_of``,
+        ``RetryableError`` where not every stream shows that commit yet, and as ``LakeStream.snapshot``.
+
+        Example:
+            >>> for name, view in lake.snapshot("my-tap").items():
+            ...     print(name, lake.stream("my-tap", name).to_arrow(to_offset=view.end).read_all().num_rows)
+            photos 1
+            users 2
+        """
+        if isinstance(streams, str):
+            raise SettingError("streams is one text", hint=f"give a list of names, as [{streams!r}]")
+        known = self.existing_streams(tap)
+        wanted = known if streams is None else streams
+        loads = {name: self._known_stream(tap, name, known).snapshot for name in wanted}
+        return take_view(self.storage, tap, loads, as_of)
+
+    def commits(self, tap: str, *, aborted: bool = False) -> list[Commit]:
+        """The commits of a tap's atomic runs that took place, oldest first; with ``aborted`` also those that were
+        decided against. Raises ``UnknownNameError`` for a tap that is not there, ``CorruptObjectError`` and
+        ``UnsupportedFormatError``."""
+        self.existing_streams(tap)
+        return commits_of(Decisions(self.storage, tap), aborted=aborted)
 
     def catalogue(self, tap: str) -> dict[str, Any]:
         """The tap's Singer Catalog: ``catalogue.json`` joined with a listing, so that a stream whose entry was lost to

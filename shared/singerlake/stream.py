@@ -34,7 +34,7 @@ from singerlake.manifests.find_store import logged_kind, store_of
 from singerlake.manifests.log.objects import is_newest
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Block, read_blocks
 
 if TYPE_CHECKING:
@@ -151,19 +151,25 @@ class LakeStream:
         blocks: Callable[..., Iterator[Block]] = read_blocks,
         stored: BinaryIO | None = None,
     ) -> Iterator[Block]:
-        """The messages of one slice in blocks of whole lines, without holes; a slice that begins inside a member begins
-        exactly there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the slice is read
-        from, and is closed; None: they are asked of storage. Raises ``MissingFileError``, ``BrokenFileError``."""
+        """The messages of one slice in blocks of whole lines, without holes; a slice that begins or ends inside a
+        member does so exactly there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the
+        slice is read from, and is closed; None: they are asked of storage. Raises ``MissingFileError``,
+        ``BrokenFileError``."""
         file, member = part.file, part.member
         key = self.prefix + file.path
         start = file.members[member][0] if member else 0
         first = file.offset + part.skip
-        with stored or self.lake.storage.open(key, start) as stream:
-            for block in blocks(stream, file, member=member, key=key):
+        last = file.end if part.stop is None else file.offset + part.stop
+        with stored or self.lake.storage.open(key, start, part.stored_end) as stream:
+            for block in blocks(stream, file, member=member, until=part.until, key=key):
                 skip = max(0, first - block.offset)
                 if skip >= block.messages:
                     continue
                 wanted = block.after(skip) if skip else block
+                if wanted.offset >= last:
+                    return
+                if wanted.offset + wanted.messages > last:
+                    wanted = wanted.first(last - wanted.offset)
                 kept = wanted.without_holes() if file.erased else wanted
                 if kept is not None:
                     yield kept
@@ -176,6 +182,8 @@ class LakeStream:
         versions: Sequence[str] | None = None,
         from_offset: int | None = None,
         to_offset: int | None = None,
+        as_of: str | None = None,
+        from_commit: str | None = None,
         lineage: str | None = None,
         metadata: bool = False,
         record: bool = False,
@@ -193,6 +201,7 @@ class LakeStream:
         """
         from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
+        from singerlake.manifests.atomic.bounds import bounded
 
         request = request_of(
             columns=columns,
@@ -200,6 +209,8 @@ class LakeStream:
             versions=versions,
             from_offset=from_offset,
             to_offset=to_offset,
+            as_of=as_of,
+            from_commit=from_commit,
             lineage=lineage,
             metadata=metadata,
             record=record,
@@ -208,7 +219,8 @@ class LakeStream:
             mode=mode,
             skip_expired=skip_expired,
         )
-        return open_reader(self.lake.storage, self.snapshot(), request)
+        manifest, request = bounded(self.lake.storage, self.tap, self.name, self.snapshot, request)
+        return open_reader(self.lake.storage, manifest, request)
 
     def attached(self, from_offset: int = 0) -> Iterator[tuple[int, Attached]]:
         """The files that are attached to records as the stream is now, each as ``(offset of its record, row)``, in

@@ -24,16 +24,18 @@ _PIECE = 7 << 16
 between 64 KiB and 2 MiB it took the least memory, and hardly more time than any."""
 
 
-def read_members(stream: Readable, file: DataFile, *, member: int = 0, key: str = "") -> Iterator[Block]:
-    """The messages of ``file`` from its ``member``-th tabled member on, as ``read_blocks`` gives them, each block only
-    once the members that it lies in have ended well, and the last one once the file has.
+def read_members(
+    stream: Readable, file: DataFile, *, member: int = 0, until: int | None = None, key: str = ""
+) -> Iterator[Block]:
+    """The messages of ``file`` from its ``member``-th tabled member on, to ``until`` or to the end, as ``read_blocks``
+    gives them, each block only once the members that it lies in have ended well, and the last one once the file has.
 
-    Raises ``BrokenFileError`` as ``read_blocks``, and where a file that is read from its first byte on has another size
-    or SHA-256 than the manifest says; nothing of the last member is given then.
+    Raises ``BrokenFileError`` as ``read_blocks``, and where a file that is read from its first byte to its last has
+    another size or SHA-256 than the manifest says; nothing of the last member is given then.
     """
-    stored = _Stored(stream, file if member == 0 else None, {"key": key or file.path, "id": file.id})
+    stored = _Stored(stream, file if member == 0 and until is None else None, {"key": key or file.path, "id": file.id})
     offset = first = file.offset + sum(messages for _, messages in file.members[:member])
-    parts = _parts(file, member)
+    parts = _parts(file, member, until)
     for number, (size, messages) in enumerate(parts, 1):
         is_last = number == len(parts)
         part = stored.take(size) if 0 <= size <= LARGEST else b""
@@ -51,16 +53,18 @@ def read_members(stream: Readable, file: DataFile, *, member: int = 0, key: str 
         member += bool(messages)
     else:
         return
-    rest = read_blocks(stored, file, member=member, given=offset - first, key=key)
+    rest = read_blocks(stored, file, member=member, until=until, given=offset - first, key=key)
     yield from verified(stored.checked(rest), file)
 
 
-def _parts(file: DataFile, member: int) -> list[tuple[int, int]]:
-    """How the file lies from its ``member``-th tabled member on: stored bytes and messages, a tabled member each with
-    what follows it. Before the first one stands what holds no messages: the SCHEMA message, mostly."""
-    ends = [start for start, _ in file.members[member:]]
-    ends.append(file.bytes)
-    parts = [(end - start, messages) for (start, messages), end in zip(file.members[member:], ends[1:], strict=True)]
+def _parts(file: DataFile, member: int, until: int | None) -> list[tuple[int, int]]:
+    """How the file lies from its ``member``-th tabled member on, to ``until`` or to its end: stored bytes and messages,
+    a tabled member each with what follows it. Before the first one stands what holds no messages: the SCHEMA message,
+    mostly."""
+    members = file.members[member:until]
+    ends = [start for start, _ in members]
+    ends.append(file.bytes if until is None else file.members[until][0])
+    parts = [(end - start, messages) for (start, messages), end in zip(members, ends[1:], strict=True)]
     return parts if member else [(ends[0], 0), *parts]
 
 

@@ -37,8 +37,9 @@ class Ranges:
 
 def spans(part: Slice) -> list[tuple[int, int]]:
     """The ranges to read for a slice, each ``(start, end)``. The first one has all that stands before the first tabled
-    member. The last one goes a byte beyond the file's end, to see whether there is more."""
-    member, end, lead = part.member, part.file.bytes + 1, _lead(part)
+    member. The last one goes a byte beyond the file's end, to see whether there is more, or to where the slice ends
+    before that."""
+    member, end, lead = part.member, part.stored_end or part.file.bytes + 1, _lead(part)
     start = part.file.members[member][0] if member else max(lead, min(RANGE, end))
     return [(0, lead if member else start), *((at, min(at + RANGE, end)) for at in range(start, end, RANGE))]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
+from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
-from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
@@ -15,9 +17,9 @@ from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
+from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.members import read_members
 from tap_singerlake.ranges import Ranges
-from tap_singerlake.start_offset import start_offset
 
 logger = logging.getLogger(__name__)
 
@@ -64,15 +66,18 @@ def size_of(event: Event) -> int:
 
 @dataclass
 class Reader:
-    """Reads on from ``position``, or without one from where ``from_version`` first appears; ``versions`` (labels,
-    hashes, path segments) restricts to files of those. ``skip_expired``: where messages at the position expired, it
-    goes on behind them. Goes once over what was committed when it began."""
+    """Reads on from ``position``, or without one from the offset ``begin`` or from where ``from_version`` first
+    appears; ``versions`` (labels, hashes, path segments) restricts to files of those. ``skip_expired``: where messages
+    at the position expired, it goes on behind them. Goes once over what was committed when it began, up to the offset
+    ``end``, if there is one."""
 
     stream: LakeStream
     position: Bookmark | None = None
     from_version: str | None = None
     versions: tuple[str, ...] | None = None
     skip_expired: bool = False
+    begin: int | None = None
+    end: int | None = None
     _current: DataFile | None = None
 
     def events(self, manifest: Manifest) -> Generator[Event, None, None]:
@@ -80,8 +85,8 @@ class Reader:
         another, costs a new look at the manifest.
 
         Raises ``CorruptObjectError`` for a manifest that leaves an offset out or has one twice, ``UnknownNameError``,
-        ``LostBookmarkError``, ``ExpiredMessagesError``, ``MissingFileError``, ``BrokenFileError`` and what storage
-        raises.
+        ``LostBookmarkError``, ``ExpiredMessagesError``, ``MissingFileError``, ``BrokenFileError``, what storage
+        raises, and ``LineageChangedError`` where the stream is rebuilt or dropped meanwhile and there is an ``end``.
         """
         while True:
             try:
@@ -98,20 +103,38 @@ class Reader:
                         key=self.stream.prefix + self._current.path,
                         id=self._current.id,
                     ) from error
+                if self.end is not None and fresh.lineage != manifest.lineage:
+                    raise LineageChangedError(
+                        "the stream was rebuilt or dropped while it was read in one view with others",
+                        hint="run again",
+                        tap=fresh.tap,
+                        stream=fresh.stream,
+                    ) from error
                 logger.info("%r: a file was replaced while it was being read; continuing in the new file", fresh.stream)
                 manifest = fresh
 
     def _files(self, manifest: Manifest) -> Iterator[Event]:
         storage = self.stream.lake.storage
         wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
-        start = start_offset(self.stream, manifest, self.position, self.from_version, skip_expired=self.skip_expired)
-        logger.info("reading %r from offset %d of %d", manifest.stream, start, manifest.next_offset)
-        listed = manifest.files_from(start)
-        check_offsets(manifest, listed, start, manifest.next_offset)
+        start = start_offset(
+            self.stream,
+            manifest,
+            self.position,
+            self.from_version,
+            begin=self.begin,
+            end=self.end,
+            skip_expired=self.skip_expired,
+        )
+        stop = manifest.next_offset if self.end is None else min(self.end, manifest.next_offset)
+        logger.info("reading %r from offset %d of %d", manifest.stream, start, stop)
+        listed = manifest.files_from(start) if start < stop else ()
+        listed = listed[: bisect_left(listed, stop, key=attrgetter("offset"))]
+        check_offsets(manifest, listed, start, stop)
 
         def part_of(file: DataFile) -> Slice | None:
             chosen = wanted is None or file.version in wanted
-            return Slice(file, max(0, start - file.offset)) if chosen else None
+            cut = stop - file.offset if file.end > stop else None
+            return Slice(file, max(0, start - file.offset), cut) if chosen else None
 
         ranges = None if storage.near else Ranges(storage, self.stream.prefix, filter(None, map(part_of, listed)))
         for file in listed:
@@ -123,7 +146,8 @@ class Reader:
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
                     yield messages
-            self.position = Bookmark(lineage=manifest.lineage, offset=file.end, file=file.id, line=file.messages)
+            end = min(file.end, stop)
+            self.position = Bookmark(lineage=manifest.lineage, offset=end, file=file.id, line=end - file.offset)
             yield FileEnd(self.position)
         if not manifest.files:
             # A value that is written there is a message about the table, as it was of the captured tap.

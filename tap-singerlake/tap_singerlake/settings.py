@@ -44,6 +44,25 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "Replay only these schema versions, by label or hash: a list, or JSON text per stream: "
         '`{"flights": ["v1", "v3"]}`. Default: all.',
     },
+    "atomic": setting(
+        "boolean",
+        "Atomic",
+        "Read all selected streams as one view, in which each atomic run is whole or missing. `false`: each stream as "
+        "it is when its turn comes.",
+        default=True,
+    ),
+    "as_of": setting(
+        "string",
+        "As of",
+        "The name of an atomic run's commit, as `singerlake ls --commits` lists it: read all selected streams as they "
+        "were after that run. Default: as they are now.",
+    ),
+    "from_commit": setting(
+        "string",
+        "From commit",
+        "The name of an atomic run's commit: without a bookmark, begin behind what was in the stream after that run. "
+        "Not together with `from_version`. Default: the beginning.",
+    ),
     "skip_expired": setting(
         "boolean",
         "Skip expired",
@@ -140,6 +159,32 @@ def versions(config: Mapping[str, Any]) -> Choice:
     if isinstance(chosen, dict):
         return Choice("versions", {stream: _texts(value) for stream, value in chosen.items()})
     return Choice("versions", _texts(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Between which commits streams are read. ``atomic``: all of them as one view."""
+
+    atomic: bool = True
+    as_of: str | None = None
+    from_commit: str | None = None
+
+
+def commits(config: Mapping[str, Any]) -> Commits:
+    """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict each other
+    or ``from_version``."""
+    as_of, from_commit = ((config.get(name) or "").strip() or None for name in ("as_of", "from_commit"))
+    atomic = config.get("atomic") is not False
+    if as_of is not None and not atomic:
+        raise SettingError("as_of is set and atomic is false", hint="as_of reads one view: leave atomic unset")
+    if from_commit is not None and from_version(config).value is not None:
+        raise SettingError("from_commit and from_version are both set", hint="both say where to begin; keep one")
+    if as_of is not None and from_commit is not None and from_commit > as_of:
+        raise SettingError(
+            f"from_commit {from_commit} is later than as_of {as_of}",
+            hint="messages behind from_commit up to as_of are read; exchange the two",
+        )
+    return Commits(atomic, as_of, from_commit)
 
 
 def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list[str]:

@@ -23,13 +23,14 @@ from tap_singerlake.ahead import ahead
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
+from tap_singerlake.extent.start_offset import bookmark_in
+from tap_singerlake.extent.view import Part
 from tap_singerlake.files.copies import FileCopies, Noting
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
 from tap_singerlake.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
-from tap_singerlake.start_offset import bookmark_in
 
 
 class ReplayedStream(Stream):
@@ -52,12 +53,13 @@ class ReplayedStream(Stream):
         """``state`` is the stream's, where it has just been read. ``batches`` and ``files`` are asked when records are
         written."""
         self.stored_entry = entry
+        self.part = Part()
         self._read_before = state
         self._write = write
         self._batches = batches
         self._files = files
         self._stored = StoredSchema(entry.get("schema"))
-        self._lake_stream = stream
+        self.lake_stream = stream
         self._entry: CatalogEntry | None = None
         super().__init__(tap, schema=self._stored.to_dict(), name=stream.name)
         self.primary_keys = tuple(entry.get("key_properties") or ())
@@ -96,18 +98,19 @@ class ReplayedStream(Stream):
     def sync(self, context: Mapping[str, Any] | None = None) -> None:  # type: ignore[misc]
         """Write what the lake holds from the bookmark on, and STATE messages that say how far that was.
 
-        Raises ``SettingError``, ``UnknownNameError``, ``LostBookmarkError``, ``BrokenFileError``, ``MissingFileError``
-        and what storage raises, also that of batch files and of copied files; the last STATE then stands where
-        everything before it was written.
+        Raises ``SettingError``, ``UnknownNameError``, ``LostBookmarkError``, ``ExpiredMessagesError``,
+        ``LineageChangedError``, ``BrokenFileError``, ``MissingFileError`` and what storage raises, also that of batch
+        files and of copied files; the last STATE then stands where everything before it was written.
         """
         if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
             return
-        reader = self._reader()
-        manifest = self._snapshot()
+        part, self.part = self.part, Part()
+        reader = self._reader(part)
+        manifest = part.manifest or self._snapshot()
         self._tell_of_columns(manifest)
         to = self._files()
-        copies = None if to is None else FileCopies(self._lake_stream, to, random_id)
+        copies = None if to is None else FileCopies(self.lake_stream, to, random_id)
         conversion = self._conversion(Overrides.between(self._entry, manifest.schemas.values()), copies)
         every, total = self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS, 0
         with (
@@ -138,7 +141,7 @@ class ReplayedStream(Stream):
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
         """The records that ``sync`` would write, one by one and unmapped."""
-        for event in self._reader().events(self._snapshot()):
+        for event in self._reader(Part()).events(self._snapshot()):
             if isinstance(event, MessageBlock):
                 for line in event.block.data.split(b"\n")[:-1]:
                     message = deserialize_json(line)
@@ -148,7 +151,7 @@ class ReplayedStream(Stream):
     def _snapshot(self) -> Manifest:
         """The stream's state: once the one that discovery read, then as it is at the time."""
         state, self._read_before = self._read_before, None
-        return self._lake_stream.snapshot() if state is None else state
+        return self.lake_stream.snapshot() if state is None else state
 
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
         """Nothing to promote: a bookmark is final whenever it is written, and the SDK's markers have no part in it."""
@@ -164,7 +167,7 @@ class ReplayedStream(Stream):
 
     def asks(self, choice: settings.Choice) -> bool:
         """Whether ``choice`` says anything of what this run replays: ``from_version`` does not where a bookmark is."""
-        if not self.selected or self._is_removed or choice.of(self.name) is None:
+        if not self.is_read or choice.of(self.name) is None:
             return False
         return choice.name != "from_version" or self._bookmark() is None
 
@@ -182,6 +185,11 @@ class ReplayedStream(Stream):
         return replayed(
             manifest, settings.from_version(self.config).of(self.name), settings.versions(self.config).of(self.name)
         )
+
+    @property
+    def is_read(self) -> bool:
+        """Whether this run reads the stream at all."""
+        return self.selected and not self._is_removed
 
     @property
     def _is_removed(self) -> bool:
@@ -224,13 +232,15 @@ class ReplayedStream(Stream):
     def _adds_lake_metadata(self) -> bool:
         return bool(self.config.get("include_lake_metadata"))
 
-    def _reader(self) -> Reader:
+    def _reader(self, part: Part) -> Reader:
         return Reader(
-            self._lake_stream,
+            self.lake_stream,
             position=self._bookmark(),
             from_version=settings.from_version(self.config).of(self.name),
             versions=settings.versions(self.config).of(self.name),
             skip_expired=bool(self.config.get("skip_expired")),
+            begin=part.begin,
+            end=part.end,
         )
 
     def _output(self) -> Output:

@@ -38,6 +38,7 @@ from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches
 from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
+from tap_singerlake.extent.view import parts_of
 from tap_singerlake.files.destination import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
@@ -109,6 +110,11 @@ class TapSingerlake(Tap):
         """Which versions of a stream are replayed. Raises ``SettingError``."""
         return settings.versions(self.config)
 
+    @property
+    def commits(self) -> settings.Commits:
+        """Between which commits streams are read. Raises ``SettingError``."""
+        return settings.commits(self.config)
+
     @cached_property
     def batches(self) -> Batches | None:
         """The files of this run's BATCH messages; None where records are sent one by one. Raises ``SettingError``."""
@@ -140,6 +146,7 @@ class TapSingerlake(Tap):
             )
         for choice in (self.from_version, self.versions):
             choice.check(entries)
+        _ = self.commits
         names = settings.chosen_streams(self.config.get("streams"), entries)
         write = self.message_writer.write
         return [
@@ -156,15 +163,23 @@ class TapSingerlake(Tap):
 
     # Final in the SDK, which would begin with the STATE it was given and find each stream's versions in its turn.
     def sync_all(self) -> None:  # type: ignore[misc]
-        """Replay all selected streams. Raises ``UnknownNameError`` before anything is written where one lacks a version
-        that is asked of it, and what ``ReplayedStream.sync`` raises."""
+        """Replay all selected streams, as one view if their tap has atomic runs. Raises what ``parts_of`` raises and,
+        where a stream lacks a version that is asked of it, ``UnknownNameError``, both before anything is written; and
+        what ``ReplayedStream.sync`` raises."""
         _ = self.batches, self.files
         for choice in (self.from_version, self.versions):
             if choice.value is not None:
                 asked = [stream for stream in self._replayed() if stream.asks(choice)]
                 lacking = in_parallel(partial(ReplayedStream.lacks, choice=choice), asked, threads=THREADS)
                 choice.require(dict(zip((stream.name for stream in asked), lacking, strict=True)))
+        self._take_view()
         super().sync_all()
+
+    def _take_view(self) -> None:
+        # Only the streams hold their states, and each lets go of its own when it is read.
+        read = [stream for stream in self._replayed() if stream.is_read]
+        for stream, part in zip(read, parts_of([stream.lake_stream for stream in read], self.commits), strict=True):
+            stream.part = part
 
     def _replayed(self) -> list[ReplayedStream]:
         return [stream for stream in self.streams.values() if isinstance(stream, ReplayedStream)]

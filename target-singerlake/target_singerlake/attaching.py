@@ -258,7 +258,14 @@ def attaching_of(
     """What attaches files in a run whose spool is ``folder``; None where no setting says that a stream has some."""
     files = settings.files
     if not files.properties:
+        if files.without_effect:
+            logger.warning(
+                "file_properties names no property that has files, so nothing is done with: %s",
+                ", ".join(files.without_effect),
+            )
         return None
+    for entry, why in sources.trouble():
+        logger.warning("file_sources allows %r, but %s", entry, why)
     fetcher = Fetcher(sources, lambda: folder / lake.ids(), files.most_bytes, lake.clock, _in_memory(settings))
     return Attaching(
         files,

@@ -87,7 +87,8 @@ class FileProperty:
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
     """What becomes of attached files. ``properties`` are those of each stream, in the order of the rows; seconds and
-    bytes are as the schema above says."""
+    bytes are as the schema above says. ``without_effect`` are the other settings of files that are set although no
+    stream has properties with files."""
 
     properties: Mapping[str, Sequence[FileProperty]]
     allowed: Allowed
@@ -96,6 +97,7 @@ class FileSettings:
     most_bytes: int
     seconds: int
     threads: int
+    without_effect: Sequence[str] = ()
 
 
 def file_settings(value: Callable[[str], Any]) -> FileSettings:
@@ -104,15 +106,23 @@ def file_settings(value: Callable[[str], Any]) -> FileSettings:
         stream: [_property(stream, name, holds) for name, holds in named.items()]
         for stream, named in (value("file_properties") or {}).items()
     }
+    properties = {stream: each for stream, each in properties.items() if each}
     return FileSettings(
-        properties={stream: each for stream, each in properties.items() if each},
+        properties=properties,
         allowed=Allowed.parse(value("file_sources") or ()),
         private_addresses=value("file_private_addresses"),
         record_missing=value("on_missing_file") == "record",
         most_bytes=value("max_attached_bytes"),
         seconds=value("file_timeout_seconds"),
         threads=value("file_threads"),
+        without_effect=() if properties else _set_beside(value),
     )
+
+
+def _set_beside(value: Callable[[str], Any]) -> list[str]:
+    """The settings beside ``file_properties`` that are not at their defaults."""
+    others = {name: each.get("default") for name, each in FILE_SETTINGS.items() if name != "file_properties"}
+    return [name for name, default in others.items() if (value(name) or None) != (default or None)]
 
 
 def _property(stream: str, name: str, holds: Holds) -> FileProperty:

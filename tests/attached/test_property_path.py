@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.attached.property_path import EACH, Path, parse_path, values_at
+from singerlake.attached.property_path import ABSENT, EACH, Path, member, parse_path, values_at
 from singerlake.errors import SettingError
 
 
@@ -69,3 +69,24 @@ def test_what_is_no_path_is_refused_at_its_place(text: str, place: int) -> None:
 def test_a_path_leads_to_values_in_their_order(text: str, values: list[Any]) -> None:
     record = {"a": 1, "b": {"c": None}, "d": [{"e": 1}, 2, {"e": [3]}]}
     assert list(values_at(record, parse_path(text, refuse))) == values
+
+
+def test_it_leads_into_objects_of_another_kind_if_it_is_told_how() -> None:
+    class Pair(tuple[Any, Any]):
+        """An object of the names ``one`` and ``two``."""
+
+    def member_of_pairs(value: Any, name: str) -> Any:
+        if not isinstance(value, Pair):
+            return member(value, name)
+        return value[("one", "two").index(name)] if name in ("one", "two") else ABSENT
+
+    record = Pair((None, [Pair((1, 2)), {"two": Pair((3, 4))}, 5]))
+    for text, values in (
+        ("one", [None]),
+        ("two[*].two", [2, Pair((3, 4))]),
+        ("two[*].two.one", [3]),
+        ("three", []),
+        ("two[*].three", []),
+    ):
+        assert list(values_at(record, parse_path(text, refuse), member_of_pairs)) == values
+    assert list(values_at(record, ("one",))) == []

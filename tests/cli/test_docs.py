@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from singerlake.cli.commands import ls
 from singerlake.cli.main import main
 from singerlake.cli.options import variable
 from singerlake.format.state.model import Run as TargetRun
@@ -19,6 +20,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.verify.findings import KINDS
 from singerlake.manifests.port import Loaded
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
+from tests.atomic.lakes import commit_together, numbers
 from tests.cli.conftest import Run
 from tests.docs.readme import assert_same, commands
 from tests.format.state.test_fold import add, new_file
@@ -50,6 +52,12 @@ def test_every_option_that_is_documented_is_there() -> None:
     known = {option for _, command in leaves(main) for param in command.params for option in param.opts}
     known |= {option for param in main.params for option in param.opts}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXT)) <= known
+
+
+def test_every_column_of_ls_is_explained() -> None:
+    section = TEXT.partition("\n## ls\n")[2].partition("\n## ")[0]
+    explained = ", ".join(re.findall(r"^\| ([A-Z]{2}[^|]*) \|", section, re.MULTILINE)).split(", ")
+    assert {"TAP", "STREAM", *explained} == {column.title for column in (*ls._COLUMNS, *ls._ATTACHED)}
 
 
 def test_every_kind_of_finding_is_documented_and_no_other() -> None:
@@ -103,6 +111,13 @@ def an_archive() -> None:
         build_stream(lake, "t", "events", schema, records, file_size=5, key_properties=("id",))
 
 
+def a_till() -> None:
+    """Tap ``shop`` with two atomic runs, the first of which brought something to two streams."""
+    lake = Lake.open("till")
+    commit_together(lake, "shop", {"orders": numbers(0, 2), "items": numbers(0, 4)}, run="9q2c1m5d0o8s4k7e")
+    commit_together(lake, "shop", {"items": numbers(4, 6)}, run="4b1n7f0s2k9d5h3a")
+
+
 def some_people() -> None:
     """Tap ``crm`` with ``contacts``: two files of three records, two of them of one person."""
     lake = Lake.open("people")
@@ -128,6 +143,7 @@ def test_what_is_shown_of_commands_is_what_they_print(
     a_lake_with_a_run()
     a_shop()
     an_archive()
+    a_till()
     some_people()
     some_files()
     blocks = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -63,6 +63,10 @@ def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
     assert follow(DOCS / "how-to/files.md", tmp_path) == 16
 
 
+def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/atomic-runs.md", tmp_path) == 5
+
+
 @pytest.mark.thorough
 def test_spark_reads_the_files_of_the_how_to(tmp_path: Path, java: Java) -> None:
     follow(DOCS / "how-to/files.md", tmp_path)

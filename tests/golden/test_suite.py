@@ -25,8 +25,8 @@ from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
+from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.reader import MessageBlock, Reader
-from tap_singerlake.start_offset import start_offset
 
 SUITE = Path(__file__).parent / "suite"
 CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))

@@ -15,8 +15,8 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START
 from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
@@ -105,13 +105,13 @@ def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, told = writer(place), list[str]()
-    confirm = StreamWriter._confirm
+    confirm = StreamWriter.confirm
 
     def confirmed(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object] = bool) -> None:
         told.append("confirmed")
         confirm(self, files, meanwhile)
 
-    monkeypatch.setattr(StreamWriter, "_confirm", confirmed)
+    monkeypatch.setattr(StreamWriter, "confirm", confirmed)
     own.committed = lambda manifest: told.extend(file.id for file in manifest.files)
     one = upload(place, tmp_path)
     receipt = own.submit([one])

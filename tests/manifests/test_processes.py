@@ -14,8 +14,8 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.s3.storage import S3Settings
@@ -27,7 +27,7 @@ from tests.servers.s3 import S3Server
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)
 PROCESSES = 8
-COMMITS = 20
+COMMITS = 10
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.mark.sampled(place=1)
-def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(tmp_path: Path, place: Place) -> None:
+def test_eight_processes_of_ten_commits_lose_nothing_and_double_nothing(tmp_path: Path, place: Place) -> None:
     spools = tmp_path / "spools"
     spools.mkdir()
     processes = [

@@ -28,8 +28,8 @@ from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import Close, RetireFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.side_by_side import AT_ONCE, for_each
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.side_by_side import AT_ONCE, for_each
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
 from tests.fakes import START, FakeClock, counting_ids
 from tests.format.state.test_fold import check_log

@@ -59,6 +59,7 @@ class Missing(Decisions):
     """Decisions whose first listing, in several requests, misses some that were made behind its back."""
 
     def __init__(self, inner: Decisions, *names: str) -> None:
+        super().__init__(inner._storage, inner.tap)
         self._inner = inner
         self._missing = set(names)
 

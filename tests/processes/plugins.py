@@ -1,6 +1,7 @@
-"""The plugins as processes that begin at once: forked from one that has imported them, since starting Python and
-importing singer-sdk takes longer than most of these runs. Command line, environment, standard streams, signals and the
-end of the process are those of a process of its own; what is imported when is for tests that start one."""
+"""The plugins and the command as processes that begin at once: forked from one that has imported them, since starting
+Python and importing singer-sdk takes longer than most of these runs. Command line, environment, standard streams,
+signals and the end of the process are those of a process of its own; what is imported when is for tests that start
+one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PIPE = subprocess.PIPE
 
 
 class Plugin:
-    """A run of ``tap`` or ``target``, used as ``subprocess.Popen`` is. ``stderr`` may be a file."""
+    """A run of a program of ``tests.processes.template``, used as ``subprocess.Popen`` is. ``stderr`` may be a file."""
 
     def __init__(
         self, name: str, arguments: Sequence[str], *, env: Mapping[str, str], stderr: IO[bytes] | int = PIPE

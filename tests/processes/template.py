@@ -1,4 +1,5 @@
-"""What ``tests.processes.plugins`` forks from: it has both plugins imported, and does nothing with them itself."""
+"""What ``tests.processes.plugins`` forks from: it has the programs imported, and the clouds' libraries, and does
+nothing with them itself."""
 
 from __future__ import annotations
 
@@ -10,10 +11,21 @@ import signal
 import socket
 import sys
 
+import azure.storage.blob
+import google.cloud.storage
+
+import singerlake.cli.main
 import tap_singerlake.tap
 import target_singerlake.target
+from tests.processes import killed
 
-MAIN = {"tap": tap_singerlake.tap.main, "target": target_singerlake.target.main}
+LIBRARIES = (azure.storage.blob, google.cloud.storage)
+MAIN = {
+    "tap": tap_singerlake.tap.main,
+    "target": target_singerlake.target.main,
+    "singerlake": singerlake.cli.main.main,
+    killed.NAME: killed.main,
+}
 
 
 def serve(asking: socket.socket) -> str:
@@ -67,6 +79,10 @@ def _become(asked: dict, files: list[int]) -> str:
         os.dup2(file, number)
     for file in files:
         os.close(file)
+    # Those of the template know whether its own files can be sought in.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])

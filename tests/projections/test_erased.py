@@ -34,7 +34,7 @@ from tests.projections.tables import (
     runner_of,
     small_sizes,
 )
-from tests.projections.test_crashes import DECLARED, EVERY, SIZES, World, at_step
+from tests.projections.test_crashes import DECLARED, EVERY, SIZES, World, at_step, numbers, requests
 from tests.storage.memory import Step
 
 ERASED = {"type": "ERASED"}
@@ -178,8 +178,7 @@ def test_an_erasure_during_a_run_is_in_the_table_after_the_next(now: bool, every
     """At each of its steps; the run itself may end in the table of before the erasure or in that after it."""
     world = World(DECLARED["latest"])
     after = wanted(world, 2, SECRET)
-    number, reached = 0, True
-    while reached:
+    for number in numbers(world, requests, every):
         world.again()
 
         def act(step: Step) -> None:
@@ -187,11 +186,8 @@ def test_an_erasure_during_a_run_is_in_the_table_after_the_next(now: bool, every
 
         with at_step(world.storage, number, act) as steps:
             world.run()
-        reached = len(steps) > number
-        if reached:
-            world.check(wanted=(world.new, after), when=f"step {number}, {steps[number]}")
-            run_and_check(runner_of(world.lake), world.declaration, after, f"step {number}, and run again")
-        number += every
+        world.check(wanted=(world.new, after), when=f"step {number}, {steps[number]}")
+        run_and_check(runner_of(world.lake), world.declaration, after, f"step {number}, and run again")
 
 
 def erase_and_run(world: World) -> None:

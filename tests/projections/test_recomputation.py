@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from tests.projections.cases import case
 from tests.projections.shrink import shrunk
 from tests.projections.tables import check_case
 
-QUICK, ALL, GROUP = 50, 2000, 50
+QUICK, ALL, GROUP = 50, 800, 50
+RARE = (948, 1321, 1386, 1599, 1655)
+"""With these seeds each two values that declarations and sizes have among the first 2000 seeds come together."""
 
 
-def _check(first: int) -> None:
-    for seed in range(first, first + GROUP):
+def _check(seeds: Iterable[int]) -> None:
+    for seed in seeds:
         made = case(seed)
         try:
             check_case(made)
@@ -23,10 +27,15 @@ def _check(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, QUICK, GROUP))
 def test_tables_equal_a_recomputation(first: int) -> None:
-    _check(first)
+    _check(range(first, first + GROUP))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", range(QUICK, ALL, GROUP))
 def test_many_more_tables_equal_a_recomputation(first: int) -> None:
-    _check(first)
+    _check(range(first, first + GROUP))
+
+
+@pytest.mark.thorough
+def test_so_do_tables_of_rare_declarations() -> None:
+    _check(RARE)

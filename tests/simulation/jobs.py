@@ -22,8 +22,8 @@ from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.manifests.uploads import Receipt, Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Receipt, Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Entry, Part, Storage
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.files import STREAM, TAP, written_file

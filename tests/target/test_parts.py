@@ -22,7 +22,7 @@ from singerlake.clock import random_id
 from singerlake.errors import StorageFullError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import NewFile
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile
@@ -60,7 +60,7 @@ def test_after_an_error_nothing_passes_for_compressed() -> None:
 def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload, publish, confirm = LocalStorage.upload, Publisher.publish, StreamWriter._confirm
+    upload, publish, confirm = LocalStorage.upload, Publisher.publish, StreamWriter.confirm
     begun, all_whole, whole, committed = threading.Event(), threading.Event(), [], []
 
     def wait_for_all(self: LocalStorage, key: str, path: Path) -> int:
@@ -82,7 +82,7 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
 
     monkeypatch.setattr(LocalStorage, "upload", wait_for_all)
     monkeypatch.setattr(Publisher, "publish", count)
-    monkeypatch.setattr(StreamWriter, "_confirm", note)
+    monkeypatch.setattr(StreamWriter, "confirm", note)
     ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
     assert committed == [[2, 2, 1]]
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
@@ -91,7 +91,7 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
 def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload, confirm = LocalStorage.upload, StreamWriter._confirm
+    upload, confirm = LocalStorage.upload, StreamWriter.confirm
     together, committed = threading.Barrier(3, timeout=60), []
 
     def meet(self: LocalStorage, key: str, path: Path) -> int:
@@ -104,7 +104,7 @@ def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
 
     monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
     monkeypatch.setattr(LocalStorage, "upload", meet)
-    monkeypatch.setattr(StreamWriter, "_confirm", note)
+    monkeypatch.setattr(StreamWriter, "confirm", note)
     ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
     assert committed == [[2, 2, 1]]
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]

@@ -21,6 +21,10 @@ EACH = None
 
 Step = str | None
 Path = tuple[Step, ...]
+ABSENT = object()
+"""Stands for what is not there; null is."""
+Member = Callable[[Any, str], Any]
+"""Gives what an object has under a name; ``ABSENT`` where there is no such name, or no object."""
 
 
 class Words:
@@ -102,16 +106,21 @@ def parse_path(text: str, refuse: Callable[[int], SettingError]) -> Path:
     return path
 
 
-def values_at(value: Any, path: Sequence[Step]) -> Iterator[Any]:
-    """The values that ``path`` leads to from ``value``, which is what a JSON parser gives: several over arrays, in
+def member(value: Any, name: str) -> Any:
+    """The ``Member`` of what a JSON parser gives."""
+    return value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
+
+
+def values_at(value: Any, path: Sequence[Step], member: Member = member) -> Iterator[Any]:
+    """The values that ``path`` leads to from ``value``, into whose objects ``member`` leads: several over arrays, in
     their order; none where it leads nowhere."""
-    if not path:
-        yield value
-        return
-    step, rest = path[0], path[1:]
-    if step is EACH:
-        if isinstance(value, list):
-            for each in value:
-                yield from values_at(each, rest)
-    elif isinstance(value, dict) and step in value:
-        yield from values_at(value[step], rest)
+    for at, step in enumerate(path):
+        if step is EACH:
+            if isinstance(value, list):
+                for each in value:
+                    yield from values_at(each, path[at + 1 :], member)
+            return
+        value = member(value, step)
+        if value is ABSENT:
+            return
+    yield value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from singerlake.cli.erasing import Erasure, erase_from, failure, told
@@ -30,12 +32,23 @@ def drop_run(
     ``UnknownNameError`` where no stream holds any."""
     done: list[Erasure] = []
     failed: dict[str, SingerlakeError] = {}
+    begun: set[str] = set()
     with progress() as start:
         for _, name in chosen_streams(lake, tap, stream):
             bar = start(f"{tap}/{name}")
             engine = Threads(lake.storage)
             try:
-                one = erase_from(lake, tap, name, OfRun(run), delete=delete, now=now, engine=engine, progress=bar)
+                one = erase_from(
+                    lake,
+                    tap,
+                    name,
+                    OfRun(run),
+                    delete=delete,
+                    now=now,
+                    engine=engine,
+                    progress=bar,
+                    committed=partial(begun.add, name),
+                )
                 done.append(one)
             except SingerlakeError as error:
                 # What the run brought to the others goes even if this cannot be.
@@ -52,7 +65,10 @@ def drop_run(
                 "dry_run": not delete,
                 "run": run,
                 "streams": [erasure_json(one) for one in done],
-                "failed": [{"tap": tap, "stream": name, "error": error_json(error)} for name, error in failed.items()],
+                "failed": [
+                    {"tap": tap, "stream": name, "dropped": name in begun, "error": error_json(error)}
+                    for name, error in failed.items()
+                ],
             }
         )
     else:
@@ -63,7 +79,8 @@ def drop_run(
             if one.failed is not None:
                 say(failure(one), problem=True)
         for name, why in failed.items():
-            say(f"{shown(tap)}/{shown(name)}: not dropped: {shown(str(why))}", problem=True)
+            what = "dropped, at least in part, and then failed" if name in begun else "not dropped"
+            say(f"{shown(tap)}/{shown(name)}: {what}: {shown(str(why))}", problem=True)
         say_findings(findings)
     errors = [*failed.values(), *(one.failed for one in done if one.failed is not None)]
     ctx.exit(exit_code(errors) or (1 if any(finding.problem for finding in findings) else 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,31 +57,37 @@ def erase_from(
     now: bool,
     engine: Engine,
     progress: Progress,
+    committed: Callable[[], object] = lambda: None,
 ) -> Erasure:
     """Erase what is ``meant`` from a stream; without ``delete`` only look. ``now``: delete the files that held it, and
-    the attached files of what was erased. Raises as ``erase_messages``."""
+    the attached files of what was erased. ``committed`` is called when something was erased: an error does not undo it.
+    Raises as ``erase_messages``, and what storage raises."""
     there, started = lake.existing_stream(tap, stream), lake.clock.now()
     with expected_errors(tap=tap, stream=stream):
         context = context_of(there, there.store())
-        done = erase_messages(context, meant, who=_who(), dry_run=not delete, engine=engine, progress=progress)
-    if delete and done.messages:
-        record_run(context, "erase", done.replaced, records=done.records, started=started)
-    deleted, attached, failed, findings = NONE, NONE, None, done.findings
-    gone: frozenset[str] = frozenset()
-    if now:
-        try:
-            held = frozenset(trace.id for trace in done.left if trace.id is not None)
-            collected = collect_now(context, held | done.objects)
-            deleted, attached = collected.deleted, collected.deleted_attached
-            gone = frozenset(collected.keys)
-            findings += collected.findings
-        except SingerlakeError as error:
-            # What was erased is erased.
-            failed = error
-    left = tuple(trace for trace in done.left if not now or trace.id is None or lake.storage.head(trace.key))
-    tables = tables_from(lake.storage, tap).get(stream, ())
-    unowned = tuple(each for each in done.unowned if each.key not in gone)
-    return Erasure(tap, stream, meant, delete, now, done, left, unowned, deleted, attached, findings, failed, tables)
+        done = erase_messages(
+            context, meant, who=_who(), dry_run=not delete, engine=engine, progress=progress, committed=committed
+        )
+        if delete and done.messages:
+            record_run(context, "erase", done.replaced, records=done.records, started=started)
+        deleted, attached, failed, findings = NONE, NONE, None, done.findings
+        gone: frozenset[str] = frozenset()
+        if now:
+            try:
+                held = frozenset(trace.id for trace in done.left if trace.id is not None)
+                collected = collect_now(context, held | done.objects)
+                deleted, attached = collected.deleted, collected.deleted_attached
+                gone = frozenset(collected.keys)
+                findings += collected.findings
+            except SingerlakeError as error:
+                # What was erased is erased.
+                failed = error
+        left = tuple(trace for trace in done.left if not now or trace.id is None or lake.storage.head(trace.key))
+        tables = tables_from(lake.storage, tap).get(stream, ())
+        unowned = tuple(each for each in done.unowned if each.key not in gone)
+        return Erasure(
+            tap, stream, meant, delete, now, done, left, unowned, deleted, attached, findings, failed, tables
+        )
 
 
 def _who() -> str:

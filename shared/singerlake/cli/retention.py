@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.errors import SettingError
-from singerlake.format.metadata.retention import Retention, age_of
+from singerlake.format.metadata.retention import Retention, Rule, WrongRetention, age_of
 
 
 def retention_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,9 +34,11 @@ def retention_from(older_than: str | None, keep_versions: int | None) -> Retenti
     return Retention(older_than=older_than, keep_versions=keep_versions)
 
 
-def in_words(retention: Retention) -> str:
-    """What a retention does, as a person reads it; also one that was written by hand and that a collector refuses."""
-    parts = []
+def in_words(rule: Rule) -> str:
+    """What a rule does, as a person reads it; also one that was written by hand and that a collector refuses."""
+    if isinstance(rule, WrongRetention):
+        return f"everything is kept for ever, since the retention is not read: {rule.why}"
+    parts, retention = [], rule
     if retention.older_than is not None:
         try:
             age_of(retention.older_than)

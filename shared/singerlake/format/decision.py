@@ -22,6 +22,11 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     end: int
 
+    @property
+    def messages(self) -> int:
+        """How many they are."""
+        return self.end - self.offset
+
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a commit took place. ``id`` is its name, ``at`` RFC 3339 in UTC, ``run`` the run's id where it is known,

@@ -11,10 +11,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.arrow.plan.request import Request
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
+from singerlake.manifests.atomic.bounds import bounded
 from singerlake.manifests.port import Loaded
 from singerlake.settings import storage_settings
 from singerlake.spark.option_values import named_as_options
@@ -72,6 +74,13 @@ def snapshot(stream: LakeStream) -> Manifest:
             while len(_kept) > KEPT:
                 _kept.popitem(last=False)
     return cached.manifest
+
+
+@named_as_options()
+def wanted_of(stream: LakeStream, request: Request) -> tuple[Manifest, Request]:
+    """The stream's state as it is now, and what is wanted of it with offsets instead of commits. Raises as ``snapshot``
+    and ``bounded``."""
+    return bounded(stream.lake.storage, stream.tap, stream.name, lambda: snapshot(stream), request)
 
 
 def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:

@@ -16,6 +16,8 @@ OPTIONAL = (
     "versions",
     "from_offset",
     "to_offset",
+    "as_of",
+    "from_commit",
     "lineage",
     "columns",
     "metadata",
@@ -69,6 +71,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             versions=names("versions", options),
             from_offset=_offset("from_offset", options),
             to_offset=_offset("to_offset", options),
+            as_of=_text("as_of", options),
+            from_commit=_text("from_commit", options),
             lineage=options.get("lineage"),
             columns=names("columns", options),
             metadata=truth("metadata", options.get("metadata", "false")),
@@ -98,6 +102,11 @@ def _version(option: str, options: Mapping[str, str]) -> str | None:
     if name is not None and not name.strip():
         raise SettingError(f"option {option!r} names nothing", hint="name a version, or leave it out to read all")
     return name.strip() if name else None
+
+
+def _text(option: str, options: Mapping[str, str]) -> str | None:
+    text = options.get(option)
+    return None if text is None else text.strip()
 
 
 _MOST_DIGITS = 18

@@ -164,7 +164,7 @@ class SingerlakeDataSource(DataSource):
 
     def _pinned(self, request: Request | None = None) -> tuple[Manifest, Pin]:
         from singerlake.arrow.plan.snapshot import pin
-        from singerlake.spark.lake import open_stream, snapshot
+        from singerlake.spark.lake import open_stream, wanted_of
 
-        manifest = snapshot(open_stream(self._options))
-        return manifest, pin(manifest, request or self._options.request)
+        manifest, bounded = wanted_of(open_stream(self._options), request or self._options.request)
+        return manifest, pin(manifest, bounded)

@@ -26,14 +26,19 @@ def read_streams(
     the option unset for the streams it does not name: ``from_version={"orders": "v2"}``. Lists may be given as lists,
     and a value of None as good as not.
 
-    With ``streams`` None the lake is listed by this process, which with Spark Connect is the client. Raises
-    ``SettingError``, ``NotALakeError`` and ``UnknownNameError``, the last listing the taps; for each DataFrame, what
-    loading it raises. Nothing is returned where one stream cannot be loaded.
+    Where the tap has atomic runs the DataFrames are one view: of each run they have everything or nothing. A stream
+    that has the option ``to_offset`` or ``as_of`` ends as that says. This process looks at the lake for the view, and
+    for ``streams`` None. With Spark Connect it is the client, which takes no view of streams that are named, and need
+    not reach the lake then; ``as_of`` gives one view of them, too.
+
+    Raises ``SettingError``, ``NotALakeError`` and ``UnknownNameError``, the last listing the taps, and what reading the
+    states of the streams raises; for each DataFrame, what loading it raises. Nothing is returned where one stream
+    cannot be loaded.
     """
     from singerlake.spark.options import read_options
 
     chosen = _with_data(path, tap, options) if streams is None else _named(streams)
-    given = {name: _options_of(name, path, tap, options) for name in chosen}
+    given: dict[str, Mapping[str, str]] = {name: _options_of(name, path, tap, options) for name in chosen}
     for option, value in options.items():
         unknown = [name for name in value if name not in given] if isinstance(value, Mapping) else []
         if unknown:
@@ -41,8 +46,12 @@ def read_streams(
                 f"option {option!r} is set for stream {unknown[0]!r}, which is not read",
                 hint=f"read are: {', '.join(given)}",
             )
-    for each in given.values():
-        read_options(each)
+    wanted = [read_options(each) for each in given.values()]
+    # Only a classic session's process is known to reach the lake.
+    if wanted and (streams is None or hasattr(type(spark), "sparkContext")):
+        from singerlake.spark.view import in_one_view
+
+        given = in_one_view(wanted[0], given)
     return {name: spark.read.format("singerlake").options(**each).load() for name, each in given.items()}
 
 

@@ -13,7 +13,7 @@ from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.atomic.commit_run import Part, RunCommit, require_prepares
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.publishing import Channel, Committed, Publisher, uploads
 from target_singerlake.input.schema import Schema

@@ -22,8 +22,8 @@ from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.transactions import AddFiles
 from singerlake.lake import Lake
-from singerlake.manifests.uploads import Receipt, Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Receipt, Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings

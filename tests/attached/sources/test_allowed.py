@@ -68,18 +68,24 @@ def test_folders_stand_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("entry", "shown"),
     [
-        "",
-        "photos",
-        "http://example.com",
-        "ftp://example.com",
-        "https://user:secret@example.com",
-        "https://a/?b",
-        "s3://",
+        ("", "number 2"),
+        ("photos", "photos"),
+        ("~/photos", "~/photos"),
+        ("http://example.com/a", "http://example.com/a"),
+        ("ftp://example.com", "ftp://example.com"),
+        ("https://user:secret@example.com", "number 2"),
+        ("https://a/?secret", "number 2"),
+        ("https://a/#secret", "number 2"),
+        ("user:secret@example.com", "number 2"),
+        ("s3://", "s3://"),
+        ("s3://key:secret/a", "number 2"),
+        ("a" * 300, "a" * 199 + "…"),
     ],
 )
-def test_an_entry_that_means_no_place_is_a_wrong_setting(entry: str) -> None:
+def test_an_entry_that_means_no_place_is_a_wrong_setting_and_named(entry: str, shown: str) -> None:
     with pytest.raises(SettingError, match="file_sources") as caught:
-        Allowed.parse([entry])
+        Allowed.parse(["/photos", entry])
+    assert caught.value.context == {"entry": shown}
     assert "secret" not in str(caught.value)

@@ -105,6 +105,38 @@ def test_what_is_missing_or_forbidden_says_so(photos: Path) -> None:
     assert "name too long" in refused(photos, photos / ("x" * 300))
 
 
+def test_a_folder_that_is_not_there_is_named_to_its_files_and_beforehand(photos: Path) -> None:
+    later, link = photos.parent / "later", photos.parent / "link"
+    link.symlink_to(later)
+    files = LocalFiles([f"{later}/", str(photos), str(link), str(photos / "a.jpg")])
+    missing = "there is no such folder"
+    assert files.trouble() == [
+        (f"{later}/", missing),
+        (str(link), missing),
+        (str(photos / "a.jpg"), "it is no folder"),
+    ]
+    for path in (later / "a.jpg", later / "below/a.jpg", link / "a.jpg"):
+        with pytest.raises(UnreadableSourceError) as caught:
+            files.open(LocalFile(str(path)))
+        assert caught.value.message == f"file_sources allows '{later}/', but {missing}"
+    assert refused(photos / "a.jpg", photos / "a.jpg/b") == f"file_sources allows '{photos}/a.jpg', but it is no folder"
+    later.mkdir()
+    (later / "a.jpg").write_bytes(b"came late")
+    source = files.open(LocalFile(str(later / "a.jpg")))
+    assert source.stream.read(100) == b"came late"
+    source.stream.close()
+    assert len(files.trouble()) == 1
+
+
+def test_a_jpeg_as_base64_is_told_as_one_though_it_begins_as_a_path_does(photos: Path) -> None:
+    text = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQg="
+    with pytest.raises(UnreadableSourceError) as caught:
+        LocalFiles([str(photos)]).open(LocalFile(text))
+    assert caught.value.message == "its place is not allowed, or the text is bytes as base64"
+    assert "set base64 for this property in file_properties" in caught.value.hint
+    assert refused(photos, "/9j/a.jpg") == "its place is not allowed"
+
+
 def test_without_permission_it_says_so(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(path: str, *arguments: object, **keywords: object) -> int:
         if path == "a.jpg":
@@ -185,5 +217,5 @@ def test_a_system_that_cannot_open_below_a_folder_refuses_the_setting(
 ) -> None:
     monkeypatch.setattr(os, "supports_dir_fd", set())
     LocalFiles([])
-    with pytest.raises(SettingError, match="file_sources has a folder"):
+    with pytest.raises(SettingError, match=f"file_sources has a folder.*entry='{photos}'"):
         LocalFiles([str(photos)])

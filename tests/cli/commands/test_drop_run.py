@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from singerlake.cli import erasing
+from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
 from tests.cli.commands.test_vacuum import everything
@@ -98,3 +101,38 @@ def test_a_damaged_file_is_reported_and_the_other_stream_is_done(run: Run, root:
     assert result.exit_code == 1
     assert "broken: raw/t/a/" in result.stdout
     assert ids(root, "b") == []
+
+
+@pytest.mark.parametrize("step", ["record_run", "tables_from"])
+@pytest.mark.parametrize("error", [StorageUnavailableError("storage is away"), OSError("a library failed")])
+def test_what_fails_behind_the_drop_does_not_make_it_undone(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
+) -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise error
+
+    bad = capture(root, 0, "a", "b")
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing, step, away)
+        shown = run("drop", root, "--tap", "t", "--stream", "b", "--run", bad)
+        result = run("drop", root, "--tap", "t", "--stream", "a", "--run", bad, "--delete")
+        told = json.loads(run("drop", root, "--tap", "t", "--stream", "b", "--run", bad, "--delete", "--json").stdout)
+    assert result.exit_code == 1
+    assert "t/a: dropped, at least in part, and then failed: " in result.stdout
+    assert "not dropped" not in result.stdout
+    assert [(each["stream"], each["dropped"]) for each in told["failed"]] == [("b", True)]
+    assert ("t/b: not dropped: " in shown.stdout) == (step == "tables_from")
+    assert (ids(root, "a"), ids(root, "b")) == ([], [])
+
+
+def test_a_stream_that_was_not_touched_is_told_as_not_dropped(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise StorageUnavailableError("storage is away")
+
+    bad = capture(root, 0, "a")
+    monkeypatch.setattr("singerlake.maintenance.erase.erase_stream.submit_change", away)
+    result = run("drop", root, "--tap", "t", "--run", bad, "--delete")
+    assert (result.exit_code, "t/a: not dropped: storage is away" in result.stdout) == (1, True)
+    assert ids(root, "a") == [0, 1, 2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.commands.test_annotate import notes
@@ -248,25 +249,103 @@ def test_a_rule_that_says_nothing_expires_nothing(run: Run, lake: Lake, root: Pa
     assert lake.stream("t", "flights").snapshot().floor == 0
 
 
-@pytest.mark.parametrize(
-    "retention", ["400d", {"s": "400d"}, {"s": {"older_than": 400}}, {"s": {"keep_versions": "1"}}]
-)
-def test_a_policy_of_another_kind_is_told_with_the_object(run: Run, root: Path, retention: Any) -> None:
-    aged(root, 500, 10)
+def write_retention(root: Path, retention: Any, tap: str = "t") -> None:
     stored = json.loads((root / ROOT).read_bytes())
-    stored["taps"]["t"]["retention"] = retention
+    stored["taps"][tap]["retention"] = retention
     (root / ROOT).write_text(json.dumps(stored))
-    before = everything(root)
-    for words in (
-        ("gc", root, "--delete"),
-        ("policy", "ls", root),
-        ("policy", "set", root, "--tap", "t", "--older-than", "1d"),
-    ):
-        result = run(*words)
-        assert result.exit_code in (1, 2)
-        assert "not root metadata" in result.output
-        assert ROOT in result.output
-    assert everything(root) == before
+
+
+@pytest.mark.parametrize(
+    ("retention", "whose"),
+    [
+        ("400d", "all other streams"),
+        ({"": 400}, "all other streams"),
+        ({"s": "400d"}, "stream 's'"),
+        ({"s": {"older_than": 400}}, "stream 's'"),
+        ({"s": {"keep_versions": "1"}}, "stream 's'"),
+    ],
+)
+def test_a_policy_of_another_type_expires_nothing_and_is_told_and_kept(
+    run: Run, root: Path, retention: Any, whose: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = aged(root, 500, 10)
+    write_retention(root, retention)
+    told = f"{ROOT}: the retention of tap 't', {whose}, is not read, and nothing expires by it: "
+    for words in ((), ("--delete",), ("--delete", "--tap", "t", "--stream", "s")):
+        result = run("gc", root, *words)
+        assert (result.exit_code, f"root: {told}" in result.stdout) == (1, True)
+        assert "t/s: " in result.stdout
+    assert lake.stream("t", "s").snapshot().floor == 0
+    found = json.loads(run("gc", root, "--json").stdout)["findings"]
+    assert [(each["kind"], each["key"], each["problem"]) for each in found] == [("root", ROOT, True)]
+    assert (run("verify", root).exit_code, f"root: {told}" in run("verify", root).stdout) == (1, True)
+    caplog.clear()
+    listed = run("ls", root)
+    assert (listed.exit_code, "t    s" in listed.stdout) == (0, True)
+    assert [record.getMessage() for record in caplog.records if record.getMessage().startswith(told)]
+    assert run("ls", root, "--json").exit_code == 0
+    assert rules(lake) == retention
+    (exported,) = json.loads(run("export", root).stdout)["taps"]
+    assert exported["retention"] == retention
+    assert json.loads(run("policy", "ls", root, "--json").stdout)["taps"]["t"] == retention
+    assert ": everything is kept for ever, since the retention is not read: " in run("policy", "ls", root).stdout
+    build_stream(lake, "new", "s", SCHEMA, [{"n": 1}])
+    assert rules(lake) == retention
+
+
+def test_a_wrong_policy_of_other_streams_or_taps_does_not_concern_those_that_are_chosen(run: Run, root: Path) -> None:
+    aged(root, 500, 10)
+    aged(root, 500, 10, stream="other")
+    build_stream(Lake.open(str(root)), "u", "s", SCHEMA, [{"n": 1}])
+    write_retention(root, {"other": 3, "": 4, "s": {"older_than": "900d"}})
+    assert run("gc", root, "--tap", "u").exit_code == 0
+    assert run("gc", root, "--tap", "t", "--stream", "s").exit_code == 0
+    told = run("gc", root, "--tap", "t", "--stream", "other")
+    assert (told.exit_code, told.stdout.count("is not read")) == (1, 1)
+    assert run("gc", root).stdout.count("is not read") == 2
+
+
+def test_a_wrong_policy_is_set_anew_or_taken_away(run: Run, root: Path) -> None:
+    lake = aged(root, 500, 10)
+    write_retention(root, {"s": {"keep_versions": True, "since": "later"}, "other": 3})
+    assert run("policy", "set", root, "--tap", "t", "--stream", "s", "--keep-versions", 1).exit_code == 0
+    assert json.dumps(rules(lake)) == '{"other": 3, "s": {"since": "later", "keep_versions": 1}}'
+    assert run("policy", "unset", root, "--tap", "t", "--stream", "other").exit_code == 0
+    assert rules(lake) == {"s": {"since": "later", "keep_versions": 1}}
+    write_retention(root, "400d")
+    assert run("policy", "set", root, "--tap", "t", "--stream", "s", "--older-than", "400d").exit_code == 0
+    assert rules(lake) == {"": "400d", "s": {"older_than": "400d"}}
+    assert run("policy", "unset", root, "--tap", "t").exit_code == 0
+    assert rules(lake) == {"s": {"older_than": "400d"}}
+    assert run("gc", root, "--delete").exit_code == 0
+    assert lake.stream("t", "s").snapshot().floor == 2
+
+
+def test_less_than_one_version_is_a_note_of_the_collector(run: Run, root: Path) -> None:
+    aged(root, 500, 10)
+    write_retention(root, {"s": {"keep_versions": 0}})
+    note = f"note: root: {ROOT}: the retention of tap 't', stream 's', has keep_versions 0, by which nothing expires"
+    for command in ("gc", "verify"):
+        result = run(command, root)
+        assert (result.exit_code, note in result.stdout) == (0, True)
+    run("policy", "set", root, "--tap", "t", "--stream", "s", "--keep-versions", 1)
+    assert "keep_versions" not in run("gc", root).stdout
+
+
+def test_an_expiry_is_noted_though_the_collection_behind_it_fails(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise StorageUnavailableError("storage is away", hint="wait")
+
+    lake = aged(root, 500, 10)
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    monkeypatch.setattr("singerlake.cli.commands.gc.collect_stream", away)
+    result = run("gc", root, "--delete")
+    assert (result.exit_code, "t/s: not collected: storage is away" in result.stdout) == (1, True)
+    assert lake.stream("t", "s").snapshot().floor == 2
+    noted = [each for each in lake.stream("t", "s").snapshot().runs if each.kind == "expire"]
+    assert [(each.files, each.records) for each in noted] == [(1, 2)]
 
 
 def test_files_that_a_vacuum_joined_before_they_expired_are_collected(run: Run, root: Path) -> None:

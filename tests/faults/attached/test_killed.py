@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from click.testing import CliRunner
 from singerlake.cli.main import main
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
-from tests.faults.support.places import Place
+from tests.faults.support.haste import Haste, hasten
+from tests.faults.support.places import KINDS, Place
+from tests.processes.killed import Killed
 from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings
 from tests.target.support import TAP, config, environment, ingest, kept_ids, state, text
 
@@ -30,33 +31,19 @@ MOMENTS = {
     "before the rows": ("singerlake.singer_file:Spool.append_empty", "before"),
     "after the rows": ("singerlake.singer_file:Spool.append_empty", "after"),
     "before the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
-    "before the commit": ("singerlake.manifests.writer:StreamWriter._commit", "before"),
-    "after the commit": ("singerlake.manifests.writer:StreamWriter._commit", "after"),
+    "before the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "before"),
+    "after the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at."""
-KILLED = """
-import importlib, json, os, signal, sys
-place, side, calls, config = json.loads(sys.argv[1])
-module, _, name = place.partition(":")
-owner, (*path, method) = importlib.import_module(module), name.split(".")
-for step in path:
-    owner = getattr(owner, step)
-original, seen = getattr(owner, method), [0]
-
-def fatal(*arguments, **keywords):
-    seen[0] += 1
-    if seen[0] == calls and side == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **keywords)
-    if seen[0] == calls and side == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, method, fatal)
-from target_singerlake.target import TargetSingerlake
-TargetSingerlake(config=config).listen()
-"""
+CASES = [
+    pytest.param(kind, moment, calls, size, id=f"{kind}-{moment}-{calls}-{size}")
+    for row, moment in enumerate(MOMENTS)
+    for column, kind in enumerate(KINDS.values())
+    for calls, size in [tuple(product((1, 2), SIZES))[(row + column) % 4]]
+]
+"""Each moment on each store, and at each moment each call with each size: what a target did until then with sizes and
+calls is the same on all stores, and what a store left behind is the same for all sizes."""
 
 
 def reach(place: Place) -> dict[str, Any]:
@@ -71,13 +58,13 @@ def reach(place: Place) -> dict[str, Any]:
     return known | {name: value for name, value in asdict(place.stores).items() if name.startswith(place.kind.on)}
 
 
-@pytest.mark.crossed("kind", "moment", "calls", "size")
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("calls", [1, 2])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.crossed("kind", "moment")
+@pytest.mark.parametrize(("kind", "moment", "calls", "size"), CASES, indirect=["kind"])
 def test_a_target_that_was_killed_is_run_again_and_no_file_is_lost(
-    tmp_path: Path, place: Place, moment: str, calls: int, size: int
+    tmp_path: Path, place: Place, moment: str, calls: int, size: int, haste: Haste, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A lock that a killed run left, and a store that waits for storage's clock, are waited for in fast time."""
+    hasten(monkeypatch, haste)
     root, lines, bodies = place.root, [START], []
     for number in range(PHOTOS):
         path, body = photo(tmp_path / "photos", f"{number}.jpg", bytes([number]) * size)
@@ -85,8 +72,8 @@ def test_a_target_that_was_killed_is_run_again_and_no_file_is_lost(
         bodies.append((path, body))
     chosen = settings(tmp_path / "photos", file_threads=2, max_file_records=2, **reach(place))
     call, side = MOMENTS[moment]
-    argv = [sys.executable, "-c", KILLED, json.dumps([call, side, calls, config(root, **chosen)])]
-    killed = subprocess.run(argv, input=text(lines), capture_output=True, env=environment(), timeout=120)
+    asked = Killed(place=call, side=side, calls=calls, config=config(root, **chosen), haste=haste)
+    killed = asked.run(text(lines), env=environment())
     assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr.decode()
     told = [json.loads(line)["at"] for line in killed.stdout.splitlines()]
     emitted = ingest(root, lines, **chosen)
@@ -100,16 +87,17 @@ def test_a_target_that_was_killed_is_run_again_and_no_file_is_lost(
     is_sound(root)
 
 
-def test_what_nobody_lists_is_collected_and_nothing_else(tmp_path: Path) -> None:
+def test_what_nobody_lists_is_collected_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed run leaves objects without rows: they are orphans like its data files."""
+    hasten(monkeypatch)
     root, lines = tmp_path / "lake", [START]
     ingest(root, [START, person(9)], **settings(tmp_path / "photos"))
     for number in range(PHOTOS):
         lines.append(person(number, photo=photo(tmp_path / "photos", f"{number}.jpg")[0]))
     place, side = MOMENTS["before the commit"]
     chosen = settings(tmp_path / "photos", lock_stale_after_seconds=2, lock_refresh_seconds=1)
-    argv = [sys.executable, "-c", KILLED, json.dumps([place, side, 1, config(root, **chosen)])]
-    subprocess.run(argv, input=text(lines), capture_output=True, env=environment(), timeout=120)
+    killed = Killed(place=place, side=side, calls=1, config=config(root, **chosen)).run(text(lines), env=environment())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert len(objects(root)) == PHOTOS
     ingest(root, lines[:2], **chosen)
     for _ in range(3):

@@ -21,7 +21,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, open_storage
 from singerlake.lock_file import LockSettings
 from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.port import Capabilities, Storage

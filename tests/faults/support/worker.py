@@ -32,8 +32,8 @@ from singerlake.maintenance.erase.condition import parse_condition
 from singerlake.maintenance.erase.erase_stream import erase_messages
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.manifests.uploads import Receipt, Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Receipt, Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from tests.faults.support.haste import Haste, ShiftedClock
 from tests.faults.support.places import LOCK, Place
 

@@ -8,10 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake.errors import CorruptObjectError, SettingError
+from singerlake.errors import SettingError
 from singerlake.format.exact_json import encode
 from singerlake.format.metadata import root
-from singerlake.format.metadata.retention import LONGEST, Retention, age_of, retention_of
+from singerlake.format.metadata.retention import (
+    LONGEST,
+    Retention,
+    Rule,
+    WrongRetention,
+    age_of,
+    retention_of,
+    rules_in,
+    with_rule,
+)
 
 KEY = "singerlake.json"
 
@@ -51,7 +60,7 @@ def test_an_age_beyond_a_hundred_years_is_told(text: str) -> None:
 
 
 def test_a_stream_that_is_named_has_its_own_alone() -> None:
-    rules = {"": Retention(older_than="1d"), "s": Retention(keep_versions=2)}
+    rules: dict[str, Rule] = {"": Retention(older_than="1d"), "s": Retention(keep_versions=2)}
     assert retention_of(rules, "s") == Retention(keep_versions=2)
     assert retention_of(rules, "other") == Retention(older_than="1d")
     assert retention_of({"s": Retention()}, "other") is None
@@ -63,21 +72,49 @@ def metadata(retention: Any, **more: Any) -> bytes:
     return encode({"format": 1, "lake_id": "l", "manifest_store": "log", "taps": {"t": notes}})
 
 
+def notes_with(retention: Any) -> root.TapNotes:
+    return root.from_json(metadata(retention), key=KEY).taps["t"]
+
+
 @pytest.mark.parametrize(
-    "retention",
-    [None, [], "400d", {"s": "400d"}, {"s": 400}, {"s": None}, {"s": {"older_than": 400}},
-     {"s": {"older_than": ["1d"]}}, {"s": {"keep_versions": "3"}}, {"s": {"keep_versions": 1.5}},
-     {"s": {"keep_versions": True}}],
+    "rule",
+    ["400d", 400, None, [], {"older_than": 400}, {"older_than": ["1d"]}, {"keep_versions": "3"},
+     {"keep_versions": 1.5}, {"keep_versions": True}, {"older_than": "1d", "keep_versions": {}}],
 )  # fmt: skip
-def test_a_retention_of_another_kind_makes_the_root_metadata_unreadable(retention: Any) -> None:
-    with pytest.raises(CorruptObjectError, match="not root metadata"):
-        root.from_json(metadata(retention), key=KEY)
+def test_a_rule_of_another_type_is_kept_and_read_as_none_beside_the_others(rule: Any) -> None:
+    notes = notes_with({"s": rule, "good": {"older_than": "1d"}})
+    wrong = notes.rules["s"]
+    assert isinstance(wrong, WrongRetention)
+    assert wrong.why.startswith("Expected")
+    assert "400" not in wrong.why
+    assert notes.rules["good"] == Retention(older_than="1d")
+    assert notes.retention["s"] == rule
+    assert with_rule(notes.retention, "", Retention()) == {**notes.retention, "": {}}
+    assert with_rule(notes.retention, "s", Retention(older_than="2d"))["s"] == {"older_than": "2d"}
+    assert with_rule(notes.retention, "s", None) == {"good": {"older_than": "1d"}}
+
+
+@pytest.mark.parametrize("retention", [None, [], "400d", 3, True])
+def test_a_retention_that_is_no_object_stands_for_all_streams_and_is_not_read(retention: Any) -> None:
+    notes = notes_with(retention)
+    assert notes.rules == {"": WrongRetention("it is no object")} == rules_in(retention)
+    assert with_rule(retention, "s", Retention(keep_versions=1)) == {"": retention, "s": {"keep_versions": 1}}
+    assert with_rule(retention, "", None) == {}
+
+
+@pytest.mark.parametrize("retention", [None, [], "400d", False, {"s": None}, {"s": {"keep_versions": True}}])
+def test_whatever_it_is_a_run_that_adds_its_tap_keeps_it(retention: Any) -> None:
+    before = metadata(retention)
+    after = msgspec.json.decode(root.to_json(root.with_tap(root.from_json(before, key=KEY), "new"), before))
+    assert after["taps"]["t"]["retention"] == retention
+    assert type(after["taps"]["t"]["retention"]) is type(retention)
+    assert "retention" not in after["taps"]["new"]
 
 
 def test_fields_that_are_not_known_stay_where_a_retention_is_set_beside_them() -> None:
     before = metadata({"s": {"older_than": "1d", "since": "later"}}, cost="low")
     known = root.from_json(before, key=KEY)
-    notes = msgspec.structs.replace(known.taps["t"], retention={**known.taps["t"].retention, "x": Retention()})
+    notes = msgspec.structs.replace(known.taps["t"], retention=with_rule(known.taps["t"].retention, "x", Retention()))
     after = msgspec.json.decode(root.to_json(msgspec.structs.replace(known, taps={"t": notes}), before))
     assert after["taps"]["t"]["cost"] == "low"
     assert after["taps"]["t"]["retention"]["x"] == {}
@@ -87,7 +124,7 @@ def test_fields_that_are_not_known_stay_where_a_retention_is_set_beside_them() -
 def test_without_a_retention_there_is_no_word_of_it() -> None:
     before = metadata({"s": {"older_than": "1d"}})
     known = root.from_json(before, key=KEY)
-    notes = msgspec.structs.replace(known.taps["t"], retention={})
+    notes = msgspec.structs.replace(known.taps["t"], retention=with_rule(known.taps["t"].retention, "s", None))
     after = msgspec.json.decode(root.to_json(msgspec.structs.replace(known, taps={"t": notes}), before))
     assert after["taps"]["t"] == {"owner": "o", "description": "d", "links": {}}
 
@@ -95,6 +132,7 @@ def test_without_a_retention_there_is_no_word_of_it() -> None:
 def test_a_rule_that_is_taken_away_is_gone_and_what_is_not_known_of_it_stays() -> None:
     before = metadata({"s": {"older_than": "1d", "keep_versions": 3, "since": "later"}})
     known = root.from_json(before, key=KEY)
-    notes = msgspec.structs.replace(known.taps["t"], retention={"s": Retention(keep_versions=2)})
+    rules = with_rule(known.taps["t"].retention, "s", Retention(keep_versions=2))
+    notes = msgspec.structs.replace(known.taps["t"], retention=rules)
     after = msgspec.json.decode(root.to_json(msgspec.structs.replace(known, taps={"t": notes}), before))
     assert after["taps"]["t"]["retention"] == {"s": {"keep_versions": 2, "since": "later"}}

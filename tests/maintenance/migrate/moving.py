@@ -20,8 +20,8 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import Migration, migrate_stream
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
 from tests.format.state.test_fold import add, new_file

@@ -11,8 +11,8 @@ import pytest
 
 from singerlake.errors import ForeignManifestError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from tests.maintenance.migrate.moving import (
     LAKE_PAIRS,
     Killed,

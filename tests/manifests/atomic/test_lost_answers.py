@@ -18,7 +18,7 @@ from singerlake.manifests.atomic.commit_run import Part, RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Entry
 from tests.fakes import START, FakeClock, counting_ids
 from tests.simulation.world.files import SCHEMA, VERSION, written_file

@@ -3,15 +3,21 @@ stores in databases."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.manifests import test_any_writer, test_stores, test_stores_upkeep
 from tests.manifests.clouds.places import BUCKET, CLOUDS, make_cloud_place
-from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
+from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place
 from tests.servers.azurite import Azurite
 from tests.servers.gcs.server import GcsServer
 
 pytestmark = pytest.mark.thorough
+
+BESIDE = tuple(product(CLOUDS, ON_THE_LAKE))
+DATABASES = tuple(zip(CLOUDS, IN_A_DATABASE, strict=True))
+"""Each database with one cloud: of the lake they ask no request that the stores beside it do not ask of both."""
 
 for module in (test_stores, test_stores_upkeep, test_any_writer):
     cases = {name: case for name, case in vars(module).items() if name.startswith("test_")}
@@ -32,21 +38,16 @@ def stores_in_gcs(gcs_session: GcsServer) -> GcsServer:
     return gcs_session
 
 
-@pytest.fixture(params=CLOUDS)
-def cloud(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=[*BESIDE, *DATABASES], ids="-".join)
+def place(request: pytest.FixtureRequest) -> Place:
+    return make_cloud_place(*request.param, request)
 
 
-@pytest.fixture(params=KINDS)
-def place(cloud: str, request: pytest.FixtureRequest) -> Place:
-    return make_cloud_place(cloud, request.param, request)
+@pytest.fixture(params=DATABASES, ids="-".join)
+def database(request: pytest.FixtureRequest) -> Place:
+    return make_cloud_place(*request.param, request)
 
 
-@pytest.fixture(params=IN_A_DATABASE)
-def database(cloud: str, request: pytest.FixtureRequest) -> Place:
-    return make_cloud_place(cloud, request.param, request)
-
-
-@pytest.fixture(params=ON_THE_LAKE)
-def beside(cloud: str, request: pytest.FixtureRequest) -> Place:
-    return make_cloud_place(cloud, request.param, request)
+@pytest.fixture(params=BESIDE, ids="-".join)
+def beside(request: pytest.FixtureRequest) -> Place:
+    return make_cloud_place(*request.param, request)

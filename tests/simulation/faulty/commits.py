@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-import singerlake.manifests.writer
+import singerlake.manifests.writing.writer
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
@@ -20,8 +20,8 @@ from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import Lock, LockBody
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.port import Loaded, Outdated
-from singerlake.manifests.uploads import Receipt, Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Receipt, Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Refused, Written
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
@@ -125,7 +125,7 @@ class Tidy(Hasty):
 
 
 def _with_lock(lock: type[Lock]) -> AbstractContextManager[object]:
-    return mock.patch.object(singerlake.manifests.writer, "Lock", lock)
+    return mock.patch.object(singerlake.manifests.writing.writer, "Lock", lock)
 
 
 def _unguarded(world: World) -> Watches:

@@ -18,8 +18,8 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.erase.erase_stream import Erased
 from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
 from singerlake.maintenance.gc.apply import collect_now, collect_stream
-from singerlake.manifests.uploads import Receipt, Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Receipt, Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from tests.simulation.jobs import GRACE, SLOW, Actor, CollectorJob, WriterJob
 from tests.simulation.stores.dropping import DropperJob
 from tests.simulation.stores.erasing import VALUES, EraserJob, RebuildingAuditor, see_bytes

@@ -24,7 +24,7 @@ from singerlake.maintenance.erase.condition import Condition, Test
 from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
 from singerlake.maintenance.gc.apply import collect_now
 from singerlake.maintenance.rebuild import rebuild
-from singerlake.manifests.uploads import Upload
+from singerlake.manifests.writing.uploads import Upload
 from singerlake.storage.port import Storage
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.run import Auditor

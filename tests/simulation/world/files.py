@@ -16,7 +16,7 @@ from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import NewFile, StreamSchema
-from singerlake.manifests.uploads import Upload
+from singerlake.manifests.writing.uploads import Upload
 from singerlake.singer_file import compress_member
 from tests.fakes import START
 from tests.simulation.world.storage import Spooled

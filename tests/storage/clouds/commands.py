@@ -14,6 +14,7 @@ from typing import Any
 from singerlake.adapters import open_storage
 from singerlake.storage.port import Storage
 from singerlake.storage.settings import AnySettings
+from tests.processes import plugins
 from tests.servers.azurite import ACCOUNT_KEY
 
 Message = Mapping[str, Any]
@@ -106,11 +107,10 @@ class Commands:
 
     def outcome(self, command: str, *words: str, lines: str = "") -> tuple[int, str, str]:
         """The exit code of a command, what it writes, and its log."""
-        ran = subprocess.run(
-            self._argv(command, words), input=lines, capture_output=True, text=True, env=self.environment
-        )
-        assert ACCOUNT_KEY not in ran.stdout + ran.stderr
-        return ran.returncode, ran.stdout, ran.stderr
+        ran = plugins.run(command.removesuffix("-singerlake"), words, lines.encode(), env=self.environment)
+        said, log = ran.stdout.decode(), ran.stderr.decode()
+        assert ACCOUNT_KEY not in said + log
+        return ran.returncode, said, log
 
     def capture(self, messages: list[dict[str, object]], *, options: tuple[str, ...] = ()) -> str:
         lines = "".join(json.dumps(each) + "\n" for each in (SCHEMA, *messages, STATE))

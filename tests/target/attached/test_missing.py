@@ -35,6 +35,8 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "a list of lists": ([["/a"]], "neither a text nor a list of texts"),
     "empty": ("", "the location is empty"),
     "relative": ("a.jpg", "relative path"),
+    "base64": ("aHVudGVyMg==", "relative path, or bytes as base64"),
+    "a JPEG as base64": ("/9j/aHVudGVyMmh1bnRlcjJodW50ZXIy", "the text is bytes as base64"),
     "up": ("FOLDER/../../etc/passwd", "not allowed"),
     "not below": ("/etc/passwd", "not allowed"),
     "a link out": ("FOLDER/link.jpg", "not allowed"),
@@ -68,6 +70,7 @@ def test_by_default_one_ends_the_run_and_nothing_of_it_is_passed_on(tmp_path: Pa
         ingest(tmp_path / "lake", lines, max_file_records=1, **settings(folder))
     assert "stream='users', property='photo'" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+    assert "aHVudGVyM" not in str(caught.value)
     assert kept_ids(tmp_path / "lake") in ([], [1])
     assert objects(tmp_path / "lake") == {}
 
@@ -86,12 +89,13 @@ def test_with_record_all_of_them_are_listed_without_their_bytes(
     assert len(found) == 2 * len(values) + 1
     sources = {kind: each.source for kind, each in zip(HOSTILE, found, strict=False)}
     assert (sources["missing"], sources["a user"]) == (str(folder / "none.jpg"), "https://localhost/a")
-    assert [sources[kind] for kind in ("no text", "data", "odd", "long")] == [None] * 4
+    assert [sources[kind] for kind in ("no text", "data", "odd", "long", "base64")] == [None] * 5
     assert manifest(tmp_path / "lake").runs[-1].status == "finished"
     warned = [record.getMessage() for record in caplog.records if "cannot be kept" in record.getMessage()]
     assert len(warned) == len(set(warned)) == len({text.split(" (")[0] for text in warned})
-    assert "44 files could not be read" in caplog.text
+    assert f"{2 * len(HOSTILE)} files could not be read" in caplog.text
     assert "hunter2" not in caplog.text
+    assert "aHVudGVyM" not in caplog.text
     is_sound(tmp_path / "lake")
 
 
@@ -169,6 +173,35 @@ def test_a_typing_mistake_in_the_setting_is_told(tmp_path: Path, caplog: pytest.
     ingest(tmp_path, [START, person(1, photo="x")], **chosen)
     assert "file_properties names 'foto', which the schema of stream 'users' does not have" in caplog.text
     assert "file_properties names stream 'usres', and no SCHEMA of it came" in caplog.text
+
+
+def test_a_folder_that_is_not_there_is_told_at_the_start_and_to_its_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = settings(tmp_path / "photo")
+    told = f"file_sources allows '{tmp_path}/photo', but there is no such folder"
+    ingest(tmp_path / "lake", [START, person(1)], **chosen)
+    assert told in [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    with pytest.raises(UnreadableSourceError, match=f"a file of a record cannot be kept: {told}; correct the entry"):
+        ingest(tmp_path / "lake", [START, person(2, photo=f"{tmp_path}/photo/a.jpg")], **chosen)
+
+
+def test_a_folder_that_is_there_is_not_told_of(tmp_path: Path, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ingest(tmp_path / "lake", [START, person(1)], **settings(folder))
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+def test_settings_of_files_without_a_property_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told = "file_properties names no property that has files, so nothing is done with: "
+    for properties in (None, {}, {"users": {}}):
+        caplog.clear()
+        chosen = {"file_sources": ["/photos"], "file_threads": 2, "on_missing_file": "fail"}
+        ingest(tmp_path, [START, person(1)], file_properties=properties, **chosen)
+        warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert warned == [told + "file_sources, file_threads"]
+    caplog.clear()
+    ingest(tmp_path, [START, person(1)], file_sources=[], file_threads=8, file_private_addresses=False)
+    assert "file_properties" not in caplog.text
 
 
 @pytest.mark.parametrize(

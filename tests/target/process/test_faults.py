@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,9 +32,11 @@ from singerlake.format.state.model import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files import growing as files
+from tests.faults.support.haste import hasten
+from tests.processes.killed import Killed
 from tests.servers.s3 import S3Server
 from tests.target.support import (
     TAP,
@@ -66,44 +66,25 @@ KILL = {
 }
 """Which call, and on which side of it, a target is killed at; it commits each file by itself, so that every call comes
 twice."""
-KILLED = """
-import importlib, json, os, signal, sys
-place, side, calls, config = json.loads(sys.argv[1])
-module, _, name = place.partition(":")
-owner, _, method = name.partition(".")
-owner = getattr(importlib.import_module(module), owner)
-original, seen = getattr(owner, method), [0]
-
-def fatal(*arguments, **keywords):
-    seen[0] += 1
-    if seen[0] == calls and side == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*arguments, **keywords)
-    if seen[0] == calls and side == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, method, fatal)
-from target_singerlake.files import publishing
-from target_singerlake.target import TargetSingerlake
-publishing.FILES_AT_ONCE = 1
-TargetSingerlake(config=config).listen()
-"""
 
 
 @pytest.mark.sampled(moment=2, calls=1)
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("moment", KILL)
-def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(tmp_path: Path, moment: str, calls: int) -> None:
+def test_a_target_that_was_killed_is_run_again_and_nothing_is_lost(
+    tmp_path: Path, moment: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, side = KILL[moment]
     settings = {"max_file_records": 3, "lock_stale_after_seconds": 2, "lock_refresh_seconds": 1}
-    argv = [sys.executable, "-c", KILLED, json.dumps([place, side, calls, config(tmp_path, **settings)])]
-    killed = subprocess.run(argv, input=text(LINES), capture_output=True, env=environment(), timeout=60)
+    asked = Killed(place=place, side=side, calls=calls, config=config(tmp_path, **settings), files_at_once=1)
+    killed = asked.run(text(LINES), env=environment())
     if calls == 1 or moment != "before the STATE":
         assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
         assert killed.stdout == b""
     before = kept_ids(tmp_path) if (tmp_path / "raw" / TAP / "users" / "manifest.json").exists() else []
     assert before == list(range(6))[: len(before)]
+    # The lock that the killed run left is waited for.
+    hasten(monkeypatch)
     assert ingest(tmp_path, LINES, **settings) == ['{"at": 6}']
     assert kept_ids(tmp_path) == before + list(range(6))
     assert problems(tmp_path) == ({"unlisted"} if moment in ("after the upload", "before the commit") else set())
@@ -385,7 +366,7 @@ def test_another_manifest_store_than_the_lakes_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("missing", [1, 2])
 def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
-    confirm, calls = StreamWriter._confirm, []
+    confirm, calls = StreamWriter.confirm, []
 
     def one_is_missing(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
         calls.append(files)
@@ -393,7 +374,7 @@ def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pyt
             raise MissingFileError("gone")
         confirm(self, files, meanwhile)
 
-    monkeypatch.setattr(StreamWriter, "_confirm", one_is_missing)
+    monkeypatch.setattr(StreamWriter, "confirm", one_is_missing)
     monkeypatch.setattr("target_singerlake.files.publishing.FILES_AT_ONCE", 1)
     with pytest.raises(MissingFileError):
         ingest(tmp_path, LINES, max_file_records=3)

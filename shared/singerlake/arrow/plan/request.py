@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -51,9 +51,10 @@ def mode_of(text: str) -> Mode:
 class Request:
     """``from_version``: everything from the first appearance of that version on, whatever its schema; ``versions``:
     only these (labels, hashes or path segments). ``from_offset`` and ``to_offset`` are record offsets, the second one
-    exclusive; ``lineage`` is the one that they are of (None: any). ``columns`` are names in the order wanted (None:
-    all). ``variant``: JSON of no declared type becomes a variant and not text. ``record`` adds the records' text,
-    ``files`` the files that are attached to them.
+    exclusive; ``lineage`` is the one that they are of (None: any). ``from_commit`` and ``as_of`` are names of commits
+    that stand for a beginning and an end. ``columns`` are names in the order wanted (None: all). ``variant``: JSON of
+    no declared type becomes a variant and not text. ``record`` adds the records' text, ``files`` the files that are
+    attached to them.
     ``skip_expired``: where messages from ``from_offset`` on expired, what is left of them.
     ``partition_bytes`` are raw bytes of a partition (None: what suits the amount that is read and ``cores``, those that
     partitions are read on; None: as many as this process has).
@@ -65,6 +66,8 @@ class Request:
     versions: tuple[str, ...] | None = None
     from_offset: int | None = None
     to_offset: int | None = None
+    as_of: str | None = None
+    from_commit: str | None = None
     lineage: str | None = None
     columns: tuple[str, ...] | None = None
     metadata: bool = False
@@ -82,6 +85,7 @@ class Request:
             raise SettingError(
                 "options 'from_version' and 'from_offset' exclude each other", hint="both say where to begin; keep one"
             )
+        _check_commits(self)
         for name, value in (("from_offset", self.from_offset), ("to_offset", self.to_offset)):
             if value is not None and not isinstance(value, int):
                 raise SettingError(f"option {name!r} is not a whole number", hint="offsets are integers, from 0 on")
@@ -104,6 +108,30 @@ class Request:
             )
         _distinct("versions", self.versions)
         _distinct("columns", self.columns)
+
+    def between(self, begin: int | None, end: int | None) -> Request:
+        """The same with the offsets that ``from_commit`` and ``as_of`` stand for, None where there is none. Raises
+        ``SettingError`` where another offset that is asked for is on the wrong side of them."""
+        if self.from_offset is not None and end is not None and self.from_offset > end:
+            raise SettingError(
+                f"option 'from_offset' is {self.from_offset}, and as of commit {self.as_of} the stream ends at {end}",
+                hint="set it to that offset or an earlier one",
+            )
+        if self.to_offset is not None and begin is not None and self.to_offset < begin:
+            raise SettingError(
+                f"option 'to_offset' is {self.to_offset}, and behind commit {self.from_commit} the stream begins at "
+                f"{begin}",
+                hint="set it to that offset or a later one",
+            )
+        if begin is not None and end is not None:
+            begin = min(begin, end)
+        return replace(
+            self,
+            as_of=None,
+            from_commit=None,
+            from_offset=self.from_offset if begin is None else begin,
+            to_offset=self.to_offset if end is None else end,
+        )
 
 
 def request_of(
@@ -136,6 +164,27 @@ def request_of(
         skip_expired=skip_expired,
         **others,
     )
+
+
+def _check_commits(request: Request) -> None:
+    for name, value in (("as_of", request.as_of), ("from_commit", request.from_commit)):
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise SettingError(
+                f"option {name!r} names nothing",
+                hint="set it to the name of a commit, as 'singerlake ls --commits' prints it, or leave it out",
+            )
+    beginnings = [name for name in ("from_version", "from_offset", "from_commit") if getattr(request, name) is not None]
+    if len(beginnings) > 1 and request.from_commit is not None:
+        raise SettingError(
+            f"options {beginnings[0]!r} and 'from_commit' exclude each other", hint="both say where to begin; keep one"
+        )
+    if request.as_of is not None and request.to_offset is not None:
+        raise SettingError("options 'as_of' and 'to_offset' exclude each other", hint="both say where to end; keep one")
+    if request.as_of is not None and request.from_commit is not None and request.from_commit > request.as_of:
+        raise SettingError(
+            f"option 'from_commit' ({request.from_commit}) is later than 'as_of' ({request.as_of})",
+            hint="messages behind from_commit up to as_of are read",
+        )
 
 
 def _distinct(name: str, values: tuple[str, ...] | None) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singerlake.attached.sources.locations import CloudObject, LocalFile, WebFile, parse_location
 from singerlake.errors import SettingError, UnreadableSourceError
+from singerlake.humanize import cut
 
 _FORMS = "write an absolute path, https://host/path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+_SECRET = re.compile(r"[:@?#]")
+"""In an entry, behind its scheme: what a user, a password or a signature may stand beside."""
+_SHOWN = 200
+"""Characters of an entry in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class Allowed:
     @classmethod
     def parse(cls, entries: Sequence[str]) -> Allowed:
         """What ``file_sources`` says. Raises ``SettingError``."""
-        places = [_place(entry) for entry in entries]
+        places = [_place(entry, number) for number, entry in enumerate(entries, 1)]
         return cls(
             tuple(place.path for place in places if isinstance(place, LocalFile)),
             tuple(place for place in places if isinstance(place, CloudObject)),
@@ -55,12 +61,21 @@ def _begins(segments: Sequence[str], place: Sequence[str]) -> bool:
     return list(segments[: len(wanted)]) == list(wanted)
 
 
-def _place(entry: str) -> LocalFile | CloudObject | WebFile:
+def _place(entry: str, number: int) -> LocalFile | CloudObject | WebFile:
     try:
         place = parse_location(entry)
     except UnreadableSourceError as error:
         text = error.message.replace("the location", "it").replace("a location", "an entry")
-        raise SettingError(f"file_sources has an entry that means no place: {text}", hint=_FORMS) from None
+        message = f"file_sources has an entry that means no place: {text}"
+        raise SettingError(message, hint=_FORMS, entry=_shown(entry, number)) from None
     if isinstance(place, WebFile) and (place.query or "#" in entry):
-        raise SettingError("file_sources has a URL with a query or a fragment", hint=_FORMS)
+        raise SettingError(
+            "file_sources has a URL with a query or a fragment", hint=_FORMS, entry=_shown(entry, number)
+        )
     return place
+
+
+def _shown(entry: str, number: int) -> str:
+    """Which entry is meant: its text, or its number where the text may hold a secret."""
+    scheme, _, rest = entry.partition("://")
+    return f"number {number}" if not entry or _SECRET.search(rest or scheme) else cut(entry, _SHOWN)

@@ -33,6 +33,7 @@ class CloudObjects:
                 try:
                     self._buckets[root] = self._open_storage(root)
                 except SettingError as error:
+                    error.context.setdefault("entry", root)
                     error.rename("lake_root", "file_sources")
                     raise
             return self._buckets[root]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from singerlake.attached.sources.allowed import not_allowed
-from singerlake.attached.sources.locations import CORRECT, LocalFile
+from singerlake.attached.sources.locations import CORRECT, FOR_BYTES, LocalFile, may_be_base64
 from singerlake.attached.sources.source import Source, changed
 from singerlake.errors import SettingError, UnreadableSourceError
 from singerlake.spools import file_system
@@ -31,22 +31,32 @@ class LocalFiles:
     def __init__(self, folders: Sequence[str]) -> None:
         if folders and os.open not in os.supports_dir_fd:
             raise SettingError(
-                "file_sources has a folder, which this system cannot read safely", hint="leave it out, or use WSL"
+                "file_sources has a folder, which this system cannot read safely",
+                hint="leave it out, or use WSL",
+                entry=folders[0],
             )
-        self._folders = [os.path.realpath(folder) for folder in folders]
+        self._folders = [(folder, os.path.realpath(folder)) for folder in folders]
+
+    def trouble(self) -> list[tuple[str, str]]:
+        """Those of the folders that cannot be folders of files now, each with what is wrong with it."""
+        return [(entry, why) for entry, folder in self._folders if (why := _trouble(folder))]
 
     def open(self, location: LocalFile) -> Source:
         """Open a file. Raises ``UnreadableSourceError``."""
+        entry = folder = ""
         try:
             real = os.path.realpath(location.path)
-            folder = next((each for each in self._folders if real.startswith(os.path.join(each, ""))), None)
-            if folder is None:
+            within = (each for each in self._folders if real.startswith(os.path.join(each[1], "")))
+            entry, folder = next(within, ("", ""))
+            if not folder:
                 # Before anything is said about the file: what is not allowed is not looked for either.
-                raise not_allowed()
+                raise _bytes() if may_be_base64(location.path) else not_allowed()
             if real.startswith(_MADE_BY_THE_KERNEL):
                 raise _no_file()
             descriptor = _opened_below(folder, real[len(os.path.join(folder, "")) :].split("/"))
         except (OSError, ValueError) as error:
+            if folder and (why := _trouble(folder)):
+                raise _no_folder(entry, why) from error
             raise _unreadable(error) from error
         try:
             status = os.fstat(descriptor)
@@ -100,10 +110,35 @@ def _kind(device: int) -> str | None:
     return None
 
 
+def _trouble(folder: str) -> str:
+    """Why it cannot be a folder of files; empty where it can."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(folder).st_mode)
+    except FileNotFoundError:
+        return "there is no such folder"
+    except OSError as error:
+        return f"it cannot be looked at: {_reason(error)}"
+    return "" if is_folder else "it is no folder"
+
+
+def _no_folder(entry: str, why: str) -> UnreadableSourceError:
+    return UnreadableSourceError(
+        f"file_sources allows {entry!r}, but {why}",
+        hint="correct the entry or make the folder, or set on_missing_file to record",
+    )
+
+
+def _bytes() -> UnreadableSourceError:
+    return UnreadableSourceError("its place is not allowed, or the text is bytes as base64", hint=FOR_BYTES)
+
+
 def _no_file() -> UnreadableSourceError:
     return UnreadableSourceError("it is a folder, a link, a device or a pipe, and no file", hint=CORRECT)
 
 
 def _unreadable(error: OSError | ValueError) -> UnreadableSourceError:
-    reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-    return UnreadableSourceError(f"it cannot be read: {reason}", hint=CORRECT)
+    return UnreadableSourceError(f"it cannot be read: {_reason(error)}", hint=CORRECT)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or type(error).__name__).lower()

@@ -18,11 +18,15 @@ CORRECT = "correct the tap or the file, or set on_missing_file to record"
 """The next step after most errors."""
 _INLINE = f"if it is the file itself, set base64 for this property; else {CORRECT}"
 _FORMS = "a location is an absolute path, or begins with file:///, https://, s3://, gs:// or az://"
+FOR_BYTES = f"{_FORMS}; if it is the file itself, set base64 for this property in file_properties"
+"""The next step where a text is no location, and may be bytes."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
 _URL = re.compile(r"(?:https|s3|gs|az)://", re.IGNORECASE)
 _PATH = re.compile(r"/(?![/\\])|file:(?://(?:localhost)?)?/(?![/\\])", re.IGNORECASE)
 _HOLDS_BYTES = re.compile(r"\s*data:", re.IGNORECASE)
+_BASE64 = re.compile(r"(?:/9j/[A-Za-z0-9+/]{16}|[A-Za-z0-9+_-])[A-Za-z0-9+/_\r\n-]*={0,2}\s*")
+"""What may be bytes as base64. Those of each JPEG begin with ``/9j/``; other absolute paths are none."""
 _USER = re.compile(r"\A(\w+:/+)[^/\\]*@")
 _USER_ANYWHERE = re.compile(r"(\A(?:https?|s3|gs|az):[/\\]*|[/\\]{2}|\A)[^/\\]*@", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -113,6 +117,8 @@ def parse_location(text: str) -> Location:
     if text.startswith("/"):
         return LocalFile(text)
     if found is None:
+        if may_be_base64(text):
+            raise UnreadableSourceError("the location is a relative path, or bytes as base64", hint=FOR_BYTES)
         raise UnreadableSourceError("the location is a relative path", hint=_FORMS)
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "file":
@@ -139,11 +145,16 @@ def redirected(location: WebFile, to: str) -> WebFile:
     return led
 
 
+def may_be_base64(text: str) -> bool:
+    """Whether ``text`` could be the bytes of a file, and no location."""
+    return _BASE64.fullmatch(text) is not None
+
+
 def told(text: str) -> str | None:
     """``text`` as the ``source`` of a row: of a URL without its user, its query and its fragment, which may be secret.
-    None for what no row can hold, and for what holds bytes itself. What is no location may be a URL all the same, with
-    something in front of it."""
-    if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text):
+    None for what no row can hold, and for what holds bytes itself or may be bytes. What is no location may be a URL all
+    the same, with something in front of it."""
+    if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text) or may_be_base64(text):
         return None
     if _PATH.match(text):
         return text
@@ -164,7 +175,7 @@ def _file(rest: str) -> LocalFile:
 
 def _cloud(scheme: str, rest: str) -> CloudObject:
     bucket, _, key = rest.partition("/")
-    if not bucket or "@" in bucket:
+    if not bucket or "@" in bucket or ":" in bucket:
         raise UnreadableSourceError("the location has no bucket, or what may be credentials in it", hint=CORRECT)
     if has_dots(key.split("/")):
         raise UnreadableSourceError("the location has a part '.' or '..'", hint=CORRECT)

@@ -35,6 +35,10 @@ class Sources:
             return self._cloud.open(location)
         return self._web.open(location, deadline)
 
+    def trouble(self) -> list[tuple[str, str]]:
+        """Folders of the list that cannot be read from now, each with why; the others are not asked."""
+        return self._local.trouble()
+
     def close(self) -> None:
         """Close connections that are kept for the next file."""
         self._web.close()

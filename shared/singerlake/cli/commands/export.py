@@ -83,5 +83,5 @@ def _state(lake: Lake, tap: str, stream: str) -> Manifest | str:
 
 
 def _said(notes: TapNotes) -> dict[str, Any]:
-    retention = msgspec.to_builtins(notes.retention)
-    return {"owner": notes.owner, "description": notes.description, "links": notes.links, "retention": retention}
+    said: dict[str, Any] = msgspec.to_builtins(notes)
+    return said

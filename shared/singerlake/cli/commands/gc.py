@@ -36,13 +36,13 @@ from singerlake.cli.output import (
     shown,
 )
 from singerlake.errors import LakeError, SettingError, SingerlakeError
-from singerlake.format.metadata.retention import retention_of
+from singerlake.format.metadata.retention import Retention, retention_of
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.maintenance.expire.policy import retentions
+from singerlake.maintenance.expire.policy import odd_rules, retentions
 from singerlake.maintenance.file_count import tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.gc.batch_files import old_batches
@@ -135,14 +135,19 @@ def gc(
     failed: dict[tuple[str, str], SingerlakeError] = {}
     now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
     metadata = lake.root_metadata()
+    chosen = chosen_streams(lake, tap, stream)
+    findings += odd_rules(metadata, dict.fromkeys(name for name, _ in chosen), stream)
     with progress() as start:
-        for name, each in chosen_streams(lake, tap, stream):
+        for name, each in chosen:
             there, started = lake.stream(name, each), lake.clock.now()
             bar = start(f"{name}/{each}")
             try:
                 store = there.store()
                 context = context_of(there, store)
                 expired = _expired(context, metadata, now, delete=delete)
+                if delete and expired.files.files:
+                    # Before anything else can fail: it has expired.
+                    record_run(context, "expire", expired.files, records=expired.records, started=started)
                 collected = collect_stream(
                     context,
                     grace=grace,
@@ -152,8 +157,6 @@ def gc(
                     progress=bar,
                 )
                 changed = collected.retired + collected.deleted
-                if delete and expired.files.files:
-                    record_run(context, "expire", expired.files, records=expired.records, started=started)
                 if delete and changed.files:
                     record_run(context, "gc", changed, started=started)
                 # Of a stream that was dropped nothing is kept.
@@ -185,7 +188,7 @@ def gc(
 def _expired(context: StreamContext, metadata: RootMetadata | None, now: datetime, *, delete: bool) -> Expired:
     """What expires by the policy of the stream."""
     retention = retention_of(retentions(metadata, context.tap), context.stream)
-    if retention is None:
+    if not isinstance(retention, Retention):
         return Expired()
     return expire_messages(context, Cut(retention=retention, now=now), dry_run=not delete)
 

@@ -1,16 +1,22 @@
-"""``singerlake ls``: what a lake holds, from its manifests alone."""
+"""``singerlake ls``: what a lake holds, from its manifests alone, and the commits of its atomic runs."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import click
 
 from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, minute, say_json, shown, size, table
+from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
+from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
+from singerlake.maintenance.expire.policy import odd_rules
 from singerlake.maintenance.reports.census import Census, take_census
+from singerlake.manifests.atomic.commits import Commit
+
+logger = logging.getLogger(__name__)
 
 _COLUMNS = (
     Column("TAP", folds=True),
@@ -23,20 +29,39 @@ _COLUMNS = (
 )
 _ATTACHED = (Column("ATTACHED", number=True), Column("ATTACHED BYTES", number=True))
 """Shown where any stream has attached files."""
+_COMMITS = (
+    Column("TAP", folds=True),
+    Column("COMMIT"),
+    Column("DECIDED (UTC)"),
+    Column("RUN", folds=True),
+    Column("STREAMS", number=True),
+    Column("MESSAGES", number=True),
+)
 
 
 @click.command(short_help="List taps and streams with their versions, files, records, bytes and last write.")
 @with_lake
 @tap_option
+@click.option("--commits", is_flag=True, help="List the commits of atomic runs instead, the newest last.")
+@click.option("--all", "every", is_flag=True, help="With --commits: also runs that were decided against.")
 @json_option
 @click.pass_context
-def ls(ctx: click.Context, lake: Lake, tap: str | None, as_json: bool) -> None:
+def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bool, as_json: bool) -> None:
     """List taps and streams with their versions, files, records, bytes and last write.
 
     Reads the manifests and no data file. Streams without a version are left out. ATTACHED counts the files that are
-    attached to records, each content once. Exits with 1 where a stream's manifest is missing or cannot be read.
+    attached to records, each content once. Exits with 1 where a stream's manifest is missing or cannot be read. Warns
+    of a policy that cannot be read.
     """
+    if every and not commits:
+        raise click.UsageError("--all needs --commits")
+    if commits:
+        _list_commits(lake, {name: lake.commits(name, aborted=every) for name in chosen_taps(lake, tap)}, as_json)
+        return
     pairs = chosen_streams(lake, tap, None)
+    for odd in odd_rules(lake.root_metadata(), dict.fromkeys(name for name, _ in pairs)):
+        if odd.problem:
+            logger.warning("%s: %s", odd.key, shown(odd.message))
     streams = list(
         in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
     )
@@ -63,6 +88,47 @@ def _table(lake: Lake, streams: list[Census]) -> None:
     columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
     rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
     table(columns, rows, caption=f"{shown(lake.storage.url)}: {', '.join(counts)}")
+
+
+def _list_commits(lake: Lake, taps: dict[str, list[Commit]], as_json: bool) -> None:
+    if as_json:
+        listed = [{"tap": tap, "commits": [_commit_json(each) for each in commits]} for tap, commits in taps.items()]
+        say_json({"lake": lake.storage.url, "taps": listed})
+        return
+    every = [commit for commits in taps.values() for commit in commits]
+    taken_place = [commit for commit in every if commit.committed]
+    counts = [
+        counted(len(taken_place), "commit"),
+        counted(sum(commit.messages for commit in taken_place), "message"),
+    ]
+    if against := len(every) - len(taken_place):
+        counts.append(f"{counted(against, 'run')} decided against")
+    rows = (_commit_row(tap, commit) for tap, commits in taps.items() for commit in commits)
+    table(_COMMITS, rows, caption=f"{shown(lake.storage.url)}: {', '.join(counts)}")
+
+
+def _commit_row(tap: str, commit: Commit) -> tuple[str, ...]:
+    moment = parse_timestamp(commit.at)
+    at = second(moment) if moment else commit.at
+    if not commit.committed:
+        return tap, commit.name, at, commit.run or "", "", "decided against"
+    return tap, commit.name, at, commit.run or "", f"{len(commit.streams):,}", f"{commit.messages:,}"
+
+
+def _commit_json(commit: Commit) -> dict[str, Any]:
+    streams = {
+        name: {"lineage": each.lineage, "offset": each.offset, "end": each.end, "messages": each.messages}
+        for name, each in commit.streams.items()
+    }
+    return {
+        "name": commit.name,
+        "at": commit.at,
+        "run": commit.run,
+        "writer": commit.writer,
+        "committed": commit.committed,
+        "messages": commit.messages,
+        "streams": streams,
+    }
 
 
 def _attached(stream: Census) -> tuple[str, str]:

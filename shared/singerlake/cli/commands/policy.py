@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
-import msgspec
 
 from singerlake.cli.options import chosen_taps, json_option, tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.cli.retention import in_words, retention_from, retention_options
 from singerlake.errors import UnknownNameError
-from singerlake.format.metadata.retention import ALL_OTHERS, Retention
+from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule
+from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.expire.policy import retentions, set_retention
 
@@ -28,10 +29,11 @@ def policy() -> None:
 def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
     """Show how long streams are kept. A stream that no policy means is kept for ever."""
     metadata = lake.root_metadata()
-    rules = {name: retentions(metadata, name) for name in chosen_taps(lake, tap)}
+    taps = chosen_taps(lake, tap)
     if as_json:
-        say_json({"lake": lake.storage.url, "taps": msgspec.to_builtins(rules)})
+        say_json({"lake": lake.storage.url, "taps": {name: _as_written(metadata, name) for name in taps}})
         return
+    rules = {name: retentions(metadata, name) for name in taps}
     lines = [_line(name, stream, rule) for name, found in rules.items() for stream, rule in found.items()]
     for line in lines or ["everything is kept for ever"]:
         say(line)
@@ -80,9 +82,10 @@ def _set(lake: Lake, tap: str, stream: str | None, retention: Retention | None, 
     elif retention is not None:
         lake.existing_streams(tap)
     set_retention(lake.storage, tap, stream or ALL_OTHERS, retention)
-    found: Mapping[str, Retention] = retentions(lake.root_metadata(), tap)
+    metadata = lake.root_metadata()
+    found: Mapping[str, Rule] = retentions(metadata, tap)
     if as_json:
-        say_json({"lake": lake.storage.url, "tap": tap, "retention": msgspec.to_builtins(found)})
+        say_json({"lake": lake.storage.url, "tap": tap, "retention": _as_written(metadata, tap)})
         return
     for name, rule in found.items():
         say(_line(tap, name, rule))
@@ -90,6 +93,11 @@ def _set(lake: Lake, tap: str, stream: str | None, retention: Retention | None, 
         say(f"{shown(tap)}: everything is kept for ever")
 
 
-def _line(tap: str, stream: str, rule: Retention) -> str:
+def _as_written(metadata: RootMetadata | None, tap: str) -> Any:
+    notes = metadata.taps.get(tap) if metadata is not None else None
+    return notes.retention if notes is not None else {}
+
+
+def _line(tap: str, stream: str, rule: Rule) -> str:
     name = f"{shown(tap)}/{shown(stream)}" if stream else f"{shown(tap)}, all other streams"
     return f"{name}: {in_words(rule)}"

@@ -28,8 +28,8 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.progress import Progress
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import storage_settings, store_settings
 from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools

@@ -22,6 +22,7 @@ from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.erase.traces import find_traces
+from singerlake.maintenance.expire.policy import odd_rules
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
@@ -112,6 +113,7 @@ def verify(
                 by_tap[name][each] = replace(checked, findings=())
                 done.append(by_tap[name][each])
         metadata = _root(lake)
+        findings += odd_rules(metadata, by_tap, stream)
         for name, streams in by_tap.items():
             findings += verify_catalogue(lake.storage, name, streams)
             findings += verify_identity(metadata, name, streams)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -32,6 +34,45 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None if self.older_than is None else age_of(self.older_than)
 
 
+@dataclass(frozen=True, slots=True)
+class WrongRetention:
+    """What stands where a retention should, and is of another type: nothing expires by it. ``why`` shows nothing of
+    it."""
+
+    why: str
+
+
+Rule = Retention | WrongRetention
+
+
+def rules_in(stored: Any) -> dict[str, Rule]:
+    """What the ``retention`` of a tap says, by stream; people write it by hand, so it may be any JSON value. One that
+    is no object counts as what is said of all streams."""
+    if not isinstance(stored, dict):
+        return {ALL_OTHERS: WrongRetention("it is no object")}
+    return {stream: _rule(each) for stream, each in stored.items()}
+
+
+def with_rule(stored: Any, stream: str, retention: Retention | None) -> dict[str, Any]:
+    """``stored`` with another ``retention`` of a stream, or with None without any. Fields of it that are not known here
+    stay, as do the other streams."""
+    rules = dict(stored) if isinstance(stored, dict) else {ALL_OTHERS: stored}
+    before = rules.pop(stream, None)
+    if retention is not None:
+        known = Retention.__struct_fields__
+        fields = before if isinstance(before, dict) else {}
+        more = {name: value for name, value in fields.items() if name not in known}
+        rules[stream] = {**more, **msgspec.to_builtins(retention)}
+    return rules
+
+
+def _rule(stored: Any) -> Rule:
+    try:
+        return msgspec.convert(stored, Retention)
+    except msgspec.ValidationError as error:
+        return WrongRetention(str(error))
+
+
 def age_of(text: str) -> timedelta:
     """``90s``, ``30m``, ``12h``, ``400d``. Raises ``SettingError``."""
     found = _AGE.match(text)
@@ -43,7 +84,7 @@ def age_of(text: str) -> timedelta:
     return age
 
 
-def retention_of(rules: Mapping[str, Retention], stream: str) -> Retention | None:
+def retention_of(rules: Mapping[str, Rule], stream: str) -> Rule | None:
     """What a tap's ``rules`` say of one of its streams; None: it is kept for ever."""
     return rules.get(stream, rules.get(ALL_OTHERS))
 

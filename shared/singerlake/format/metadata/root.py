@@ -10,21 +10,23 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, indented
-from singerlake.format.metadata.retention import Retention
+from singerlake.format.metadata.retention import Rule, rules_in
 from singerlake.format.state.manifest import check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Annotations of one tap, set by people and kept through every rebuild. ``retention`` is by stream, ``""`` standing
-    for all others."""
+    """Annotations of one tap, set by people and kept through every rebuild. ``retention`` is as it was written, which
+    ``rules`` reads: by stream, ``""`` standing for all others."""
 
     owner: str = ""
     description: str = ""
     links: dict[str, str] = {}
-    retention: dict[str, Retention] = {}
+    retention: Any = {}
 
-
-_RULES = frozenset(Retention.__struct_fields__)
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """How long the streams are kept."""
+        return rules_in(self.retention)
 
 
 class RootMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +67,8 @@ def to_json(root: RootMetadata, before: bytes = b"{}") -> bytes:
 
 def _notes(before: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
     """The notes of a tap over those of ``before``. Without a retention there is no word of it."""
-    there = before.get("retention", {})
     made = {**before, **notes}
-    made["retention"] = {
-        stream: {**{name: value for name, value in there.get(stream, {}).items() if name not in _RULES}, **rule}
-        for stream, rule in notes["retention"].items()
-    }
-    if not made["retention"]:
+    if made["retention"] == {}:
         del made["retention"]
     return made
 

@@ -12,10 +12,12 @@ from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of ``file`` from its ``skip``-th on (0: all of them)."""
+    """The messages of ``file`` from its ``skip``-th on (0: all of them) and before its ``stop``-th (None: to its end).
+    One at least where there is a ``stop``."""
 
     file: DataFile
     skip: int
+    stop: int | None = None
 
     @property
     def offset(self) -> int:
@@ -31,6 +33,24 @@ class Slice:
                 return index
             seen += messages
         return index
+
+    @property
+    def until(self) -> int | None:
+        """The first tabled member behind its last message; None where there is none."""
+        if self.stop is None:
+            return None
+        seen = 0
+        for index, (_, messages) in enumerate(self.file.members):
+            if seen >= self.stop:
+                return index
+            seen += messages
+        return None
+
+    @property
+    def stored_end(self) -> int | None:
+        """The stored byte before which reading may end; None: the file's end."""
+        until = self.until
+        return None if until is None else self.file.members[until][0]
 
 
 def resolve_version(manifest: Manifest, text: str) -> str:

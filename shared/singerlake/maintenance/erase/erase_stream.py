@@ -8,7 +8,7 @@ of ``shared/docs/format.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -93,10 +93,11 @@ def erase_messages(
     dry_run: bool,
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
+    committed: Callable[[], object] = lambda: None,
 ) -> Erased:
     """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted
     in the new files. ``engine`` reads and writes the files, threads of this process by default. The total of
-    ``progress`` is the stored bytes of all data files.
+    ``progress`` is the stored bytes of all data files. ``committed`` is called when messages of a file were erased.
 
     A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises
     ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
@@ -108,7 +109,7 @@ def erase_messages(
         return Erased()
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
-    erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded)
+    erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded, committed)
     there = _Objects.of(context)
     progress.sized(sum(entry.size for entry in there.data))
     erasure.run(dry_run=dry_run)
@@ -146,6 +147,7 @@ class _Erasure:
     engine: Engine
     progress: Progress
     loaded: Loaded
+    committed: Callable[[], object]
     dry_run: bool = True
     clean: set[str] = field(default_factory=set)
     traces: list[Trace] = field(default_factory=list)
@@ -264,6 +266,7 @@ class _Erasure:
         change = EraseFiles(old=(file.id,), new=(new,))
         outcome = submit_change(self.context, self.loaded, change, who="singerlake erase")
         if isinstance(outcome, Pending):
+            self.committed()
             self.waiting.append((file, made, outcome))
         else:
             self._came(file, made, outcome)
@@ -271,6 +274,7 @@ class _Erasure:
     def _came(self, file: DataFile, made: Rewritten, outcome: Loaded | Conflict) -> None:
         assert made.file is not None
         if isinstance(outcome, Loaded):
+            self.committed()
             self.loaded = outcome
             self.clean.add(made.file.id)
             self.traces.append(Trace(self._key(file), made.messages, made.records))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from singerlake.attached.property_path import EACH, Step
+from singerlake.attached.property_path import ABSENT, EACH, Step, member, values_at
 from singerlake.format.lines.messages import REFUSALS, one_a_line
 from singerlake.maintenance.erase.condition import Condition, Test, Value
 from singerlake.recursion_limit import with_room
@@ -158,7 +158,7 @@ class _CompiledTest:
     def held(self, record: Any) -> set[int]:
         """The values that are found at the path in a record."""
         held: set[int] = set()
-        for found in _at(record, self._path):
+        for found in values_at(record, self._path, _member):
             entry, value = self._entry(found)
             if entry is not None:
                 held.add(entry)
@@ -208,23 +208,12 @@ def _struct(tree: _Tree) -> Any:
     )
 
 
-def _at(value: Any, path: Sequence[Step]) -> Iterable[Any]:
-    """The values that a path leads to: several over arrays, none where it leads nowhere."""
-    if not path:
-        yield value
-        return
-    step, rest = path[0], path[1:]
-    if step is EACH:
-        if isinstance(value, list):
-            for each in value:
-                yield from _at(each, rest)
-    elif isinstance(value, dict):
-        if step in value:
-            yield from _at(value[step], rest)
-    elif isinstance(value, msgspec.Struct):
-        names = getattr(type(value), "__names__")  # noqa: B009
-        if step in names:
-            yield from _at(getattr(value, names[step]), rest)
+def _member(value: Any, name: str) -> Any:
+    """The ``Member`` of decoded messages, too, which have only what was asked for."""
+    if not isinstance(value, msgspec.Struct):
+        return member(value, name)
+    field = getattr(type(value), "__names__").get(name)  # noqa: B009
+    return ABSENT if field is None else getattr(value, field)
 
 
 def _exact(written: str) -> Decimal | None:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from singerlake.errors import LostStateError
 from singerlake.format import layout
 from singerlake.format.metadata import root
-from singerlake.format.metadata.retention import Retention
+from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, with_rule
+from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 
-def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Retention]:
+def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rule]:
     """What is said of a tap's streams, by name; ``""`` stands for those that are not named."""
     notes = metadata.taps.get(tap) if metadata is not None else None
-    return notes.retention if notes is not None else {}
+    return notes.rules if notes is not None else {}
+
+
+def odd_rules(metadata: root.RootMetadata | None, taps: Iterable[str], stream: str | None = None) -> list[Finding]:
+    """The rules of taps, or those for one stream, by which nothing expires although somebody wrote them: a problem
+    where a rule is of another type, a note where it keeps less than one version."""
+    found = []
+    for tap in taps:
+        rules = retentions(metadata, tap)
+        meant = rules if stream is None else {stream, ALL_OTHERS} if stream not in rules else {stream}
+        found += [odd for name, rule in rules.items() if name in meant and (odd := _odd(tap, name, rule))]
+    return found
+
+
+def _odd(tap: str, stream: str, rule: Rule) -> Finding | None:
+    whose = f"stream {stream!r}" if stream else "all other streams"
+    said, key = f"the retention of tap {tap!r}, {whose},", layout.root_metadata_key()
+    hint = "'singerlake policy set' writes it anew"
+    if isinstance(rule, WrongRetention):
+        return Finding("root", key, f"{said} is not read, and nothing expires by it: {rule.why}; {hint}")
+    if rule.keep_versions is not None and rule.keep_versions < 1:
+        why = f"has keep_versions {rule.keep_versions}, by which nothing expires"
+        return Finding("root", key, f"{said} {why}; {hint}", problem=False)
+    return None
 
 
 def set_retention(storage: Storage, tap: str, stream: str, retention: Retention | None) -> bool:
@@ -33,12 +57,11 @@ def set_retention(storage: Storage, tap: str, stream: str, retention: Retention 
             )
         before = root.with_tap(root.from_json(stored.body, key=key), tap)
         notes = before.taps[tap]
-        rules = {name: rule for name, rule in notes.retention.items() if name != stream}
-        if retention is not None:
-            rules[stream] = retention
-        if rules == notes.retention:
+        after = msgspec.structs.replace(notes, retention=with_rule(notes.retention, stream, retention))
+        # The rules, and not what was written: in Python true is equal to 1.
+        if after.rules == notes.rules:
             return None
-        taps = {**before.taps, tap: msgspec.structs.replace(notes, retention=rules)}
+        taps = {**before.taps, tap: after}
         return root.to_json(msgspec.structs.replace(before, taps=taps), stored.body)
 
     return replace_if_unchanged(storage, key, made)

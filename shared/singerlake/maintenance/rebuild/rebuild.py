@@ -24,6 +24,7 @@ from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
+from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
@@ -50,7 +51,7 @@ def rebuild_manifest(
     """
     tap, stream = birth.tap, birth.stream
     surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
-    return rebuilt(surveyed, birth)
+    return rebuilt(without_uncommitted(surveyed, storage, tap, stream), birth)
 
 
 def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | None = None) -> Rebuilt:

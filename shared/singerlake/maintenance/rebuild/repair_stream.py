@@ -34,6 +34,7 @@ from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
 from singerlake.maintenance.rebuild.survey import stream_objects, survey
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal
+from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
@@ -87,6 +88,7 @@ def repair_stream(
             progress.sized(sum(entry.size for entry in entries))
             files = consumed(entries)
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
+        surveyed = without_uncommitted(surveyed, storage, tap, stream, base.manifest if base else None)
         now = timestamp(clock.now())
         if base is None or options.discard:
             birth = fold.empty(

@@ -20,7 +20,8 @@ from singerlake.maintenance.scan.scan import CUT, Bytes, ScanResult
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
 
-    ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``crc`` is
+    ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``atomic``:
+    an atomic run wrote it, and it was not vacuumed since. ``crc`` is
     of the raw text; ``cuts`` are those of a ``ScanResult``. ``stood`` is where a vacuumed file's first message stood
     when it was made: the lineage and the offset. The others are those of a ``NewFile``; ``first`` and ``last`` are None
     where no record has a time.
@@ -29,6 +30,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created: str
     run: str
     seq: int
+    atomic: bool
     records: int
     bytes: int
     raw_bytes: int
@@ -49,6 +51,7 @@ class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created: str
     run: str
     seq: int
+    atomic: bool
 
 
 _ORDER = msgspec.json.Decoder(FileOrder)
@@ -78,6 +81,12 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
         return self.replaces or ((self.id, self.messages),)
 
     @property
+    def atomic_run(self) -> str | None:
+        """The id of the atomic run that wrote it; None where it is of another run, or was vacuumed."""
+        said = _ORDER.decode(self.packed)
+        return said.run if said.atomic else None
+
+    @property
     def order(self) -> tuple[bool, str, str, int, str, str]:
         """Its place among the files of a stream: the writers' clocks, then the run and the number in it. Files that
         say nothing of the kind come last, as what their storage says of them changes with each copy."""
@@ -99,6 +108,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         created=(_utc(header.created) if header else None) or timestamp(modified),
         run=header.run if header else "",
         seq=header.seq if header else 0,
+        atomic=header is not None and header.atomic and provenance is None,
         records=scanned.records,
         bytes=scanned.bytes,
         raw_bytes=scanned.raw_bytes,

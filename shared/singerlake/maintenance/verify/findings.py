@@ -10,6 +10,7 @@ Kind = Literal[
     "case",
     "catalogue",
     "clash",
+    "commit",
     "differs",
     "duplicate",
     "empty",

@@ -31,6 +31,7 @@ from singerlake.maintenance.verify.check_file import VerifyTask, missing
 from singerlake.maintenance.verify.check_state import check_state
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.maintenance.verify.sample import Sample
+from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.storage.port import Entry, Storage
 
 
@@ -265,8 +266,8 @@ def _still(
 
 
 def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, ...]:
-    """Root metadata and catalogues are what their keys promise; names are ones that this package gives. Checks all
-    taps, or one. Raises what storage raises."""
+    """Root metadata, catalogues and decisions about atomic runs are what their keys promise; names are ones that this
+    package gives. Checks all taps, or one. Raises what storage raises."""
     findings: list[Finding] = []
     key = layout.root_metadata_key()
     stored = storage.get(key)
@@ -279,7 +280,12 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
         if name is None or tap not in (None, name):
             continue
         prefix = layout.tap_prefix(name)
-        findings += _names(prefix, storage.list_folder(prefix).folders)
+        folders = storage.list_folder(prefix).folders
+        findings += _names(prefix, (folder for folder in folders if folder != f"{layout.COMMITS}/"))
+        if f"{layout.COMMITS}/" in folders:
+            decisions = Decisions(storage, name)
+            for commit in decisions.listed().names:
+                findings += _parses(partial(decisions.get, commit), "commit", layout.commit_key(name, commit))
         cached = layout.catalogue_key(name)
         stored_catalogue = storage.get(cached)
         if stored_catalogue is not None:

@@ -27,8 +27,8 @@ from singerlake.format.state.transactions import PrepareFiles, Transaction
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore
-from singerlake.manifests.side_by_side import for_each
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.side_by_side import for_each
+from singerlake.manifests.writing.writer import StreamWriter
 
 ATTEMPTS = 20
 

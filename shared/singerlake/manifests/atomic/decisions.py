@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +15,8 @@ from singerlake.storage.port import Storage
 
 PATIENCE = 60.0
 """Seconds that a writer waits for the decision about a run that is in its way, before it decides against it."""
+AT_ONCE = 16
+"""Requests under way, to read several."""
 _FIRST_LOOK, _LONGEST_LOOK = 0.05, 2.0
 _TRIES = 5
 
@@ -31,7 +35,7 @@ class Decisions:
 
     def __init__(self, storage: Storage, tap: str) -> None:
         self._storage = storage
-        self._tap = tap
+        self.tap = tap
         self._prefix = layout.commits_prefix(tap)
 
     def listed(self) -> Listed:
@@ -48,14 +52,25 @@ class Decisions:
 
     def get(self, name: str) -> Decision | None:
         """What was decided; None: nothing yet. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
-        key = layout.commit_key(self._tap, name)
+        key = layout.commit_key(self.tap, name)
         stored = self._storage.get(key)
         return decision_from_json(stored.body, key=key) if stored else None
+
+    def all_of(self, names: Iterable[str]) -> list[Decision]:
+        """What was decided of these commits, in their order; those that are not decided are left out. Raises as
+        ``get``."""
+        wanted = list(names)
+        if len(wanted) < 2 or self._storage.near:
+            found = [self.get(name) for name in wanted]
+        else:
+            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="commits") as executor:
+                found = list(executor.map(self.get, wanted))
+        return [decision for decision in found if decision is not None]
 
     def decide(self, decision: Decision) -> Decision:
         """Decide, unless that was done before; gives the decision that counts. Raises ``UnknownOutcomeError`` where no
         answer came and reading back did not show one; it may still take effect then."""
-        key, body = layout.commit_key(self._tap, decision.id), decision_to_json(decision)
+        key, body = layout.commit_key(self.tap, decision.id), decision_to_json(decision)
         lost: UnknownOutcomeError | None = None
         for _ in range(_TRIES):
             try:
@@ -83,14 +98,14 @@ class Decisions:
             raise UnknownOutcomeError(
                 "a decision about an atomic run was sent, and could not be read back",
                 hint="run again; nothing is lost",
-                key=layout.commit_key(self._tap, name),
+                key=layout.commit_key(self.tap, name),
             ) from error
 
     def say_shown(self, name: str) -> None:
         """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
         be noted, that is no error."""
         with suppress(SingerlakeError):
-            self._storage.put(layout.shown_commit_key(self._tap, name), b"")
+            self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 
     def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
         """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
-from singerlake.errors import LineageChangedError, UnknownNameError
+from singerlake.errors import LineageChangedError, RetryableError, UnknownNameError
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.atomic.decisions import Decisions, Listed
-
-_AT_ONCE = 16
+from singerlake.manifests.atomic.decisions import AT_ONCE, Decisions, Listed
+from singerlake.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,22 @@ class StreamView:
     end: int
 
 
-def view(decisions: Decisions, load: Callable[[], Mapping[str, Manifest]]) -> dict[str, StreamView]:
-    """The streams that ``load`` gives, without what was decided while they were loaded. Raises what storage and
-    ``load`` raise, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
-    before = decisions.listed()
+def take_view(
+    storage: Storage, tap: str, loads: Mapping[str, Callable[[], Manifest]], as_of: str | None = None
+) -> dict[str, StreamView]:
+    """One view of the streams of a tap whose states ``loads`` give, side by side where storage is far. Raises as
+    ``view``, with ``as_of`` as ``view_as_of``."""
+    decisions, load = Decisions(storage, tap), partial(load_each, loads, near=storage.near)
+    return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load)
+
+
+def view(
+    decisions: Decisions, load: Callable[[], Mapping[str, Manifest]], before: Listed | None = None
+) -> dict[str, StreamView]:
+    """The streams that ``load`` gives, without what was decided while they were loaded. ``before``: what was decided
+    before that, if it is known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and
+    ``UnsupportedFormatError``."""
+    before = decisions.listed() if before is None else before
     states = load()
     ends = _ends(decisions, before, states, decisions.listed())
     return {stream: StreamView(state, ends[stream]) for stream, state in states.items()}
@@ -35,23 +47,74 @@ def view(decisions: Decisions, load: Callable[[], Mapping[str, Manifest]]) -> di
 
 def view_as_of(decisions: Decisions, commit: str, load: Callable[[], Mapping[str, Manifest]]) -> dict[str, StreamView]:
     """The streams as they were after the atomic run whose commit has this name. Raises as ``view``,
-    ``UnknownNameError`` where there is no such commit, and ``LineageChangedError`` where a stream was rebuilt or
-    dropped since then."""
+    ``UnknownNameError`` where there is no such commit, ``LineageChangedError`` where a stream was rebuilt or dropped
+    since then, and ``RetryableError`` where a stream does not show the run yet."""
     before = decisions.listed()
-    _require(before, commit)
+    require_commit(decisions, commit, before)
     states = load()
     after = decisions.listed()
     ends = _ends(decisions, before, states, after)
-    every = _read(decisions, after.names)
-    if not any(decision.id == commit for decision in every):
+    every = taken_place(decisions, after.names)
+    if any(decision.id == commit and _is_half(decision, states, ends) for decision in every):
+        raise RetryableError(
+            f"commit {commit} was decided, and not every stream shows it yet", hint="read again in a moment"
+        )
+    return {
+        stream: StreamView(state, end_as_of(stream, state, every, commit, last=ends[stream]))
+        for stream, state in states.items()
+    }
+
+
+def offsets_behind(decisions: Decisions, commit: str, states: Mapping[str, Manifest]) -> dict[str, int]:
+    """For each stream the offset at which what came after a commit begins. Raises as ``view_as_of``."""
+    listed = decisions.listed()
+    require_commit(decisions, commit, listed)
+    every = taken_place(decisions, listed.names)
+    return {stream: end_as_of(stream, state, every, commit) for stream, state in states.items()}
+
+
+def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str, *, last: int | None = None) -> int:
+    """The offset before which a stream ends as of a commit, and at which what came after it begins. Pure. ``every`` are
+    the commits that took place, in their order; ``last`` is where a view ends that is of no commit, None: where
+    ``state`` does. A stream that no commit names ends there.
+
+    Raises ``LineageChangedError`` where the stream was rebuilt or dropped since the last of them up to ``commit``.
+    """
+    last = state.next_offset if last is None else last
+    end, foreign = None, None
+    for decision in every:
+        brought = decision.streams.get(stream)
+        if brought is None:
+            continue
+        own = brought.lineage == state.lineage
+        if decision.id <= commit:
+            end, foreign = (brought.end, None) if own else (None, decision.id)
+        elif own:
+            end = brought.offset if end is None else end
+            break
+    if foreign is not None:
+        raise LineageChangedError(
+            f"stream {stream!r} was rebuilt or dropped after commit {foreign}",
+            hint="leave this stream out, or choose a later commit",
+            stream=stream,
+        )
+    return last if end is None else min(end, last)
+
+
+def require_commit(decisions: Decisions, commit: str, listed: Listed) -> None:
+    """Raise ``UnknownNameError`` where a commit is not among those listed, or was decided against."""
+    if commit not in listed.names:
+        some = f"the newest is {listed.names[-1]}" if listed.names else "this tap has none"
+        raise UnknownNameError(
+            f"there is no commit {commit!r}", hint=f"'singerlake ls --commits' lists them; {some}", tap=decisions.tap
+        )
+    decision = decisions.get(commit)
+    if decision is None or not decision.committed:
         raise UnknownNameError(
             f"commit {commit!r} was decided against: nothing of it is in the lake",
             hint="'singerlake ls --commits' lists those that took place",
+            tap=decisions.tap,
         )
-    return {
-        stream: StreamView(state, _end_as_of(stream, state, every, commit, ends[stream]))
-        for stream, state in states.items()
-    }
 
 
 def _ends(decisions: Decisions, before: Listed, states: Mapping[str, Manifest], after: Listed) -> dict[str, int]:
@@ -63,7 +126,7 @@ def _ends(decisions: Decisions, before: Listed, states: Mapping[str, Manifest], 
     names = [name for name in after.names if name not in known or name not in after.shown]
     while names:
         read.update(names)
-        for decision in _read(decisions, names):
+        for decision in taken_place(decisions, names):
             (whole if decision.id in known else cut).append(decision)
         while True:
             ends = {stream: _end(stream, state, cut) for stream, state in states.items()}
@@ -85,15 +148,17 @@ def _behind(cut: list[Decision], states: Mapping[str, Manifest], ends: Mapping[s
     return [name for name in after.names if oldest < name <= newest]
 
 
-def _read(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
-    """Those of these commits that took place, in their order."""
-    wanted = list(names)
-    if len(wanted) < 2:
-        found = [decisions.get(name) for name in wanted]
-    else:
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="commits") as executor:
-            found = list(executor.map(decisions.get, wanted))
-    return [decision for decision in found if decision is not None and decision.committed]
+def taken_place(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
+    """Those of these commits that took place, in their order. Raises as ``Decisions.get``."""
+    return [decision for decision in decisions.all_of(names) if decision.committed]
+
+
+def load_each(loads: Mapping[str, Callable[[], Manifest]], *, near: bool) -> dict[str, Manifest]:
+    """The states that ``loads`` give: one after the other where storage is ``near``, else several at a time."""
+    if near or len(loads) < 2:
+        return {stream: load() for stream, load in loads.items()}
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="streams") as executor:
+        return dict(zip(loads, executor.map(lambda load: load(), loads.values()), strict=True))
 
 
 def _is_half(decision: Decision, states: Mapping[str, Manifest], ends: Mapping[str, int]) -> bool:
@@ -108,31 +173,3 @@ def _end(stream: str, state: Manifest, cut: Iterable[Decision]) -> int:
     brought = (decision.streams.get(stream) for decision in cut)
     offsets = (each.offset for each in brought if each is not None and each.lineage == state.lineage)
     return min((*offsets, state.next_offset))
-
-
-def _end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str, last: int) -> int:
-    """``last``: where a view ends that is of no commit."""
-    end: int | None = None
-    for decision in every:
-        brought = decision.streams.get(stream)
-        if brought is None:
-            continue
-        if brought.lineage != state.lineage:
-            if decision.id <= commit:
-                raise LineageChangedError(
-                    f"stream {stream!r} was rebuilt or dropped after commit {decision.id}",
-                    hint="leave this stream out, or choose a later commit",
-                    stream=stream,
-                )
-            continue
-        if decision.id <= commit:
-            end = brought.end
-        elif end is None:
-            end = brought.offset
-    return last if end is None else min(end, last)
-
-
-def _require(listed: Listed, commit: str) -> None:
-    if commit not in listed.names:
-        some = f"the newest is {listed.names[-1]}" if listed.names else "this tap has none"
-        raise UnknownNameError(f"there is no commit {commit!r}", hint=f"'singerlake ls --commits' lists them; {some}")

@@ -84,6 +84,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 "option 'to_offset' is not for streams: a stream has no end",
                 hint="leave it out; Trigger.AvailableNow stops at the current end",
             )
+        if options.request.as_of is not None or options.request.from_commit is not None:
+            name = "from_commit" if options.request.as_of is None else "as_of"
+            raise SettingError(
+                f"option {name!r} is not for streams", hint="from_offset or from_version say where a stream begins"
+            )
         if options.pushdown:
             raise SettingError(
                 "option 'pushdown' is not for streams: Spark pushes no filters to them",

@@ -20,8 +20,8 @@ from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, ValueDoesNotFitError
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import storage_settings
 from singerlake.singer_file import spool_error
 from singerlake.spark.option_values import named_as_options

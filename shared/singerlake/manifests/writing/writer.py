@@ -24,14 +24,14 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.manifests.add_schema import add_schema, put_schema
 from singerlake.manifests.commit import commit_transaction, refuse_missing
 from singerlake.manifests.find_store import lying
 from singerlake.manifests.history import no_history, refuse_other_lake, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
-from singerlake.manifests.side_by_side import followed, for_each
-from singerlake.manifests.uploads import Receipt, Upload
+from singerlake.manifests.writing.add_schema import add_schema, put_schema
+from singerlake.manifests.writing.side_by_side import followed, for_each
+from singerlake.manifests.writing.uploads import Receipt, Upload
 from singerlake.storage.port import Storage
 
 _SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0

@@ -1,4 +1,5 @@
-"""Where the replay of a stream begins: at its bookmark, or without one where a version first appears."""
+"""Where the replay of a stream begins: at its bookmark, or without one behind a commit, or where a version first
+appears."""
 
 from __future__ import annotations
 
@@ -20,11 +21,19 @@ def start_offset(
     bookmark: Bookmark | None,
     from_version: str | None,
     *,
+    begin: int | None = None,
+    end: int | None = None,
     skip_expired: bool = False,
 ) -> int:
-    """The offset of the first message of a replay. Raises ``UnknownNameError``, ``LostBookmarkError``, without
-    ``skip_expired`` ``ExpiredMessagesError``, and what storage raises."""
+    """The offset of the first message of a replay. ``begin`` is where it begins without a bookmark, ``end`` the offset
+    before which it ends. Raises ``UnknownNameError``, ``LostBookmarkError``, without ``skip_expired``
+    ``ExpiredMessagesError``, and what storage raises."""
+    if bookmark is None and begin is not None:
+        return offset_left(manifest, begin, skip_expired=skip_expired)
     if bookmark is None:
+        if end and end <= manifest.floor and end < manifest.next_offset:
+            # All that the replay would have expired: to write nothing would look like a stream without messages.
+            offset_left(manifest, end - 1, skip_expired=skip_expired)
         return first_offset(manifest, from_version)
     return offset_left(manifest, stream.resume(manifest, bookmark), skip_expired=skip_expired)
 

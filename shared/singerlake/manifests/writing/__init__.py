@@ -1,0 +1,1 @@
+"""One writer of one stream: what it takes, uploads and commits."""

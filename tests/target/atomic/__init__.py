@@ -1,0 +1,1 @@
+"""The target with ``atomic_run``."""
