@@ -135,7 +135,8 @@ class NumberedStore:
             return _loaded(msgspec.structs.replace(base.manifest, closed=shown.store))
 
     def create(self, manifest: Manifest) -> Loaded:
-        """Birth: record 0, then ``manifest.json``. Of several births one stays."""
+        """Birth: record 0, then ``manifest.json``. Of several births one stays; where a run is undecided behind it by
+        then, publishing is left to the writer that settles it."""
         manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
         birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
@@ -151,7 +152,8 @@ class NumberedStore:
             raise CorruptObjectError(
                 "a stream just born has no state", hint="check the manifest store, then run again", key=self._key
             )
-        publish_manifest(self._storage, self._key, loaded.manifest)
+        if self._settles(loaded):
+            publish_manifest(self._storage, self._key, loaded.manifest)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -179,9 +181,8 @@ class NumberedStore:
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """As the port says; an undecided state is left to the writer that settles it."""
-        if state.manifest.prepared is not msgspec.UNSET:
+        if not self._settles(state):
             return
-        self._append_settlement(state)
         publish_where_due(
             self._storage,
             self._key,
@@ -237,6 +238,13 @@ class NumberedStore:
         record = Record(number=number, after=state.transaction.id, transaction=settlement(decision))
         body = encode(record)
         return Loaded(self._follow(state, number, body), body.decode())
+
+    def _settles(self, state: Loaded) -> bool:
+        """Whether a state may be published: it is decided, and the log says so by now."""
+        if state.manifest.prepared is not msgspec.UNSET:
+            return False
+        self._append_settlement(state)
+        return True
 
     def _append_settlement(self, state: Loaded) -> None:
         """Have the log hold what settles ``state``, where it was read of the decision: everybody writes the same."""

@@ -12,7 +12,20 @@ from tests.simulation.faulty.erase import ERASURES
 from tests.simulation.faulty.expire import EXPIRIES
 from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
+from tests.simulation.faulty.runs import RUNS_WITH_HOLES
 from tests.simulation.tables.kinds import FAULTY_TABLES
 
-_ALL = (*FAULTY_TABLES, *COMMITS, *LOGS, *DYNAMODBS, *MERGES, *COLLECTIONS, *DROPS, *ERASURES, *EXPIRIES, *ATTACHMENTS)
+_ALL = (
+    *FAULTY_TABLES,
+    *COMMITS,
+    *LOGS,
+    *DYNAMODBS,
+    *MERGES,
+    *COLLECTIONS,
+    *DROPS,
+    *ERASURES,
+    *EXPIRIES,
+    *ATTACHMENTS,
+    *RUNS_WITH_HOLES,
+)
 FAULTY = {kind.name: kind for kind in _ALL}

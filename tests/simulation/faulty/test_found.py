@@ -67,6 +67,17 @@ BREAKS = {
     "delta-state-first": "the Delta log went from state",
     "delta-unconditional": "of the Delta log was written again",
     "delta-unkept": "of the Delta log was deleted, and there is no later checkpoint",
+    "runs-first-alone": "a part of run .* is in the lake",
+    "runs-by-force": "the decision about .* changed",
+    "runs-not-read-back": "the state of a run that was committed lacks files",
+    "runs-undecided": "was given another state|which never was",
+    "runs-not-read": "is not prepared|which never was|was given another state",
+    "runs-unsure": "was told that it never will be",
+    "runs-behind": "does not fit: commit .* is not decided|-settled was decided",
+    "runs-published": "is undecided, and was kept or published",
+    "runs-one-listing": "a part of run .* is in a view",
+    "runs-as-of-by-one-listing": "a part of run .* is in a view as of",
+    "runs-by-the-clock": "a view as of",
     "never-rolls": "under a name that no reader takes for one",
 }
 """What is to be found, of each faulty store."""
