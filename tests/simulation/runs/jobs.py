@@ -14,8 +14,8 @@ from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.view import StreamView, view, view_as_of
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.uploads import Upload
-from singerlake.manifests.writer import StreamWriter
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.manifests.writing.writer import StreamWriter
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
 from tests.simulation.runs.truth import Runs
 from tests.simulation.runs.watch import STREAMS, RunsWatch
