@@ -24,7 +24,7 @@ from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Outdated
 from tests.fakes import START
 from tests.simulation.runs import jobs
-from tests.simulation.runs.kinds import RUNS, simulated
+from tests.simulation.runs.kinds import RUNS, hasty
 from tests.simulation.stores.kinds import Kind
 
 _prepare_all = RunCommit._prepare
@@ -45,13 +45,13 @@ def _the_first_alone(self: RunCommit, name: str, *, waiting: bool) -> dict[str, 
 
 def _by_force(self: Decisions, decision: Decision) -> Decision:
     """Replaces a decision that is there."""
-    self._storage.put(layout.commit_key(self._tap, decision.id), decision_to_json(decision))
+    self._storage.put(layout.commit_key(self.tap, decision.id), decision_to_json(decision))
     return decision
 
 
 def _without_reading_back(self: Decisions, decision: Decision) -> Decision:
     """Takes each refusal for its own success."""
-    self._storage.put(layout.commit_key(self._tap, decision.id), decision_to_json(decision), if_absent=True)
+    self._storage.put(layout.commit_key(self.tap, decision.id), decision_to_json(decision), if_absent=True)
     return decision
 
 
@@ -103,11 +103,8 @@ def _as_of_by_one_listing(
 ) -> dict[str, StreamView]:
     """Goes by what was decided before streams were loaded."""
     before = decisions.listed()
-    every, states = view._read(decisions, before.names), load()
-    return {
-        stream: StreamView(state, view._end_as_of(stream, state, every, commit, state.next_offset))
-        for stream, state in states.items()
-    }
+    every, states = view.taken_place(decisions, before.names), load()
+    return {stream: StreamView(state, view.end_as_of(stream, state, every, commit)) for stream, state in states.items()}
 
 
 def _by_the_clock() -> AbstractContextManager[object]:
@@ -125,7 +122,7 @@ def _whatever_the_name(manifest: Manifest, change: PrepareFiles, at: str) -> dic
 def _kind(name: str, patched: Callable[[], AbstractContextManager[object]]) -> Kind:
     def both() -> AbstractContextManager[object]:
         held = ExitStack()
-        held.enter_context(simulated())
+        held.enter_context(hasty())
         held.enter_context(patched())
         return held
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from singerlake.format import layout
@@ -107,6 +109,6 @@ class RunsWatch(Watches):
             log=_RunLogWatch(truth, world.fail, world.storage.as_it_is, prefix, self),
         )
 
-    def _exists(self, stream: str):  # type: ignore[no-untyped-def]
+    def _exists(self, stream: str) -> Callable[[str], bool]:
         prefix = layout.stream_prefix(TAP, stream)
         return lambda path: self._world.storage.as_it_is(prefix + path) is not None
