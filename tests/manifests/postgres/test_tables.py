@@ -113,8 +113,8 @@ def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place
 
 def test_a_newer_format_is_refused(place: PostgresPlace) -> None:
     place.born()
-    place.change("UPDATE streams SET format = 4 WHERE table_id = %s")
-    with pytest.raises(UnsupportedFormatError, match="format 4"):
+    place.change("UPDATE streams SET format = 5 WHERE table_id = %s")
+    with pytest.raises(UnsupportedFormatError, match="format 5"):
         place.store().load()
 
 
