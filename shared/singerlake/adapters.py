@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
 DEFAULT_STORE = MANIFEST_STORES[0]
+ATOMIC_STORES = ("log", "postgres")
+"""Those that commit a run to several streams at once."""
 ON_THE_LAKE = ("lockfile", "log", "merge")
 """Those whose whole state is on the lake, so that readers need no settings."""
 

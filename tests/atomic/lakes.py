@@ -11,8 +11,9 @@ from singerlake.clock import timestamp
 from singerlake.format.decision import Brought, Decision, aborted, commit_name
 from singerlake.format.state.model import Run
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.commit_run import Part, RunCommit
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part
 from tests.lakes import FilesOf, Line
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}}

@@ -12,8 +12,9 @@ from singerlake.format.decision import Decision, aborted
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic.commit_run import Part, RunCommit
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from tools.golden_suite.cases import case

@@ -14,6 +14,7 @@ from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     CollectFiles,
+    CommitFiles,
     ExpireFiles,
     PrepareFiles,
     ReplaceFiles,
@@ -97,7 +98,7 @@ def is_done(manifest: Manifest, change: Change) -> bool:
     """Whether all that a change is to do to files is in the state already, so that it must not be committed again."""
     if isinstance(change, PrepareFiles) and manifest.prepared is not msgspec.UNSET:
         return manifest.prepared.commit == change.commit
-    if isinstance(change, AddFiles | PrepareFiles):
+    if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
         files = change.files
     elif isinstance(change, ReplaceFiles):
         files = change.new

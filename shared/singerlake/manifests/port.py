@@ -45,12 +45,16 @@ class Abilities:
     a reader of the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
     files; where not, ``manifest.json`` is all that readers have, and a database without history stops writers.
     ``settles``: commits may be answered with ``Pending``. ``prepares``: it takes what an atomic run prepares.
+    ``together``: one transaction of its database commits to several streams, to ``most_together`` of them (None: to any
+    number); it is a ``singerlake.manifests.atomic.together.TogetherStore`` then.
     """
 
     locks: bool = False
     followable: bool = True
     settles: bool = False
     prepares: bool = False
+    together: bool = False
+    most_together: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,12 +7,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from singerlake.adapters import DEFAULT_STORE
+from singerlake.adapters import ATOMIC_STORES, DEFAULT_STORE
 from singerlake.errors import SettingError
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.commit_run import Part, RunCommit, require_prepares
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part, require_atomic, require_room
 from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.publishing import Channel, Committed, Publisher, uploads
@@ -20,9 +21,6 @@ from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-_TOGETHER = ("log",)
-"""Manifest stores that commit several streams together."""
 
 
 class AtomicPublisher(Publisher):
@@ -32,6 +30,7 @@ class AtomicPublisher(Publisher):
         _require_store(lake, settings)
         super().__init__(lake, settings, **more)
         self._uploaded: dict[str, list[tuple[GrowingFile, NewFile, StreamSchema]]] = {}
+        self._brought: set[str] = set()
         self._bare: list[tuple[Schema, int]] = []
 
     @property
@@ -56,7 +55,7 @@ class AtomicPublisher(Publisher):
 
     def _open(self, channel: Channel) -> StreamWriter:
         writer = super()._open(channel)
-        require_prepares(writer.store, tap=writer.tap, stream=writer.stream)
+        require_atomic(writer.store, tap=writer.tap, stream=writer.stream)
         return writer
 
     def _publish(self, channel: Channel) -> None:
@@ -64,6 +63,9 @@ class AtomicPublisher(Publisher):
         if not channel.ready:
             return
         writer, group = self._open(channel), list[GrowingFile]()
+        with self._noting:
+            self._brought.add(channel.name)
+            require_room(writer.store, len(self._brought), tap=writer.tap)
         sent = writer.upload(uploads(writer, channel, group))
         for growing, upload in zip(group, sent, strict=True):
             upload.spool.unlink(missing_ok=True)
@@ -111,12 +113,12 @@ def _require_store(lake: Lake, settings: Settings) -> None:
     """Raise ``SettingError`` before anything is written, where the lake's streams cannot be committed together."""
     metadata = lake.root_metadata()
     kind = (metadata.manifest_store if metadata else None) or settings.manifest_store or DEFAULT_STORE
-    if kind in _TOGETHER:
+    if kind in ATOMIC_STORES:
         return
     if metadata is None and settings.manifest_store is None:
         raise SettingError(
             f"atomic_run needs a manifest store that commits several streams together, and {kind} does not",
-            hint="set manifest_store to log for this new lake, or unset atomic_run",
+            hint=f"set manifest_store to {' or '.join(ATOMIC_STORES)} for this new lake, or unset atomic_run",
         )
     raise SettingError(
         f"atomic_run needs a manifest store that commits several streams together, and this lake's is {kind}",

@@ -1,4 +1,4 @@
-"""What an atomic run prepares in the fold, and what settles it."""
+"""What an atomic run prepares in the fold, and what settles it; and what it commits at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, NewFile, Run
-from singerlake.format.state.prepared import brought, settlement
+from singerlake.format.state.prepared import brought, brought_between, settlement
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,
     Close,
     CollectFiles,
+    CommitFiles,
     ExpireFiles,
     PrepareFiles,
     Rebase,
@@ -37,6 +38,11 @@ RUN = Run(id="r", writer="w", started="2026")
 def prepare(commit: str, *files: NewFile, run: Run | None = None) -> PrepareFiles:
     plain = add(*files, run=run)
     return PrepareFiles(commit=commit, files=plain.files, schemas=plain.schemas, run=run)
+
+
+def commit(name: str, *files: NewFile, run: Run | None = None) -> CommitFiles:
+    plain = add(*files, run=run)
+    return CommitFiles(commit=name, files=plain.files, schemas=plain.schemas, run=run)
 
 
 def begun() -> Manifest:
@@ -158,3 +164,48 @@ def test_older_versions_do_not_take_a_prepared_file_for_an_added_one() -> None:
     encoded = msgspec.json.encode(prepare(X, new_file("b")))
     with pytest.raises(msgspec.ValidationError, match="prepare_files"):
         msgspec.json.decode(encoded, type=AddFiles | ReplaceFiles | Rebase)
+
+
+def test_what_is_committed_at_once_is_what_was_prepared_and_settled() -> None:
+    files = (new_file("b", 2), new_file("c", 4, schema=1))
+    settled = done(undecided(), Settle(commit=X, committed=True))
+    at_once = done(begun(), commit(X, *files, run=RUN))
+    check_log(at_once)
+    position = at_once.transaction
+    assert msgspec.structs.replace(settled, transaction=position) == at_once
+    assert position.number == begun().transaction.number + 1
+    assert brought_between(begun(), at_once) == Brought(lineage="l", offset=3, end=9)
+
+
+def test_committed_names_ascend_too() -> None:
+    state = done(begun(), commit(Y, new_file("b")))
+    for name in (X, Y):
+        assert "not greater" in refused(state, commit(name, new_file("c")))
+        assert "not greater" in refused(state, prepare(name, new_file("c")))
+    assert done(state, commit(Z, new_file("c"))).settled == Z
+
+
+def test_what_does_not_fit_cannot_be_committed_at_once_either() -> None:
+    gone = done(begun(), RetireFiles(files=(("b", "x/b"),)))
+    assert "orphan" in refused(gone, commit(X, new_file("b")))
+    assert "twice" in refused(begun(), commit(X, new_file("b"), new_file("b")))
+    assert "not decided" in refused(undecided(), commit(Y, new_file("d")))
+    assert "closed" in refused(done(begun(), Close(successor="log")), commit(X, new_file("b")))
+
+
+def test_files_that_are_known_already_are_not_committed_again() -> None:
+    before = begun()
+    state = done(before, commit(X, new_file("a", 3)))
+    assert brought_between(before, state) is None
+    assert (state.next_offset, state.settled) == (3, X)
+
+
+def test_an_attached_object_that_is_committed_leaves_the_retired_ones() -> None:
+    gone = erased(begun_attached(), "a", "n", 1)
+    assert A not in attached(done(gone, commit(X, with_rows(new_file("d"), row(0, A)))))
+
+
+def test_older_versions_do_not_take_a_committed_file_for_an_added_one() -> None:
+    encoded = msgspec.json.encode(commit(X, new_file("b")))
+    with pytest.raises(msgspec.ValidationError, match="commit_files"):
+        msgspec.json.decode(encoded, type=AddFiles | PrepareFiles | Settle | ReplaceFiles | Rebase)

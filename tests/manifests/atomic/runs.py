@@ -9,8 +9,9 @@ from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.atomic.commit_run import Part, RunCommit
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.writing.writer import StreamWriter
 from tests.format.state.test_fold import SCHEMAS, add, new_file
@@ -56,13 +57,18 @@ class Runs:
         ).commit()
 
     def append(self, stream: str, *files: NewFile) -> Loaded:
-        """A plain commit of another writer."""
+        """A plain run of another writer."""
         self.upload(stream, *files)
         writer = self.writer(stream, "plain")
         writer.open()
         outcome = self.place.commit(writer.loaded, add(*files), stream)
         assert isinstance(outcome, Loaded), outcome
+        self.place.store(stream).publish(outcome, run_ended=True)
         return outcome
+
+    def viewed(self) -> dict[str, int]:
+        """Where each stream ends for a reader who has the lake alone and wants no half of a run."""
+        return {name: view.end for name, view in self.place.lake.snapshot("t").items()}
 
     def listed(self, *streams: str) -> list[list[str]]:
         """The files that readers of these streams see."""

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import msgspec
 import pytest
 
 from singerlake.errors import (
-    CommitRefusedError,
-    MissingFileError,
-    SettingError,
     StorageUnavailableError,
-    StreamClosedError,
     TooManyConflictsError,
 )
 from singerlake.format import layout
 from singerlake.format.decision import aborted
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.transactions import Close, PrepareFiles, RecordRun, RetireFiles
-from singerlake.manifests.atomic.commit_run import ATTEMPTS, Part
+from singerlake.format.state.transactions import PrepareFiles, RecordRun
+from singerlake.manifests.atomic.commit_run import ATTEMPTS
+from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.port import Loaded
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.atomic.runs import Runs, files
@@ -54,21 +49,6 @@ def prepared(runs: Runs, stream: str, commit: str, *ids: str) -> Loaded:
     outcome = runs.place.commit(part.writer.loaded, prepare(part, commit), stream)
     assert isinstance(outcome, Loaded)
     return outcome
-
-
-def test_a_run_is_in_all_of_its_streams(runs: Runs) -> None:
-    states = runs.run({stream: files(f"{stream}1", f"{stream}2") for stream in STREAMS})
-    assert runs.listed(*STREAMS) == [["a1", "a2"], ["b1", "b2"], ["c1", "c2"]]
-    (name,) = runs.decisions.listed().names
-    assert {state.settled for state in states.values()} == {name}
-    decision = runs.decisions.get(name)
-    assert decision is not None
-    assert (decision.committed, decision.run, decision.writer) == (True, "w", "w")
-    assert {stream: (each.offset, each.end) for stream, each in decision.streams.items()} == dict.fromkeys(
-        STREAMS, (0, 6)
-    )
-    assert runs.decisions.listed().shown == {name}
-    assert all(state.runs[-1].records == 6 for state in states.values())
 
 
 class Killed(BaseException):
@@ -234,84 +214,6 @@ def test_a_run_that_was_decided_against_meanwhile_begins_again(place: Place, run
     assert decision.committed
 
 
-def test_names_ascend_however_the_clock_goes(place: Place, runs: Runs) -> None:
-    names = []
-    for number, seconds in enumerate((1000.0, 10.0, 0.0, 500.0)):
-        place.clock.seconds = seconds
-        names.append(runs.run({"a": files(f"a{number}")})["a"].settled)
-    assert names == sorted(names)
-    assert len(set(names)) == 4
-
-
-def test_a_greater_name_that_came_meanwhile_makes_the_run_take_another(place: Place, runs: Runs) -> None:
-    part = runs.part("a", *files("a1"))
-    part.writer.open()
-    place.clock.seconds = 10_000
-    runs.run({"a": files("a0")}, name="fast")
-    place.clock.seconds = 0
-    runs.commit([part])
-    assert runs.listed("a") == [["a0", "a1"]]
-    committed = [decision for decision in runs.decisions.all_of(runs.decisions.listed().names) if decision.committed]
-    assert [decision.run for decision in committed] == ["fast", "w"]
-
-
-def test_plain_commits_between_are_no_conflict(place: Place, runs: Runs) -> None:
-    parts = [runs.part(stream, *files(f"{stream}1")) for stream in ("a", "b")]
-    runs.append("a", new_file("a0"))
-    runs.append("b", new_file("b0"))
-    runs.commit(parts)
-    assert runs.listed("a", "b") == [["a0", "a1"], ["b0", "b1"]]
-
-
-def test_a_run_that_is_sent_again_adds_nothing_twice(runs: Runs) -> None:
-    for _ in range(2):
-        runs.run({"a": files("a1"), "b": files("b1")})
-    assert runs.listed("a", "b") == [["a1"], ["b1"]]
-
-
-def test_without_files_nothing_is_decided(runs: Runs) -> None:
-    assert runs.commit([]) == {}
-    assert runs.decisions.listed().names == ()
-
-
-def test_a_file_that_is_not_there_ends_the_run_and_nothing_of_it_is_seen(place: Place, runs: Runs) -> None:
-    parts = [runs.part(stream, *files(f"{stream}1")) for stream in ("a", "b")]
-    place.storage.delete(layout.stream_prefix("t", "b") + parts[1].files[0].path)
-    with pytest.raises(MissingFileError):
-        runs.commit(parts)
-    assert runs.listed("a", "b") == [[], []]
-    began = place.clock.seconds
-    runs.append("a", new_file("a2"))
-    assert place.clock.seconds - began < 1
-
-
-def test_a_file_that_does_not_fit_ends_the_run(place: Place, runs: Runs) -> None:
-    part = runs.part("a", *files("a1"))
-    part.writer.open()
-    outcome = place.commit(part.writer.loaded, RetireFiles(files=(("a1", part.files[0].path),)), "a")
-    assert isinstance(outcome, Loaded)
-    with pytest.raises(CommitRefusedError, match="orphan"):
-        runs.commit([part, runs.part("b", *files("b1"))])
-    assert runs.listed("a", "b") == [[], []]
-
-
-def test_a_stream_that_moves_ends_the_run(place: Place, runs: Runs) -> None:
-    part = runs.part("a", *files("a1"))
-    part.writer.open()
-    outcome = place.commit(part.writer.loaded, Close(successor="lockfile"), "a")
-    assert isinstance(outcome, Loaded)
-    with pytest.raises(StreamClosedError, match="lockfile"):
-        runs.commit([part])
-
-
-@pytest.mark.parametrize("kind", ["lockfile", "merge"])
-def test_a_store_that_commits_each_stream_by_itself_is_refused(kind: str) -> None:
-    runs = Runs(Place(kind))
-    with pytest.raises(SettingError, match=f"{kind} does not.*migrate"):
-        runs.run({"a": files("a1")})
-    assert runs.listed("a") == [[]]
-
-
 def test_an_outage_ends_the_run_and_nothing_of_it_is_seen(place: Place, runs: Runs) -> None:
     parts = [runs.part(stream, *files(f"{stream}1")) for stream in ("a", "b")]
     for part in parts:
@@ -347,34 +249,6 @@ def test_a_run_gives_up_where_others_always_come_first(place: Place, runs: Runs)
         runs.commit([part])
     place.storage.hook = lambda _: None
     assert runs.listed("a") == [[]]
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_runs_over_the_same_streams_at_once_are_all_there(pooled: bool) -> None:
-    place = Place("log")
-    place.clock.on_sleep = lambda _: threading.Event().wait(0.001) and None
-    runs = Runs(place)
-    errors: list[BaseException] = []
-
-    def work(name: str, order: tuple[str, ...]) -> None:
-        try:
-            with ThreadPoolExecutor(2) as pool:
-                runs.run(
-                    {stream: files(f"{stream}{name}") for stream in order}, name=name, pool=pool if pooled else None
-                )
-        except BaseException as error:
-            errors.append(error)
-
-    orders: list[tuple[str, ...]] = [STREAMS, STREAMS[::-1], ("b", "a"), ("c", "b")]
-    threads = [threading.Thread(target=work, args=(str(number), order)) for number, order in enumerate(orders)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    for stream in STREAMS:
-        wanted = sorted(f"{stream}{number}" for number, order in enumerate(orders) if stream in order)
-        assert sorted(runs.listed(stream)[0]) == wanted
 
 
 def test_a_plain_change_on_an_undecided_state_of_another_kind_waits_too(place: Place, runs: Runs) -> None:

@@ -14,8 +14,9 @@ from singerlake.format.decision import Decision, aborted
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.atomic.commit_run import Part, RunCommit
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.writing.writer import StreamWriter

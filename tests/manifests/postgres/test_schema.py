@@ -19,6 +19,7 @@ from tests.manifests.postgres.place import PostgresPlace, place, session
 from tools.postgres import Server
 
 __all__ = ["place"]
+NEWEST = len(postgres_schema.MIGRATIONS)
 NEXT = "ALTER TABLE streams ADD COLUMN note text DEFAULT 'migrated'"
 
 
@@ -34,13 +35,13 @@ def version(place: PostgresPlace) -> list[tuple[int]]:
 
 def test_tables_are_made_once_and_used(empty: PostgresPlace) -> None:
     place = empty
-    assert create_schema(place.url, place.schema) == SchemaState(before=None, after=1)
+    assert create_schema(place.url, place.schema) == SchemaState(before=None, after=NEWEST)
     base = place.committed(place.born(), add(new_file("a")))
     before = place.rows()
-    assert create_schema(place.url, place.schema) == SchemaState(before=1, after=1)
+    assert create_schema(place.url, place.schema) == SchemaState(before=NEWEST, after=NEWEST)
     assert place.rows() == before
     assert place.state() == base.manifest
-    assert version(place) == [(1,)]
+    assert version(place) == [(NEWEST,)]
 
 
 def test_a_schema_that_somebody_made_is_filled(empty: PostgresPlace) -> None:
@@ -59,16 +60,19 @@ def test_several_at_once_do_it_once(empty: PostgresPlace) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         states = [future.result() for future in [pool.submit(create) for _ in range(6)]]
-    assert sorted(states, key=lambda state: state.before or 0) == [SchemaState(None, 1)] + [SchemaState(1, 1)] * 5
+    assert (
+        sorted(states, key=lambda state: state.before or 0)
+        == [SchemaState(None, NEWEST)] + [SchemaState(NEWEST, NEWEST)] * 5
+    )
 
 
 def test_an_older_version_is_migrated_with_what_is_in_it(empty: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     create_schema(empty.url, empty.schema)
     base = empty.committed(empty.born(), add(new_file("a")))
     monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, NEXT))
-    refused(empty, "version 1, this version needs 2", "migrates")
-    assert create_schema(empty.url, empty.schema) == SchemaState(before=1, after=2)
-    assert create_schema(empty.url, empty.schema) == SchemaState(before=2, after=2)
+    refused(empty, f"version {NEWEST}, this version needs {NEWEST + 1}", "migrates")
+    assert create_schema(empty.url, empty.schema) == SchemaState(before=NEWEST, after=NEWEST + 1)
+    assert create_schema(empty.url, empty.schema) == SchemaState(before=NEWEST + 1, after=NEWEST + 1)
     assert empty.query("SELECT note FROM streams WHERE table_id = %s") == [("migrated",)]
     assert empty.state() == base.manifest
 
@@ -82,27 +86,27 @@ def test_a_migration_that_fails_leaves_everything_as_it_was(
     with pytest.raises(SingerlakeError):
         create_schema(empty.url, empty.schema)
     monkeypatch.undo()
-    assert version(empty) == [(1,)]
+    assert version(empty) == [(NEWEST,)]
     assert empty.born() == empty.store().load()
 
 
 def test_a_newer_version_is_refused_by_everything_and_left_as_it_is(empty: PostgresPlace) -> None:
     create_schema(empty.url, empty.schema)
-    empty.change("UPDATE schema_version SET version = 2")
-    refused(empty, "version 2, this version knows up to 1", "upgrade singerlake")
+    empty.change(f"UPDATE schema_version SET version = {NEWEST + 1}")
+    refused(empty, f"version {NEWEST + 1}, this version knows up to {NEWEST}", "upgrade singerlake")
     with pytest.raises(SettingError, match="upgrade singerlake"):
         create_schema(empty.url, empty.schema)
-    assert version(empty) == [(2,)]
+    assert version(empty) == [(NEWEST + 1,)]
 
 
 def test_a_version_that_changes_under_a_writer_stops_its_next_commit(empty: PostgresPlace) -> None:
     create_schema(empty.url, empty.schema)
     base = empty.born()
-    empty.change("UPDATE schema_version SET version = 2")
+    empty.change(f"UPDATE schema_version SET version = {NEWEST + 1}")
     before = empty.rows()
-    with pytest.raises(SettingError, match="version 2"):
+    with pytest.raises(SettingError, match=f"version {NEWEST + 1}"):
         empty.commit(base, add(new_file("a")))
-    with pytest.raises(SettingError, match="version 2"):
+    with pytest.raises(SettingError, match=f"version {NEWEST + 1}"):
         empty.store().catch_up(base)
     assert empty.rows() == before
 

@@ -7,7 +7,7 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError, UnsupportedFormatError
-from singerlake.format import layout
+from singerlake.format import NEWEST_FORMAT, layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import (
@@ -113,8 +113,8 @@ def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place
 
 def test_a_newer_format_is_refused(place: PostgresPlace) -> None:
     place.born()
-    place.change("UPDATE streams SET format = 5 WHERE table_id = %s")
-    with pytest.raises(UnsupportedFormatError, match="format 5"):
+    place.change(f"UPDATE streams SET format = {NEWEST_FORMAT + 1} WHERE table_id = %s")
+    with pytest.raises(UnsupportedFormatError, match=f"format {NEWEST_FORMAT + 1}"):
         place.store().load()
 
 

@@ -9,8 +9,9 @@ from functools import partial
 from singerlake.clock import timestamp
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest, Run
-from singerlake.manifests.atomic.commit_run import Part, RunCommit
+from singerlake.manifests.atomic.commit_run import RunCommit
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.atomic.view import StreamView, view, view_as_of
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore

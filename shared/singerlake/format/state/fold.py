@@ -16,7 +16,7 @@ from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict, add, listed, schema_version, with_format, with_run
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import DataFile, Manifest, Position, Retired, StreamSchema
-from singerlake.format.state.prepared import prepare, settle
+from singerlake.format.state.prepared import commit, prepare, settle
 from singerlake.format.state.transactions import Transaction
 
 
@@ -84,6 +84,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         fields = add(manifest, change, transaction.at)
     elif isinstance(change, tx.PrepareFiles):
         fields = prepare(manifest, change, transaction.at)
+    elif isinstance(change, tx.CommitFiles):
+        fields = commit(manifest, change, transaction.at)
     elif isinstance(change, tx.Settle):
         fields = settle(manifest, change, transaction.at)
     elif isinstance(change, tx.ReplaceFiles):
@@ -108,7 +110,7 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
 
 def _names_twice(change: tx.Change) -> bool:
     ids: list[str] = []
-    if isinstance(change, tx.AddFiles | tx.PrepareFiles):
+    if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
         ids = [file.id for file in change.files]
     elif isinstance(change, tx.ReplaceFiles):
         ids = [*change.old, *(file.id for file in change.new)]

@@ -29,6 +29,15 @@ class PrepareFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     run: Run | None = None
 
 
+class CommitFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="commit_files"):
+    """What an atomic run adds to this stream in the transaction of a database that decides its commit as well."""
+
+    commit: str
+    files: tuple[NewFile, ...]
+    schemas: dict[str, StreamSchema]
+    run: Run | None = None
+
+
 class Settle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="settle"):
     """The end of what the transaction before it prepared: added to the stream where it is ``committed``."""
 
@@ -99,6 +108,7 @@ Change = (
     AddFiles
     | AttachFiles
     | PrepareFiles
+    | CommitFiles
     | Settle
     | ReplaceFiles
     | EraseFiles
@@ -129,6 +139,7 @@ prepare_decoders(
     AddFiles,
     AttachFiles,
     PrepareFiles,
+    CommitFiles,
     Settle,
     ReplaceFiles,
     EraseFiles,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import BrokenFileError, MissingFileError, StorageUnavailableError
+from singerlake.errors import BrokenFileError, MissingFileError, RetryableError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.extra_fields import member_extra
@@ -167,6 +167,10 @@ class _Collection:
     def _publish(self) -> None:
         """See to it that ``manifest.json`` shows the state, or a later one: what is retired in one stays so."""
         key = layout.manifest_key(self.context.tap, self.context.stream)
+        if self.loaded.manifest.prepared is not msgspec.UNSET:
+            raise RetryableError("an atomic run is being committed", hint="run again in a minute", key=key)
+        # What has to be there before the state is published, its store knows.
+        self.context.store.publish(self.loaded)
         publish_manifest(self.context.storage, key, self.loaded.manifest)
         there = published(self.context.storage, key)
         if there is None or there.number < self.loaded.manifest.transaction.number:

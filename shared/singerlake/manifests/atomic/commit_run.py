@@ -1,62 +1,33 @@
-"""The commit of an atomic run in a log: every stream prepared, one decision, every stream settled. Section 11.6 of
-``shared/docs/format.md``."""
+"""The commit of an atomic run: in a log every stream prepared, one decision, every stream settled; in a database one
+transaction. Section 11.6 of ``shared/docs/format.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import (
-    CommitRefusedError,
-    RetryableError,
-    SettingError,
-    SingerlakeError,
-    StreamClosedError,
-    TooManyConflictsError,
-    UnknownOutcomeError,
-)
+from singerlake.errors import RetryableError, SingerlakeError, TooManyConflictsError
 from singerlake.format.decision import Brought, Decision, aborted, commit_name
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import PrepareFiles, Transaction
 from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.in_database import DatabaseCommit
+from singerlake.manifests.atomic.parts import Part, catch_up, not_shown, refused, require_one_way
 from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.port import Loaded
 from singerlake.manifests.writing.side_by_side import for_each
-from singerlake.manifests.writing.writer import StreamWriter
 
 ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a run brings to one stream: uploaded files, in their order, and the schemas of their versions."""
-
-    writer: StreamWriter
-    files: tuple[NewFile, ...]
-    schemas: dict[str, StreamSchema]
-    run: Run
-
-
-def require_prepares(store: ManifestStore, *, tap: str, stream: str) -> None:
-    """Raise ``SettingError`` where a stream cannot be committed together with others."""
-    if not store.abilities.prepares:
-        raise SettingError(
-            f"atomic_run needs a manifest store that commits several streams together, and {store.kind} does not",
-            hint="unset atomic_run, or move the lake with 'singerlake store migrate LAKE --to log'",
-            tap=tap,
-            stream=stream,
-        )
-
-
 class RunCommit:
-    """Commits one run to all its streams, at once or not at all. ``pool`` prepares several streams at a time where
-    storage is far; None: one after the other."""
+    """Commits one run to all its streams, at once or not at all. ``pool`` prepares or publishes several streams at a
+    time where storage is far; None: one after the other."""
 
     def __init__(
         self,
@@ -81,31 +52,39 @@ class RunCommit:
     def commit(self) -> dict[str, Manifest]:
         """The state of each stream with the run in it. When this returns, readers see it in all of them.
 
-        Raises ``SettingError`` where a store cannot do that, ``CommitRefusedError``, ``StreamClosedError``,
+        Raises ``SettingError`` where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``,
         ``TooManyConflictsError``, ``MissingFileError`` and what storage raises: nothing is visible then, but after
         ``UnknownOutcomeError`` it may be.
         """
-        for part in self._parts:
-            require_prepares(part.writer.store, tap=part.writer.tap, stream=part.writer.stream)
+        require_one_way(self._parts)
         if not self._parts:
             return {}
+        if self._parts[0].writer.store.abilities.together:
+            return self._in_database()
         for attempt in range(ATTEMPTS):
             decision = self._attempt(waiting=attempt > 0)
             if decision.committed:
                 try:
                     return self._settle(decision)
                 except RetryableError as error:
-                    raise UnknownOutcomeError(
-                        "an atomic run is in the lake, and its streams could not be read or published afterwards",
-                        hint="run again; its STATE was held back, so its data will be sent again",
-                        tap=self._parts[0].writer.tap,
-                    ) from error
+                    raise not_shown(self._parts[0]) from error
             self._catch_up()
         raise TooManyConflictsError(
             f"other atomic runs came first {ATTEMPTS} times in a row",
             hint="run again, with fewer writers on these streams",
             tap=self._parts[0].writer.tap,
         )
+
+    def _in_database(self) -> dict[str, Manifest]:
+        return DatabaseCommit(
+            self._parts,
+            self._decisions,
+            run_id=self._run_id,
+            writer_id=self._writer_id,
+            clock=self._clock,
+            ids=self._ids,
+            pool=self._pool,
+        ).commit()
 
     def _attempt(self, *, waiting: bool) -> Decision:
         """What was decided of one try, under a name of its own. ``waiting``: for the runs that are in its way, stream
@@ -152,37 +131,27 @@ class RunCommit:
                 return outcome
             assert isinstance(outcome, Conflict)
             if outcome.undecided is None:
-                self._refuse(writer, outcome, name)
+                self._refuse(part, outcome, name)
                 return None
             if not waiting:
                 return None
             self._decisions.await_or_abort(outcome.undecided, writer=self._writer_id, clock=self._clock)
-            _catch_up(writer)
+            catch_up(writer)
 
-    def _refuse(self, writer: StreamWriter, conflict: Conflict, name: str) -> None:
+    def _refuse(self, part: Part, conflict: Conflict, name: str) -> None:
         """Raise why the run does not fit a stream, unless it only needs another name: a greater commit is there."""
-        _catch_up(writer)
+        writer = part.writer
+        catch_up(writer)
         manifest = writer.loaded.manifest
         if manifest.settled is not msgspec.UNSET and manifest.settled >= name:
             return
-        where = {"tap": writer.tap, "stream": writer.stream}
-        if conflict.successor is not None:
-            raise StreamClosedError(
-                f"this stream moves to the manifest store {conflict.successor!r}",
-                hint="finish 'singerlake store migrate', then run again; nothing of this run is visible",
-                **where,
-            )
-        raise CommitRefusedError(
-            f"a finished file no longer fits its stream: {conflict.reason}",
-            hint="run again; nothing of this run is visible",
-            **where,
-        )
+        raise refused(part, conflict)
 
     def _settle(self, decision: Decision) -> dict[str, Manifest]:
         """The states with the run in them, and logs that say so without a look at the decision."""
 
         def settle(part: Part) -> None:
-            _catch_up(part.writer)
+            catch_up(part.writer)
             part.writer.store.publish(part.writer.loaded, run_ended=True)
 
         for_each(self._parts, settle, self._pool)
@@ -191,7 +160,7 @@ class RunCommit:
 
     def _catch_up(self) -> None:
         for part in self._parts:
-            _catch_up(part.writer)
+            catch_up(part.writer)
 
     def _for(self, name: str, streams: dict[str, Brought]) -> Decision:
         at = timestamp(self._clock.now())
@@ -206,15 +175,3 @@ class RunCommit:
             return self._decisions.decide(self._against(name))
         except SingerlakeError:
             return None
-
-
-def _catch_up(writer: StreamWriter) -> None:
-    newest = writer.store.catch_up(writer.loaded)
-    if newest is None:
-        raise UnknownOutcomeError(
-            "the stream's state disappeared while an atomic run was being committed",
-            hint="run 'singerlake rebuild', then run again; no file was deleted",
-            tap=writer.tap,
-            stream=writer.stream,
-        )
-    writer.accept(newest)

@@ -101,6 +101,10 @@ class Decisions:
                 key=layout.commit_key(self.tap, name),
             ) from error
 
+    def is_shown(self, name: str) -> bool:
+        """Whether it was noted that no stream has to be looked at any more for a commit."""
+        return self._storage.head(layout.shown_commit_key(self.tap, name)) is not None
+
     def say_shown(self, name: str) -> None:
         """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
         be noted, that is no error."""

@@ -123,7 +123,8 @@ def _ends(decisions: Decisions, before: Listed, states: Mapping[str, Manifest], 
     cut: list[Decision] = []
     whole: list[Decision] = []
     ends = {stream: state.next_offset for stream, state in states.items()}
-    names = [name for name in after.names if name not in known or name not in after.shown]
+    # What was shown later may have been so between two loads.
+    names = [name for name in after.names if name not in known or name not in before.shown]
     while names:
         read.update(names)
         for decision in taken_place(decisions, names):

@@ -12,6 +12,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from singerlake.format.exact_json import encode
 from singerlake.format.state.model import DataFile, Manifest, Retired
 from singerlake.format.state.transactions import (
@@ -19,6 +21,7 @@ from singerlake.format.state.transactions import (
     Change,
     Close,
     CollectFiles,
+    CommitFiles,
     ExpireFiles,
     RecordRun,
     ReplaceFiles,
@@ -56,7 +59,7 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
     """What ``change`` did to the files, in the table's terms."""
     if isinstance(change, (RecordRun, Close)):
         return Delta()
-    if isinstance(change, AddFiles):
+    if isinstance(change, AddFiles | CommitFiles):
         # Objects of attached files that are listed again.
         back = [] if after.retired is before.retired else before.retired
         return Delta(
@@ -157,16 +160,16 @@ _RETIRED = ("id", "path", "by", "since", "shown", "deleted")
 _LOG = "INSERT INTO transactions (table_id, number, id, at, kind, body) VALUES (%s, %s, %s, %s, %s, %s)"
 _MOVE_HEAD = """
     UPDATE streams SET number = %(number)s, transaction_id = %(id)s, lineage = %(lineage)s, created = %(created)s,
-        next_offset = %(next_offset)s, closed = %(closed)s, format = %(format)s,
+        next_offset = %(next_offset)s, closed = %(closed)s, format = %(format)s, settled = %(settled)s,
         versions = coalesce(%(versions)s, versions), schemas = coalesce(%(schemas)s, schemas),
         runs = coalesce(%(runs)s, runs)
     WHERE table_id = %(table_id)s
 """
 _NEW_HEAD = """
     INSERT INTO streams (table_id, number, transaction_id, format, tap, stream, lineage, created, next_offset,
-        versions, schemas, runs, closed)
+        versions, schemas, runs, closed, settled)
     VALUES (%(table_id)s, %(number)s, %(id)s, %(format)s, %(tap)s, %(stream)s, %(lineage)s, %(created)s,
-        %(next_offset)s, %(versions)s, %(schemas)s, %(runs)s, %(closed)s)
+        %(next_offset)s, %(versions)s, %(schemas)s, %(runs)s, %(closed)s, %(settled)s)
 """
 
 
@@ -235,6 +238,7 @@ def _head(table_id: str, before: Manifest | None, after: Manifest) -> dict[str, 
         "schemas": text(lambda state: state.schemas),
         "runs": text(lambda state: state.runs),
         "closed": after.closed,
+        "settled": None if after.settled is msgspec.UNSET else after.settled,
     }
 
 

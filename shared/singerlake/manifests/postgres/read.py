@@ -25,16 +25,17 @@ _PAGE = 2000
 """File references in one answer, as one JSON text: large enough to cost little each, far below PostgreSQL's 1 GB."""
 
 _HEAD = """
-    SELECT number, transaction_id, lineage, next_offset, closed, ''
+    SELECT number, transaction_id, lineage, next_offset, closed, settled, ''
     FROM streams WHERE table_id = %s
 """
 _LOCK = """
-    SELECT number, transaction_id, lineage, next_offset, closed, pg_current_xact_id()::text
+    SELECT number, transaction_id, lineage, next_offset, closed, settled, pg_current_xact_id()::text
     FROM streams WHERE table_id = %s FOR UPDATE
 """
 _TAIL = "SELECT number, body FROM transactions WHERE table_id = %s AND number > %s ORDER BY number"
 _STREAM = """
-    SELECT format, tap, stream, lineage, created, number, transaction_id, next_offset, versions, schemas, runs, closed
+    SELECT format, tap, stream, lineage, created, number, transaction_id, next_offset, versions, schemas, runs, closed,
+        settled
     FROM streams WHERE table_id = %s
 """
 # Aggregated in the order of the inner query, which no parallel worker may disturb; what comes is sorted once more.
@@ -60,6 +61,7 @@ class StreamHead:
     lineage: str
     next_offset: int
     closed: str | None
+    settled: str | None
     xid: str
 
     @property
@@ -109,7 +111,7 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
     row = connection.execute(_STREAM, (table_id,)).fetchone()
     if row is None:
         return None
-    format, tap, stream, lineage, created, number, id, next_offset, versions, schemas, runs, closed = row
+    format, tap, stream, lineage, created, number, id, next_offset, versions, schemas, runs, closed, settled = row
     if format > NEWEST_FORMAT:
         raise UnsupportedFormatError(
             f"written in format {format}, this version reads up to {NEWEST_FORMAT}",
@@ -131,6 +133,7 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
         retired=AppendOnlyList(_retired(connection, table_id)),
         runs=_parsed(runs, tuple[Run, ...], "streams", table_id),
         closed=closed,
+        settled=msgspec.UNSET if settled is None else settled,
     )
 
 

@@ -1,6 +1,7 @@
 """The tables of the PostgreSQL manifest store: made and migrated in one place, checked before each use.
 
 Option 3 of Sleeper's proposal: a table of file references, and one of files that says since when a file has had none.
+Version 2 adds the decisions about atomic runs.
 Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses the order of keys; they are in ASCII, so
 that the database's encoding does not matter. Names and ids compare by bytes.
 """
@@ -75,7 +76,18 @@ CREATE TABLE transactions (
 # to the index's end, where a page is at hand, however many files there are. A quarter full, the pages of streams have
 # room for a row's next versions.
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+_VERSION_2 = """
+ALTER TABLE streams ADD COLUMN settled text;
+
+CREATE TABLE commits (
+    tap_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (tap_id, name)
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next; the first makes version 1. Never changed, only added to."""
 
 

@@ -8,10 +8,15 @@ than race.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
+from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
@@ -19,6 +24,7 @@ from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
     AddFiles,
     CollectFiles,
+    CommitFiles,
     ExpireFiles,
     Rebase,
     RecordRun,
@@ -26,6 +32,9 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
+from singerlake.manifests.atomic.completion import Completion
+from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.together import CommittedTogether, RefusedShare, Share
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.numbered import Record
 from singerlake.manifests.place import StreamPlace
@@ -33,17 +42,17 @@ from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trim
 from singerlake.manifests.postgres.change import (
     TransactionRow,
     ascii_json,
-    delta,
     listed_and_retired,
-    record_body,
     whole_delta,
     write_change,
 )
+from singerlake.manifests.postgres.commits import is_kept, read_decision
 from singerlake.manifests.postgres.connection import connections_to, driver
 from singerlake.manifests.postgres.read import StreamHead, read_head, read_state, read_tail
 from singerlake.manifests.postgres.schema import check_name
 from singerlake.manifests.postgres.session import Session, WriteResult, current_xid
 from singerlake.manifests.postgres.settings import PostgresSettings
+from singerlake.manifests.postgres.step import Step, write_together
 from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
 from singerlake.storage.patience import Patience
 
@@ -53,6 +62,8 @@ if TYPE_CHECKING:
 _LONGEST_TAIL = 1000
 """Transactions read while the stream's row is locked; a writer further behind catches up first."""
 _TRIMMED_AT_ONCE = 10_000
+_FIT_ANY = (AddFiles, CommitFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+"""Changes that need not follow the state that their author saw. What replaces a whole state, or ends it, does."""
 
 _BY_ID = "SELECT FROM transactions WHERE table_id = %s AND number = %s AND id = %s"
 _COUNT = """
@@ -72,13 +83,21 @@ class PostgresStore:
     """
 
     kind = "postgres"
-    abilities = Abilities(followable=False)
+    abilities = Abilities(followable=False, together=True)
 
     def __init__(
-        self, place: StreamPlace, settings: PostgresSettings, *, table_id: str, lake_id: str | None = None
+        self,
+        place: StreamPlace,
+        settings: PostgresSettings,
+        *,
+        table_id: str,
+        lake_id: str | None = None,
+        completion: Completion | None = None,
     ) -> None:
         check_name(settings.schema)
         driver()
+        self._place = place
+        self._settings = settings
         self._storage = place.storage
         self._tap = place.tap
         self._stream = place.stream
@@ -91,6 +110,8 @@ class PostgresStore:
             settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
         )
         self._session = Session(connections_to(settings.url), settings.schema, patience)
+        decisions = Decisions(place.storage, place.tap)
+        self.completion = completion or Completion(decisions, self._decision, self._of_stream)
 
     @property
     def exclusive(self) -> bool:
@@ -144,39 +165,58 @@ class PostgresStore:
         loaded = self.load() if created is None else _loaded(created)
         if loaded is None:
             raise self._corrupt("a stream just born has no state")
+        self.completion.complete(loaded.manifest)
         publish_manifest(self._storage, self._key, loaded.manifest)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
         """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
         newest. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
+        self.completion.complete(base.manifest)
         aim: list[Position] = []
 
         def work(connection: Connection) -> WriteResult[Loaded | Outdated | Conflict]:
             aim.clear()
-            head = read_head(connection, self._table_id, lock=True)
-            if head is None:
-                return WriteResult(Outdated())
-            state = self._caught_up(connection, base.manifest, transaction, head)
-            if state is None:
-                return WriteResult(Outdated())
-            if state is not base.manifest and is_done(state, transaction.change):
-                return WriteResult(_loaded(state))
-            after = self._applied(state, transaction)
-            if isinstance(after, Conflict):
-                return WriteResult(after)
-            aim.append(after.transaction)
-            changed = delta(state, after, transaction.change)
-            write_change(connection, self._table_id, state, after, changed, _entry(state, transaction))
-            return WriteResult(_loaded(after), head.xid)
+            step = self._step(connection, base.manifest, transaction)
+            if not isinstance(step, Step):
+                return WriteResult(step)
+            aim.append(step.after.transaction)
+            step.write(connection)
+            return WriteResult(_loaded(step.after), step.xid)
 
         return self._session.write(work, lambda connection: self._has(connection, aim[0]))
+
+    def commit_together(
+        self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
+    ) -> CommittedTogether | Outdated | RefusedShare:
+        """As the port says. The rows of the streams are locked in one order by everybody."""
+        stores = {share.stream: cast(PostgresStore, share.store) for share in shares}
+        for share in shares:
+            stores[share.stream].completion.complete(share.base.manifest)
+        in_order = sorted(shares, key=lambda share: stores[share.stream]._table_id)
+
+        def work(connection: Connection) -> WriteResult[CommittedTogether | Outdated | RefusedShare]:
+            steps: dict[str, Step] = {}
+            for share in in_order:
+                step = stores[share.stream]._step(connection, share.base.manifest, share.transaction)
+                if isinstance(step, Conflict):
+                    return WriteResult(RefusedShare(share.stream, step))
+                if not isinstance(step, Step):
+                    return WriteResult(Outdated())
+                steps[share.stream] = step
+            decision = write_together(connection, self._tap_id, steps, decide)
+            states = tuple(_loaded(steps[share.stream].after) for share in shares)
+            return WriteResult(CommittedTogether(states, decision), steps[in_order[0].stream].xid)
+
+        return self._session.write(work, lambda connection: is_kept(connection, self._tap_id, name))
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """Not needed: every commit is answered at once."""
         raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
+        """As the port says. The decision about the state's last atomic run comes first."""
+        self.completion.complete(state.manifest)
         publish_where_due(
             self._storage,
             self._key,
@@ -202,6 +242,7 @@ class PostgresStore:
         number, oldest, count = row
         floor = number - keep
         if not dry_run and count and (loaded := self.load()) is not None:
+            self.completion.complete(loaded.manifest)
             publish_manifest(self._storage, self._key, loaded.manifest)
             for up_to in (*range(oldest + _TRIMMED_AT_ONCE, floor, _TRIMMED_AT_ONCE), floor):
                 self._trim_to(up_to)
@@ -211,17 +252,30 @@ class PostgresStore:
         """Close the connections that this process holds idle; the store can still be used."""
         self._session.close()
 
+    def _step(
+        self, connection: Connection, base: Manifest, transaction: Transaction
+    ) -> Step | Loaded | Outdated | Conflict:
+        """What ``transaction`` does to the stream, whose row is locked from here on; the newest state where all of it
+        is done already."""
+        head = read_head(connection, self._table_id, lock=True)
+        state = None if head is None else self._caught_up(connection, base, transaction, head)
+        if head is None or state is None:
+            return Outdated()
+        if state is not base and is_done(state, transaction.change):
+            return _loaded(state)
+        after = self._applied(state, transaction)
+        return after if isinstance(after, Conflict) else Step(self._table_id, state, after, transaction, head.xid)
+
     def _caught_up(
         self, connection: Connection, base: Manifest, transaction: Transaction, head: StreamHead
     ) -> Manifest | None:
-        """The state that ``transaction`` is to follow; None where the caller has to catch up before."""
+        """The state that ``transaction`` is to follow; None where the caller has to catch up before. So it has where an
+        atomic run came meanwhile, which has to be completed before anything follows it."""
         if base.transaction == head.position:
             return self._checked(base, head)
-        # What replaces the whole state, or ends it, was meant for the state its author saw.
-        fits_any = isinstance(
-            transaction.change, (AddFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
-        )
-        if not fits_any or head.number - base.transaction.number > _LONGEST_TAIL:
+        if base.settled != _settled(head) or not isinstance(transaction.change, _FIT_ANY):
+            return None
+        if head.number - base.transaction.number > _LONGEST_TAIL:
             return None
         tail = read_tail(connection, self._table_id, base, head)
         return None if tail is None else self._folded(base, tail, head)
@@ -236,7 +290,7 @@ class PostgresStore:
         return self._checked(state, head)
 
     def _checked(self, state: Manifest, head: StreamHead) -> Manifest:
-        if (state.next_offset, state.closed) != (head.next_offset, head.closed):
+        if (state.next_offset, state.closed, state.settled) != (head.next_offset, head.closed, _settled(head)):
             raise self._corrupt(f"the stream's row does not fit transaction {head.number}")
         return state
 
@@ -251,6 +305,22 @@ class PostgresStore:
     def _has(self, connection: Connection, position: Position) -> bool:
         row = connection.execute(_BY_ID, (self._table_id, position.number, position.id)).fetchone()
         return row is not None
+
+    @property
+    def _tap_id(self) -> str:
+        return self._table_id.rpartition("/")[0]
+
+    def _decision(self, name: str) -> Decision | None:
+        return self._session.read(lambda connection: read_decision(connection, self._tap_id, name))
+
+    def _of_stream(self, stream: str, completion: Completion) -> PostgresStore:
+        return PostgresStore(
+            replace(self._place, stream=stream),
+            self._settings,
+            table_id=f"{self._tap_id}/{layout.stream_segment(stream)}",
+            lake_id=self._lake_id,
+            completion=completion,
+        )
 
     def _trim_to(self, number: int) -> None:
         def work(connection: Connection) -> WriteResult[None]:
@@ -280,9 +350,5 @@ def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
 
 
-def _entry(state: Manifest, transaction: Transaction) -> TransactionRow:
-    change = transaction.change
-    kind = str(change.__struct_config__.tag)
-    # A process that is behind a whole state reads it from the tables, not once more from here.
-    body = None if isinstance(change, Rebase) else record_body(state, transaction)
-    return TransactionRow(transaction.id, transaction.at, kind, body)
+def _settled(head: StreamHead) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if head.settled is None else head.settled
