@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
 DEFAULT_STORE = MANIFEST_STORES[0]
-ATOMIC_STORES = ("log", "postgres")
+ATOMIC_STORES = ("log", "dynamodb", "postgres")
 """Those that commit a run to several streams at once."""
 ON_THE_LAKE = ("lockfile", "log", "merge")
 """Those whose whole state is on the lake, so that readers need no settings."""
@@ -128,7 +128,7 @@ def open_store(
             hint="set postgres_url, for the command singerlake as $SINGERLAKE_POSTGRES_URL",
         )
     own_id = lake_id()
-    table_id = f"{own_id}/{layout.tap_segment(tap)}/{layout.stream_segment(stream)}"
+    tap_id = f"{own_id}/{layout.tap_segment(tap)}"
     if kind == "postgres":
         from singerlake.manifests.postgres.settings import PostgresSettings
         from singerlake.manifests.postgres.store import PostgresStore
@@ -138,12 +138,11 @@ def open_store(
             schema=settings.postgres_schema,
             patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
         )
-        return PostgresStore(place, tables, table_id=table_id, lake_id=own_id)
-    from singerlake.manifests.dynamodb.log import DynamoLog
+        return PostgresStore(place, tables, table_id=f"{tap_id}/{layout.stream_segment(stream)}", lake_id=own_id)
+    from singerlake.manifests.dynamodb.store import DynamoStore
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
-    log = DynamoLog(storage, table, table_id=table_id, tap=tap, stream=stream, ids=ids)
-    return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=own_id)
+    return DynamoStore(place, table, tap_id=tap_id, lake_id=own_id)
 
 
 @lru_cache(maxsize=8)

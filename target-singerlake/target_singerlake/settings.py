@@ -78,7 +78,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "boolean",
         "Atomic run",
         "Show readers all that a run brings, to all its streams, at once when the run ends, or nothing if it fails. "
-        "Needs the manifest store `log` or `postgres`.",
+        "Needs the manifest store `log`, `postgres` or `dynamodb` (there for at most 49 streams a run).",
         default=False,
     ),
     "validate_records": setting(

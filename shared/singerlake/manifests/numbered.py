@@ -163,7 +163,7 @@ class NumberedStore:
         if prepared is not msgspec.UNSET and not isinstance(transaction.change, PrepareFiles):
             self._decisions.await_or_abort(prepared.commit, writer=f"transaction {transaction.id}", clock=self._clock)
             return Outdated()
-        self._append_settlement(base)
+        self._finish(base)
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
@@ -206,7 +206,7 @@ class NumberedStore:
             return Trimmed(floor=before, transactions=0, keys=self._log.remove(before, dry_run=dry_run))
         floor = loaded.manifest.transaction.number - keep
         if not dry_run:
-            self._append_settlement(loaded)
+            self._finish(loaded)
             self._log.snapshot(loaded.manifest)
             publish_manifest(self._storage, self._key, loaded.manifest)
             self._log.raise_floor(floor)
@@ -243,11 +243,12 @@ class NumberedStore:
         """Whether a state may be published: it is decided, and the log says so by now."""
         if state.manifest.prepared is not msgspec.UNSET:
             return False
-        self._append_settlement(state)
+        self._finish(state)
         return True
 
-    def _append_settlement(self, state: Loaded) -> None:
-        """Have the log hold what settles ``state``, where it was read of the decision: everybody writes the same."""
+    def _finish(self, state: Loaded) -> None:
+        """Before anything comes after ``state``, or publishes it: have the log hold what settles it, where it was read
+        of the decision. Everybody writes the same."""
         if state.mark.startswith("{"):
             self._log.append(state.manifest.transaction.number, state.mark.encode())
 

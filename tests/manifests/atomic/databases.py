@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.format.decision import Decision
 from singerlake.manifests.atomic.parts import Part
+from tests.fakes import FakeClock
 from tests.format.state.test_fold import new_file
 from tests.manifests.atomic.runs import Runs, files
 from tests.manifests.stores import Place, make_place
@@ -18,6 +20,7 @@ from tests.storage.memory import Step
 
 DATABASES = [kind for kind in ATOMIC_STORES if kind not in ON_THE_LAKE]
 Acts = dict[str, Callable[[], object]]
+READS = ("get", "head", "list", "read_range", "beginning")
 BEFORE, AFTER = {"a": 3, "b": 3}, {"a": 6, "b": 6}
 
 
@@ -35,9 +38,9 @@ def runs(place: Place) -> Runs:
     return Runs(place)
 
 
-def begun(kind: str, request: pytest.FixtureRequest) -> tuple[Place, Runs, list[Part]]:
-    """A run that is about to commit to two streams that have a file."""
-    place = make_place(kind, request)
+def begun(kind: str, request: pytest.FixtureRequest, clock: FakeClock) -> tuple[Place, Runs, list[Part]]:
+    """A run that is about to commit to two streams that have a file. Places with one clock share a connection."""
+    place = replace(make_place(kind, request), clock=clock)
     runs = Runs(place)
     for stream in ("a", "b"):
         runs.append(stream, new_file(f"{stream}0"))
@@ -52,14 +55,16 @@ def dead(_: Step) -> None:
 
 
 def kill_at(place: Place, wanted: int) -> Callable[[], bool]:
-    """Have the storage's user killed at a step and at all behind it; the answer tells whether it came to that."""
+    """Have the storage's user killed at a step and at all behind it; the answer tells whether it came to that. Step 0
+    is the first request. The others are the moments before and behind each write: between two writes nothing else
+    changes."""
     steps = itertools.count(1)
     came = False
 
     def hook(step: Step) -> None:
         nonlocal came
-        if next(steps) >= wanted:
-            came = True
+        came = came or wanted == 0 or (step.operation not in READS and next(steps) >= wanted)
+        if came:
             raise Killed
 
     place.storage.hook = hook

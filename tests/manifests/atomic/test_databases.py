@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from singerlake.errors import (
+    SettingError,
     StorageUnavailableError,
     TooManyConflictsError,
     UnknownOutcomeError,
@@ -21,10 +22,12 @@ from singerlake.maintenance.rebuild.caches import use_manifest_store
 from singerlake.manifests.atomic import in_database
 from singerlake.manifests.atomic.view import view
 from singerlake.manifests.port import Loaded, Outdated
+from tests.fakes import FakeClock
 from tests.format.state.test_fold import new_file
 from tests.manifests.atomic.databases import (
     AFTER,
     BEFORE,
+    READS,
     Acts,
     before_and_after,
     begun,
@@ -55,14 +58,14 @@ NEXT: dict[str, Callable[[Place, Runs], object]] = {
 
 
 def test_at_no_step_is_a_part_of_a_run_seen(request: pytest.FixtureRequest, place: Place) -> None:
-    seen = []
+    seen, clock = [], FakeClock()
     for step in itertools.count(1):
-        place, runs, parts = begun(place.kind, request)
+        place, runs, parts = begun(place.kind, request, clock)
         steps, came = itertools.count(1), False
 
-        def look(_: Step, place: Place = place, runs: Runs = runs, step: int = step, steps: Any = steps) -> None:
+        def look(at: Step, place: Place = place, runs: Runs = runs, step: int = step, steps: Any = steps) -> None:
             nonlocal came
-            if next(steps) == step:
+            if at.operation not in READS and next(steps) == step:
                 came = True
                 place.storage.hook = lambda _: None
                 seen.append(runs.viewed())
@@ -108,6 +111,14 @@ def test_readers_whose_first_look_shows_a_run_that_is_published_while_they_load_
 
     assert {name: each.end for name, each in view(runs.decisions, load).items()} == BEFORE
     assert runs.decisions.listed().shown == {name}
+
+
+def test_streams_in_different_stores_are_refused(place: Place, runs: Runs) -> None:
+    elsewhere = Runs(Place("log"))
+    parts = [runs.part("a", *files("a1")), elsewhere.part("b", *files("b1"))]
+    with pytest.raises(SettingError, match=rf"'a' is in {place.kind}, 'b' is in log.*store migrate"):
+        runs.commit(parts)
+    assert (runs.listed("a"), elsewhere.listed("b")) == ([[]], [[]])
 
 
 def test_the_decision_on_the_lake_is_the_one_that_the_database_holds(place: Place, runs: Runs) -> None:

@@ -17,8 +17,10 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.decision import decision_to_json
 from singerlake.format.state.transactions import Close
+from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.migrate import migrate_stream
 from singerlake.manifests.port import Loaded
+from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.atomic.databases import (
     AFTER,
@@ -61,9 +63,9 @@ NEXT: dict[str, Callable[[Place, Runs], object]] = {
 def test_a_run_that_is_killed_at_any_step_is_seen_whole_or_not_at_all_and_the_next_one_shows_it(
     kind: str, following: str, request: pytest.FixtureRequest
 ) -> None:
-    seen = set()
-    for step in itertools.count(1):
-        place, runs, parts = begun(kind, request)
+    seen, clock = set(), FakeClock()
+    for step in itertools.count():
+        place, runs, parts = begun(kind, request, clock)
         came = kill_at(place, step)
         with suppress(Killed):
             runs.commit(parts)
@@ -121,6 +123,7 @@ def test_nothing_follows_a_run_that_is_not_decided_on_the_lake(place: Place, run
         lambda: runs.commit([late]),
         lambda: publish(place, "b"),
         lambda: place.store("b").trim(keep=0, dry_run=False),
+        lambda: collect_stream(place.context("a"), delete=True),
         lambda: migrate_stream(place.context("a"), place.store("a", "log")),
     ):
         place.storage.hook = out

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
-from singerlake.errors import InvalidMessageError
+from singerlake.errors import InvalidMessageError, SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_metadata
+from singerlake.manifests.dynamodb import store as dynamodb
 from tests.processes.killed import Killed
 from tests.target.support import TAP, config, environment, ingest, manifest, records, schema, state, text
 
@@ -79,6 +80,21 @@ def test_of_a_run_that_fails_nothing_is_there(tmp_path: Path, atomic: dict[str, 
         ingest(tmp_path, [*LINES, b"{", *records(1)], **atomic)
     assert viewed(tmp_path) == {}
     assert Lake.open(str(tmp_path)).commits(TAP) == []
+
+
+def test_more_streams_than_dynamodb_commits_at_once_end_the_run_before_all_is_uploaded(
+    tmp_path: Path, store_config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(dynamodb, "MOST_STREAMS", 2)
+    settings = {"atomic_run": True, **store_config("dynamodb")}
+    with pytest.raises((SettingError, SystemExit)) as raised:
+        ingest(tmp_path, LINES, **settings)
+    assert "atomic_run commits at most 2 streams at once in dynamodb" in f"{raised.value} {caplog.text}"
+    assert viewed(tmp_path) == {}
+    assert len(list(tmp_path.rglob("*.singer.gz"))) <= 2
+    two = [line for line in LINES if b'"items"' not in line]
+    assert ingest(tmp_path, two, **settings) == ['{"at": 1}']
+    assert viewed(tmp_path) == {"users": 3, "orders": 4}
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ nothing). One region's table only: replicas of a global table answer conditions 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.clock import IdSource
@@ -21,7 +21,19 @@ from singerlake.errors import CorruptObjectError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.dynamodb.client import FREE, DynamoTable, Item, below, check, key_of, put, reached
+from singerlake.manifests.dynamodb.client import (
+    FREE,
+    HASH,
+    RANGE,
+    Action,
+    DynamoTable,
+    Item,
+    below,
+    check,
+    key_of,
+    put,
+    reached,
+)
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
@@ -29,6 +41,10 @@ from singerlake.storage.port import Storage
 LARGEST_ITEM = 200 << 10
 """Bytes of an item, names and keys among them, above which a transaction's body becomes an object. DynamoDB takes 400
 KB, but a partition only 1,000 write units a second, and a transaction uses two a KB."""
+MOST_STREAMS = 49
+"""Streams in one transaction of DynamoDB, which holds 100 items: two for each stream, and one of the decision."""
+LARGEST_TOGETHER = 1 << 20
+"""Bytes of all records in such a transaction; DynamoDB takes 4 MB, but a new table only 4,000 write units a second."""
 _LONGEST_NUMBER = 21
 _BODY, _SNAPSHOT, _FLOOR = "body", "snapshot", "floor"
 
@@ -69,20 +85,10 @@ class DynamoLog:
 
     def append(self, number: int, body: bytes) -> bool:
         """One transaction of DynamoDB: the number is free, and above the floor."""
-        key = key_of(self._table_id, number)
-        item: Item | None = {**key, "body": {"S": body.decode("utf-8")}}
-        if _size(self._table_id, body) > LARGEST_ITEM:
-            item = self._spill(number, body)
+        item = self._item(number, body, LARGEST_ITEM)
         if item is None:
             return False
-
-        def look() -> bool | None:
-            stored = self._table.get(key)
-            if stored is not None:
-                return stored == item
-            return False if self.floor() >= number else None
-
-        return self._table.write(put(item, FREE), check(self._floor_key, below(_FLOOR, number)), look=look)
+        return self._table.write(*self._actions(number, item), look=lambda: self._holds(number, item))
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
         """A record that is trimmed while it is read ends this; the floor is then above ``after``."""
@@ -177,6 +183,23 @@ class DynamoLog:
                 self._storage.delete(key)
         return len(keys) + len(objects)
 
+    def _item(self, number: int, body: bytes, largest: int) -> Item | None:
+        """A record's item, with its body as an object where it would be larger than ``largest`` bytes; None where the
+        number is taken, as far as that was looked at."""
+        if _size(self._table_id, body) > largest:
+            return self._spill(number, body)
+        return {**key_of(self._table_id, number), "body": {"S": body.decode("utf-8")}}
+
+    def _actions(self, number: int, item: Item) -> tuple[Action, Action]:
+        return put(item, FREE), check(self._floor_key, below(_FLOOR, number))
+
+    def _holds(self, number: int, item: Item) -> bool | None:
+        """Whether the log has an item; None where it may still come."""
+        stored = self._table.get(key_of(self._table_id, number))
+        if stored is not None:
+            return stored == item
+        return False if self.floor() >= number else None
+
     def _spill(self, number: int, body: bytes) -> Item | None:
         """The item of a record whose body is an object, stored once however often the append is tried; None where the
         number is taken, so that the loser of a race leaves nothing behind."""
@@ -243,6 +266,39 @@ class DynamoLog:
         return CorruptObjectError(
             f"{what} is gone", hint="restore it, or run 'singerlake rebuild'", key=key, table_id=self._table_id
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NextRecord:
+    """What one log is to get in a transaction over several."""
+
+    log: DynamoLog
+    number: int
+    body: bytes
+
+
+def append_together(records: Sequence[NextRecord], kept: Item) -> bool:
+    """Append to several logs of one table, and keep the item ``kept``, whose key nothing has: all or nothing. False
+    where another record came first. Raises as ``DynamoLog.append``."""
+    table, largest = records[0].log._table, min(LARGEST_ITEM, LARGEST_TOGETHER // len(records))
+    items: list[tuple[NextRecord, Item]] = []
+    for record in records:
+        item = record.log._item(record.number, record.body, largest)
+        if item is None:
+            return False
+        items.append((record, item))
+    actions = [action for record, item in items for action in record.log._actions(record.number, item)]
+    key = {HASH: kept[HASH], RANGE: kept[RANGE]}
+
+    def look() -> bool | None:
+        # First the logs: where one has another record by now, what is kept a moment later is all that ever will be.
+        taken = any(record.log._holds(record.number, item) is False for record, item in items)
+        stored = table.get(key)
+        if stored is not None:
+            return stored == kept
+        return False if taken else None
+
+    return table.write(put(kept, FREE), *actions, look=look)
 
 
 def _size(table_id: str, body: bytes) -> int:
