@@ -87,7 +87,7 @@ def _behind(self: NumberedStore, base: Loaded, transaction: Transaction) -> Load
 
 def _whatever_it_is(self: NumberedStore, state: Loaded) -> bool:
     """Publishes what is undecided."""
-    self._append_settlement(state)
+    self._finish(state)
     return True
 
 
