@@ -181,7 +181,7 @@ def test_tables_of_version_1_get_what_atomic_runs_need_and_keep_what_they_have(
 
 
 @pytest.mark.parametrize("body", ["{}", "[", '{"format": 2}'])
-def test_a_decision_that_cannot_be_believed_stops_whoever_needs_it(runs: Runs, body: str) -> None:
+def test_a_decision_that_cannot_be_believed_stops_who_needs_it(runs: Runs, body: str) -> None:
     state = runs.run({"a": files("a1")})["a"]
     assert isinstance(state.settled, str)
     for key in [entry.key for entry in runs.place.storage.list("raw/t/_commits/")]:
