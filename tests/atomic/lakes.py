@@ -11,9 +11,9 @@ from singerlake.clock import timestamp
 from singerlake.format.decision import Brought, Decision, aborted, commit_name
 from singerlake.format.state.model import Run
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part
+from singerlake.manifests.atomic.parts import AtomicRun, Part
 from tests.lakes import FilesOf, Line
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -43,9 +43,11 @@ def commit_together(
                     Run(id=run, writer="a-test", started=timestamp(lake.clock.now()), status="finished"),
                 )
             )
-        states = RunCommit(
-            parts, Decisions(lake.storage, tap), run_id=run, writer_id="a-test", clock=lake.clock, ids=lake.ids
-        ).commit()
+        states = commit_run(
+            AtomicRun(
+                parts, Decisions(lake.storage, tap), run_id=run, writer_id="a-test", clock=lake.clock, ids=lake.ids
+            )
+        )
     lake.announce(*states.values())
     settled = next(iter(states.values())).settled
     assert isinstance(settled, str)

@@ -12,9 +12,9 @@ from singerlake.format.decision import Decision, aborted
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.model import NewFile, Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part
+from singerlake.manifests.atomic.parts import AtomicRun, Part
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from tools.golden_suite.cases import case
@@ -25,7 +25,7 @@ OTHER = "other"
 
 
 class Runs:
-    """Atomic runs over streams of one case. ``ends`` are where each stream ends as of each commit."""
+    """Atomic runs over streams of one case."""
 
     def __init__(self, maker: Maker) -> None:
         self.maker = maker
@@ -64,9 +64,11 @@ class Runs:
         """A run that commits; gives the commit's name."""
         parts = self.parts(**streams)
         maker = self.maker
-        RunCommit(
-            parts, self.decisions, run_id=parts[0].run.id, writer_id="suite", clock=maker.clock, ids=maker.ids
-        ).commit()
+        commit_run(
+            AtomicRun(
+                parts, self.decisions, run_id=parts[0].run.id, writer_id="suite", clock=maker.clock, ids=maker.ids
+            )
+        )
         for part in parts:
             maker.lake.announce(part.writer.open())
         maker.messages += list(streams.get(maker.stream, (None, ()))[1])
@@ -90,6 +92,17 @@ class Runs:
         name = self.name()
         self.prepare(name, parts)
         return name
+
+
+def go_on_behind_one_that_is_aborted(maker: Maker) -> None:
+    """A file, a run that was prepared and decided against, and another file; manifest.json is of the first one."""
+    runs = Runs(maker)
+    maker.add(V1, [record(0)])
+    before = maker.manifest_body()
+    name = runs.stop_half(record(1))
+    runs.decisions.decide(aborted(name, at=maker.clock.now(), writer="suite", run=None))
+    maker.add(V1, [record(2)])
+    maker.put(maker.manifest_key, before)
 
 
 @case
@@ -145,13 +158,7 @@ def log_with_an_atomic_run_that_was_decided_against(maker: Maker) -> dict[str, A
 
 @case
 def log_with_an_atomic_run_that_was_settled_without_its_messages(maker: Maker) -> dict[str, Any]:
-    runs = Runs(maker)
-    maker.add(V1, [record(0)])
-    before = maker.manifest_body()
-    name = runs.stop_half(record(1))
-    runs.decisions.decide(aborted(name, at=maker.clock.now(), writer="suite", run=None))
-    maker.add(V1, [record(2)])
-    maker.put(maker.manifest_key, before)
+    go_on_behind_one_that_is_aborted(maker)
     return maker.expected("A run was prepared, decided against and settled; others went on.", **FOUR)
 
 
@@ -173,13 +180,7 @@ def log_with_a_decision_of_a_newer_format(maker: Maker) -> dict[str, Any]:
 
 @case
 def log_with_a_record_behind_an_undecided_run(maker: Maker) -> dict[str, Any]:
-    runs = Runs(maker)
-    maker.add(V1, [record(0)])
-    before = maker.manifest_body()
-    name = runs.stop_half(record(1))
-    runs.decisions.decide(aborted(name, at=maker.clock.now(), writer="suite", run=None))
-    maker.add(V1, [record(2)])
-    maker.put(maker.manifest_key, before)
+    go_on_behind_one_that_is_aborted(maker)
     settled, added = (maker.log_key(layout.log_name(number)) for number in (3, 4))
     maker.put(settled, maker.get(added).replace(b'"number":4', b'"number":3'))
     maker.delete(added)

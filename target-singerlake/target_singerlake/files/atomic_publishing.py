@@ -11,9 +11,9 @@ from singerlake.adapters import ATOMIC_STORES, DEFAULT_STORE
 from singerlake.errors import SettingError
 from singerlake.format.state.model import NewFile, StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part, require_atomic, require_room
+from singerlake.manifests.atomic.parts import AtomicRun, Part, require_atomic, require_room
 from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.publishing import Channel, Committed, Publisher, uploads
@@ -79,15 +79,17 @@ class AtomicPublisher(Publisher):
             for uploaded in before:
                 # Submitted earlier, so each has a thread or is done: waiting for them cannot keep them from running.
                 uploaded.result()
-            states = RunCommit(
-                [self._part(name) for name in self._uploaded],
-                Decisions(self._lake.storage, self._settings.tap_id),
-                run_id=self._run_id,
-                writer_id=self._writer_id,
-                clock=self._clock,
-                ids=self._lake.ids,
-                pool=None if self._lake.storage.near else self._sending,
-            ).commit()
+            states = commit_run(
+                AtomicRun(
+                    [self._part(name) for name in self._uploaded],
+                    Decisions(self._lake.storage, self._settings.tap_id),
+                    run_id=self._run_id,
+                    writer_id=self._writer_id,
+                    clock=self._clock,
+                    ids=self._lake.ids,
+                    pool=None if self._lake.storage.near else self._sending,
+                )
+            )
             for name, manifest in states.items():
                 channel = self._channels[name]
                 self._committed(channel, manifest)

@@ -13,7 +13,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.parts import AtomicRun
 from tests.target.support import TAP, ingest, kept_ids, records, schema, state
 
 ATOMIC = {"atomic_run": True, "manifest_store": "log"}
@@ -24,12 +24,12 @@ def root(tmp_path: Path) -> Path:
     """A committed run of records 0 and 1, one of 5 and 6 that failed, and a plain one of 8."""
     ingest(tmp_path, [schema(), *records(0, 1), state(1)], **ATOMIC)
 
-    def refuse(commit: RunCommit) -> None:
+    def refuse(run: AtomicRun) -> None:
         raise CommitRefusedError("not now")
 
     # It fails when all of its files are uploaded: one that fails in its input may not have come to that.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RunCommit, "commit", refuse)
+        patched.setattr("target_singerlake.files.atomic_publishing.commit_run", refuse)
         with pytest.raises((CommitRefusedError, SystemExit)):
             ingest(tmp_path, [schema(), *records(5, 6)], **ATOMIC)
     ingest(tmp_path, [schema(), *records(8)], manifest_store="log")

@@ -9,9 +9,9 @@ from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part
+from singerlake.manifests.atomic.parts import AtomicRun, Part
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.writing.writer import StreamWriter
 from tests.format.state.test_fold import SCHEMAS, add, new_file
@@ -46,15 +46,17 @@ class Runs:
         return self.commit([self.part(stream, *each, name=name) for stream, each in files.items()], name, pool=pool)
 
     def commit(self, parts: Sequence[Part], name: str = "w", *, pool: Executor | None = None) -> dict[str, Manifest]:
-        return RunCommit(
-            parts,
-            self.decisions,
-            run_id=name,
-            writer_id=name,
-            clock=self.place.clock,
-            ids=self.place.ids,
-            pool=pool,
-        ).commit()
+        return commit_run(
+            AtomicRun(
+                parts,
+                self.decisions,
+                run_id=name,
+                writer_id=name,
+                clock=self.place.clock,
+                ids=self.place.ids,
+                pool=pool,
+            )
+        )
 
     def append(self, stream: str, *files: NewFile) -> Loaded:
         """A plain run of another writer."""

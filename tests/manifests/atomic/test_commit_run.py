@@ -18,7 +18,7 @@ from singerlake.format import layout
 from singerlake.format.decision import aborted
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import PrepareFiles, RecordRun
-from singerlake.manifests.atomic.commit_run import ATTEMPTS
+from singerlake.manifests.atomic.in_log import ATTEMPTS
 from singerlake.manifests.atomic.parts import Part
 from singerlake.manifests.port import Loaded
 from tests.format.state.test_fold import add, new_file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -43,18 +42,6 @@ from tests.manifests.stores import Place
 from tests.storage.memory import Step
 
 __all__ = ["before_and_after", "place", "runs"]
-
-
-NEXT: dict[str, Callable[[Place, Runs], object]] = {
-    "a plain run": lambda place, runs: runs.append("b", new_file("b2")),
-    "an atomic run": lambda place, runs: runs.run({"a": files("a2")}, name="next"),
-    "an atomic run that brings more streams": lambda place, runs: runs.run(
-        {"b": files("b2"), "c": files("c2")}, name="next"
-    ),
-    "one who publishes": lambda place, runs: publish(place, "a"),
-    "one who trims": lambda place, runs: place.store("b").trim(keep=0, dry_run=False),
-    "one who opens a stream": lambda place, runs: runs.writer("a").open(),
-}
 
 
 def test_at_no_step_is_a_part_of_a_run_seen(request: pytest.FixtureRequest, place: Place) -> None:

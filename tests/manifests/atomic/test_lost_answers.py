@@ -14,9 +14,9 @@ from singerlake.format.decision import Decision, aborted
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part
+from singerlake.manifests.atomic.parts import AtomicRun, Part
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.writing.writer import StreamWriter
@@ -39,8 +39,8 @@ class Lake:
 
     def commit(self) -> dict[str, Manifest]:
         parts = [self._part(stream) for stream in ("a", "b")]
-        run = RunCommit(parts, self.decisions, run_id="r", writer_id="w", clock=self.clock, ids=self.ids)
-        return run.commit()
+        run = AtomicRun(parts, self.decisions, run_id="r", writer_id="w", clock=self.clock, ids=self.ids)
+        return commit_run(run)
 
     def store(self, stream: str) -> NumberedStore:
         log = ObjectLog(self.storage, "t", stream, self.ids)

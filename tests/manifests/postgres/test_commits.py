@@ -13,7 +13,8 @@ import pytest
 from singerlake.clock import SystemClock
 from singerlake.errors import CorruptObjectError, SettingError, UnknownOutcomeError, UnsupportedFormatError
 from singerlake.format.decision import Decision
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
+from singerlake.manifests.atomic.parts import AtomicRun
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres import schema as postgres_schema
 from singerlake.manifests.postgres.schema import SchemaState, create_schema
@@ -107,8 +108,8 @@ def test_runs_lock_their_streams_in_one_order_so_that_none_waits_for_one_that_wa
     parts = [runs.part(stream, *files(f"{stream}1")) for stream in ("b", "a")]
     for part in parts:
         part.writer.open()
-    run = RunCommit(parts, runs.decisions, run_id="w", writer_id="w", clock=runs.place.clock, ids=runs.place.ids)
-    run._parts = parts
+    run = AtomicRun(parts, runs.decisions, run_id="w", writer_id="w", clock=runs.place.clock, ids=runs.place.ids)
+    object.__setattr__(run, "parts", parts)
     lock = "SELECT FROM streams WHERE table_id = %s FOR UPDATE NOWAIT"
     tap_id = runs.place.lake.lake_id() + "/t/"
     url, schema = runs.place.settings.postgres_url or "", runs.place.settings.postgres_schema
@@ -116,7 +117,7 @@ def test_runs_lock_their_streams_in_one_order_so_that_none_waits_for_one_that_wa
         waits = f"SELECT FROM pg_stat_activity WHERE {rival.info.backend_pid} = ANY(pg_blocking_pids(pid))"
         rival.execute("BEGIN")
         rival.execute(lock, (tap_id + "a",))
-        outcome = pool.submit(run.commit)
+        outcome = pool.submit(commit_run, run)
         with session(url, schema) as looks:
             wait_until(lambda: outcome.done() or bool(looks.execute(waits).fetchall()), "the run to wait")
             assert not outcome.done()

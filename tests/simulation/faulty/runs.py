@@ -16,9 +16,9 @@ from singerlake.format.state import fold, prepared
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic import commit_run, view
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic import in_log, parts, view
 from singerlake.manifests.atomic.decisions import Decisions, Listed
+from singerlake.manifests.atomic.in_log import LogCommit
 from singerlake.manifests.atomic.view import StreamView
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded, Outdated
@@ -27,20 +27,16 @@ from tests.simulation.runs import jobs
 from tests.simulation.runs.kinds import RUNS, hasty
 from tests.simulation.stores.kinds import Kind
 
-_prepare_all = RunCommit._prepare
+_prepare_all = LogCommit._prepare
 _commit = NumberedStore.commit
 _get = Decisions.get
 _prepare = prepared.prepare
 
 
-def _the_first_alone(self: RunCommit, name: str, *, waiting: bool) -> dict[str, Brought] | None:
+def _the_first_alone(self: LogCommit, name: str, *, waiting: bool) -> dict[str, Brought] | None:
     """Decides once the first stream is prepared."""
-    every = self._parts
-    self._parts = every[:1]
-    try:
-        return _prepare_all(self, name, waiting=waiting)
-    finally:
-        self._parts = every
+    first_alone = replace(self._run, parts=self._run.parts[:1])
+    return _prepare_all(LogCommit(first_alone), name, waiting=waiting)
 
 
 def _by_force(self: Decisions, decision: Decision) -> Decision:
@@ -110,7 +106,7 @@ def _as_of_by_one_listing(
 def _by_the_clock() -> AbstractContextManager[object]:
     """Names commits by the writer's clock alone."""
     held = ExitStack()
-    held.enter_context(mock.patch.object(commit_run, "commit_name", lambda now, id, after: commit_name(now, id)))
+    held.enter_context(mock.patch.object(parts, "commit_name", lambda now, id, after: commit_name(now, id)))
     held.enter_context(mock.patch.object(fold, "prepare", _whatever_the_name))
     return held
 
@@ -134,12 +130,12 @@ def _with(where: Any, attribute: str, other: object) -> Callable[[], AbstractCon
 
 
 RUNS_WITH_HOLES = (
-    _kind("runs-first-alone", _with(RunCommit, "_prepare", _the_first_alone)),
+    _kind("runs-first-alone", _with(LogCommit, "_prepare", _the_first_alone)),
     _kind("runs-by-force", _with(Decisions, "decide", _by_force)),
     _kind("runs-not-read-back", _with(Decisions, "decide", _without_reading_back)),
     _kind("runs-undecided", _with(NumberedStore, "_decided", _as_if_decided)),
     _kind("runs-not-read", _with(Decisions, "get", _as_if_refused)),
-    _kind("runs-unsure", _with(commit_run, "RetryableError", _NoError)),
+    _kind("runs-unsure", _with(in_log, "RetryableError", _NoError)),
     _kind("runs-behind", _with(NumberedStore, "commit", _behind)),
     _kind("runs-published", _with(NumberedStore, "_settles", _whatever_it_is)),
     _kind("runs-one-listing", _with(view, "_ends", _by_one_listing)),

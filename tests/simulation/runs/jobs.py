@@ -9,9 +9,9 @@ from functools import partial
 from singerlake.clock import timestamp
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest, Run
-from singerlake.manifests.atomic.commit_run import RunCommit
+from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import Part
+from singerlake.manifests.atomic.parts import AtomicRun, Part
 from singerlake.manifests.atomic.view import StreamView, view, view_as_of
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
@@ -140,7 +140,7 @@ class RunWriterJob(TapActor):
     def _commit(self, process: Process, parts: list[Part], run: Run) -> dict[str, Manifest]:
         may_be_there = False
         while True:
-            commit = RunCommit(
+            whole = AtomicRun(
                 parts,
                 self.decisions(),
                 run_id=run.id,
@@ -149,7 +149,7 @@ class RunWriterJob(TapActor):
                 ids=self.world.ids,
             )
             try:
-                return commit.commit()
+                return commit_run(whole)
             except UnknownOutcomeError as error:
                 may_be_there = True
                 if self.world.choices.below(2):

@@ -1,13 +1,19 @@
-"""What an atomic run brings to each of its streams, and whether their stores can commit it together."""
+"""An atomic run: what it brings to each of its streams, and whether their stores can commit it together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
 
+import msgspec
+
+from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, StreamClosedError, UnknownOutcomeError
+from singerlake.format.decision import Brought, Decision, commit_name
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import NewFile, Run, StreamSchema
+from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writing.writer import StreamWriter
 
@@ -20,6 +26,36 @@ class Part:
     files: tuple[NewFile, ...]
     schemas: dict[str, StreamSchema]
     run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicRun:
+    """A run whose files are uploaded, and which is to be committed. ``pool`` works on several streams at a time where
+    storage is far; None: one after the other."""
+
+    parts: Sequence[Part]
+    decisions: Decisions
+    _: KW_ONLY
+    run_id: str
+    writer_id: str
+    clock: Clock
+    ids: IdSource
+    pool: Executor | None = None
+
+    def __post_init__(self) -> None:
+        # In one order for everybody: of two runs that wait for each other's streams, one always goes on.
+        object.__setattr__(self, "parts", sorted(self.parts, key=lambda part: part.writer.stream))
+
+    def new_name(self) -> str:
+        """A name for its commit, greater than those that its streams have."""
+        settled = (part.writer.loaded.manifest.settled for part in self.parts)
+        before = [name for name in settled if name is not msgspec.UNSET]
+        return commit_name(self.clock.now(), self.ids(), after=before)
+
+    def committed(self, name: str, streams: Mapping[str, Brought]) -> Decision:
+        """The decision that it takes place, now."""
+        at = timestamp(self.clock.now())
+        return Decision(id=name, at=at, run=self.run_id, writer=self.writer_id, committed=True, streams=dict(streams))
 
 
 def require_atomic(store: ManifestStore, *, tap: str, stream: str) -> None:
