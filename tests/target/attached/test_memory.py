@@ -19,6 +19,7 @@ from tests.target.support import config, environment, text
 MB = 1 << 20
 MEASURED = """
 import json, sys
+sys.modules["numpy"] = None  # An installation of the target alone has none. joblib would import it.
 from target_singerlake.memory import keep_freed_memory
 from target_singerlake.target import TargetSingerlake
 keep_freed_memory(64 << 20)
@@ -49,10 +50,9 @@ def test_a_file_of_two_gigabytes_takes_less_than_100_megabytes(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_one_that_goes_up_in_parts_takes_little_more_than_a_small_one(tmp_path: Path, s3: S3Server) -> None:
+def test_so_does_one_that_goes_up_in_parts(tmp_path: Path, s3: S3Server) -> None:
     root, env = f"s3://{s3.create_bucket('memory')}/lake", s3.environment()
-    small = peak(root, sparse(tmp_path, 1), env, **settings(tmp_path))
-    assert peak(root, sparse(tmp_path, 400 * MB), env, **settings(tmp_path)) < small + 40 * MB
+    assert peak(root, sparse(tmp_path, 2048 * MB), env, **settings(tmp_path)) < 100 * MB
 
 
 @pytest.mark.thorough

@@ -15,6 +15,8 @@ CONNECTIONS = 8
 _LEAST_PART = 5 << 20
 _MOST_PARTS = 10_000
 """What S3 takes: bytes of each part but the last, and parts of a file."""
+_AT_ONCE = 1 << 17
+"""Bytes of a part that are read at a time."""
 _SMALL = 1 << 20
 """Bytes up to which digesting a file takes less than asking for its size."""
 
@@ -31,15 +33,44 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
         with path.open("rb") as file:
             client.put_object(Bucket=bucket, Key=key, Body=file, **encryption)
         return False
-    from boto3.s3.transfer import TransferConfig
+    from boto3.s3.transfer import S3Transfer, TransferConfig
 
     config = TransferConfig(
         multipart_threshold=MULTIPART_THRESHOLD,
         multipart_chunksize=part_size(size),
         max_concurrency=CONNECTIONS,
+        # A client of the CRT would send on its own connections and try again by rules of its own.
+        preferred_transfer_client="classic",
     )
-    client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=config)
+    with S3Transfer(client, config, _small_reads()) as transfer:
+        transfer.upload_file(str(path), bucket, key, extra_args=encryption)
     return False
+
+
+def _small_reads() -> Any:
+    """Opens parts whose bytes come a few at a time. botocore signs and frames them by the megabyte, two of which each
+    connection then holds."""
+    from s3transfer.utils import OSUtils, ReadFileChunk
+
+    class Part(ReadFileChunk):  # type: ignore[misc]
+        def read(self, amount: int | None = None) -> bytes:
+            data: bytes = super().read(_AT_ONCE if amount is None else min(amount, _AT_ONCE))
+            return data
+
+    class Files(OSUtils):  # type: ignore[misc]
+        def open_file_chunk_reader_from_fileobj(
+            self, fileobj: Any, chunk_size: int, full_file_size: int, callbacks: Any, close_callbacks: Any = None
+        ) -> Part:
+            return Part(
+                fileobj,
+                chunk_size,
+                full_file_size,
+                callbacks=callbacks,
+                enable_callbacks=False,
+                close_callbacks=close_callbacks,
+            )
+
+    return Files()
 
 
 def part_size(size: int) -> int:
