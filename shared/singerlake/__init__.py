@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from singerlake.projections.read import LakeTable
     from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
+    from singerlake.singer_file import Block
     from singerlake.storage.azure.settings import AzureSettings
     from singerlake.storage.gcs.settings import GcsSettings
     from singerlake.storage.s3.settings import S3Settings
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
 _FROM = {
     "Attached": "singerlake.format.state.attached",
     "AzureSettings": "singerlake.storage.azure.settings",
+    "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
     "Commit": "singerlake.manifests.atomic.commits",
     "GcsSettings": "singerlake.storage.gcs.settings",
@@ -103,6 +105,7 @@ __all__ = [
     "AccessDeniedError",
     "Attached",
     "AzureSettings",
+    "Block",
     "BrokenFileError",
     "Brought",
     "ChangedFileError",

@@ -68,6 +68,15 @@ class Block:
         """The offset of each message."""
         return range(self.offset, self.offset + self.messages) if self.places is None else self.places
 
+    @property
+    def end(self) -> int:
+        """The offset after its last message, at which a reader goes on."""
+        return self.offsets[-1] + 1
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each message as ``(offset, line)``; the line is the one that the tap wrote, without its newline."""
+        return zip(self.offsets, self.data.split(b"\n"), strict=False)
+
     def after(self, count: int) -> Block:
         """This block of messages in a row without its first ``count`` messages."""
         cut = end_of(self.data, count)

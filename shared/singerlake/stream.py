@@ -38,6 +38,8 @@ from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Block, read_blocks
 
 if TYPE_CHECKING:
+    import threading
+
     import pyarrow as pa
 
     from singerlake.lake import Lake
@@ -173,6 +175,42 @@ class LakeStream:
                 kept = wanted.without_holes() if file.erased else wanted
                 if kept is not None:
                     yield kept
+
+    def follow(
+        self,
+        from_offset: int | None = None,
+        *,
+        lineage: str | None = None,
+        every: float = 1.0,
+        skip_expired: bool = False,
+        until: threading.Event | None = None,
+    ) -> Iterator[Block]:
+        """The messages from an offset on, and then those that come, in blocks of whole lines in offset order; it ends
+        when ``until`` is set, or never. None: only those that come. A stream that is not there yet is waited for.
+
+        Every ``every`` seconds it looks for what is new. A look that finds nothing is one request, and lists nothing.
+        Save ``block.end`` with the lineage of ``snapshot()``, and follow from there another time.
+        ``lineage`` says in which one ``from_offset`` is meant. ``skip_expired`` goes on behind messages that expired
+        unread.
+
+        Raises ``SettingError`` for a negative ``from_offset`` and an ``every`` that is not above 0; while it is read
+        ``LineageChangedError`` where the stream was rebuilt or dropped, ``ExpiredMessagesError``, ``LostStateError``,
+        and as ``snapshot`` and ``read``.
+
+        Example:
+            >>> for block in lake.stream("my-tap", "users").follow(0):
+            ...     for offset, line in block.lines():
+            ...         print(offset, json.loads(line)["record"])
+            0 {'id': 1}
+            1 {'id': 2}
+        """
+        from singerlake.follow.messages import follow
+
+        if from_offset is not None and from_offset < 0:
+            raise SettingError(f"from_offset is {from_offset}", hint="give 0 or more, or None for what comes")
+        if not every > 0:
+            raise SettingError(f"every is {every}", hint="give seconds above 0")
+        return follow(self, from_offset, lineage=lineage, every=every, skip_expired=skip_expired, until=until)
 
     def to_arrow(
         self,

@@ -124,6 +124,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "ls",
         "versions",
         "diff",
+        "tail",
         "annotate",
         "put",
         "export",

@@ -63,6 +63,10 @@ def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
     assert follow(DOCS / "how-to/files.md", tmp_path) == 16
 
 
+def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/follow.md", tmp_path) == 6
+
+
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:
     assert follow(DOCS / "how-to/atomic-runs.md", tmp_path) == 5
 

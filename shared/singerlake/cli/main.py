@@ -22,6 +22,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NAMES = [
     "ls",
     "versions",
+    "tail",
     "diff",
     "status",
     "put",

@@ -97,7 +97,7 @@ def test_a_state_that_is_lost_stops_a_query_and_a_rebuild_lets_it_go_on(lake: La
     start = through_json(made.latestOffset(made.initialOffset(), limits.ReadMaxRows(12)))
     lake.storage.delete(layout.manifest_key(TAP, STREAM))
     for each in (made, reader(lake)):
-        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start the query again"):
+        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start again"):
             each.latestOffset(start, ALL)
     rebuild(lake)
     assert batches(reader(lake), start) == [list(range(12, 25))]

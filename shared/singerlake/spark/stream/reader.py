@@ -22,6 +22,7 @@ from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
 from singerlake.errors import MissingFileError, SettingError
+from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import DataFile, Manifest
@@ -35,7 +36,6 @@ from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_suppo
 from singerlake.spark.stream.limits import admitted
 from singerlake.spark.stream.new_properties import not_read
 from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
-from singerlake.spark.stream.state import Follower
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ class _Source:
     """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
     rebuild."""
 
-    follower: Follower
+    follower: FollowedState
     positions: Positions
     first: int
     versions: tuple[str, ...] | None
@@ -197,7 +197,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
         if self._source is None:
             stream = open_stream(self._options)
-            follower = Follower(stream)
+            follower = FollowedState(stream)
             state = follower.newest()
             request = self._options.request
             # Where a query begins counts for its first start alone; what was before may have expired since.

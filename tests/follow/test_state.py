@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError
+from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
-from singerlake.spark.stream.state import Follower
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 from tests.maintenance.migrate.moving import migrate
@@ -22,8 +22,8 @@ from tests.storage.memory import Step
 KEY = layout.manifest_key("t", "s")
 
 
-def follower(place: Place) -> Follower:
-    return Follower(place.lake.stream("t", "s"))
+def follower(place: Place) -> FollowedState:
+    return FollowedState(place.lake.stream("t", "s"))
 
 
 def asked(place: Place, action: Callable[[], object]) -> list[str]:
@@ -43,9 +43,9 @@ def publish_as(place: Place, kind: str, manifest: Manifest) -> None:
 @pytest.mark.parametrize("files", [1, 200])
 @pytest.mark.parametrize(
     ("kind", "cheap"),
-    [("lockfile", ["head"]), ("log", ["get", "get"]), ("merge", ["head"])],
+    [("lockfile", ["head"]), ("log", ["head"]), ("merge", ["head"])],
 )
-def test_while_nothing_is_new_a_poll_is_a_request_or_two_that_read_no_manifest(
+def test_while_nothing_is_new_a_look_is_one_request_that_reads_no_manifest(
     kind: str, cheap: list[str], files: int
 ) -> None:
     place = Place(kind)
@@ -207,5 +207,5 @@ def test_a_state_that_is_lost_is_an_error_that_says_what_to_do() -> None:
     polled.newest()
     place.storage.delete(KEY)
     for each in (polled, follower(place)):
-        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start the query again"):
+        with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start again"):
             each.newest()

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import check_own, from_json
 from singerlake.format.state.model import Manifest
+from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.stream import LakeStream
 
 _MOVES = 5
 """How often a stream may move to another store while one look at it is taken."""
+_LOOK = 60.0
+"""Seconds after which a log is read all the same. It may have been trimmed beyond what was read, and then its next
+transaction is never there."""
 
 
-class Follower:
-    """Follows one stream, through a migration to another manifest store too. Nothing is listed, and nothing that was
-    read is read again, while nothing is new: a store with a log on the lake is asked for what comes after the last
-    transaction, ``merge`` for one object's ETag before that, and all else for that of ``manifest.json``."""
+class FollowedState:
+    """Follows one stream, through a migration to another manifest store too. While nothing is new, a look is one HEAD,
+    and lists nothing: a HEAD of the next transaction where the stream has a log on the lake, of ``_log/last_change`` in
+    ``merge``, and else of ``manifest.json``."""
 
     def __init__(self, stream: LakeStream) -> None:
         self._stream = stream
         self._key = layout.manifest_key(stream.tap, stream.name)
+        self._log_prefix = layout.log_prefix(stream.tap, stream.name)
         self._state: Loaded | None = None
         self._log: ManifestStore | None = None
         """The store whose log is followed; None where it is ``manifest.json`` that is."""
+        self._looked = 0.0
 
     def newest(self) -> Manifest:
         """The state as it is now. Where there is neither a state nor a file yet, an empty one whose lineage is None.
@@ -42,8 +50,8 @@ class Follower:
             if self._stream.lake.storage.head(self._key) is None:
                 break
         raise LostStateError(
-            "the stream has data files but no state, and files alone do not show what a query has read",
-            hint="run 'singerlake rebuild', then start the query again: it continues by file and line",
+            "the stream has data files but no state, and files alone do not show what was read of it",
+            hint="run 'singerlake rebuild', then start again; a query of Spark continues by file and line",
             tap=self._stream.tap,
             stream=self._stream.name,
         )
@@ -54,9 +62,18 @@ class Follower:
             return self._published(base)
         if base.manifest.closed is not None:
             return None if self._stream.kind() != self._log.kind else base
-        if not _may_have_changed(self._log):
-            return base
-        return self._log.catch_up(base)
+        return self._log.catch_up(base) if self._may_have_changed(self._log, base) else base
+
+    def _may_have_changed(self, log: ManifestStore, base: Loaded) -> bool:
+        if isinstance(log, MergeStore):
+            return log.changed()
+        now = self._stream.lake.clock.monotonic()
+        undecided = base.manifest.prepared is not msgspec.UNSET
+        if not undecided and now - self._looked < _LOOK:
+            number = base.manifest.transaction.number + 1
+            return self._stream.lake.storage.head(self._log_prefix + layout.log_name(number)) is not None
+        self._looked = now
+        return True
 
     def _opened(self) -> Loaded | None:
         """The state, from wherever it is kept now."""
@@ -80,6 +97,7 @@ class Follower:
         if kind not in ON_THE_LAKE or kind == DEFAULT_STORE:
             return None
         store = self._stream.store(kind)
+        self._looked = self._stream.lake.clock.monotonic()
         loaded = store.load()
         if loaded is not None:
             self._log = store
@@ -106,9 +124,3 @@ class Follower:
         if base is not None and manifest.store != base.manifest.store:
             return None
         return Loaded(manifest, stored.etag)
-
-
-def _may_have_changed(store: ManifestStore) -> bool:
-    from singerlake.manifests.merge.store import MergeStore
-
-    return not isinstance(store, MergeStore) or store.changed()

@@ -1,0 +1,1 @@
+"""Readers of a stream that go on with what comes."""
