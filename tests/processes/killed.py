@@ -23,7 +23,8 @@ NAME = "killed target"
 
 class Killed(msgspec.Struct, frozen=True, kw_only=True):
     """A target with the settings ``config`` kills itself when ``place``, ``module:name``, is called for the time
-    ``calls``, on that ``side`` of the call, "before" or "after". It ends by itself if it never comes there.
+    ``calls``, on that ``side`` of the call, "before" or "after". It ends by itself if it never comes there. With
+    ``about`` only calls count that have an argument with this in it.
 
     ``files_at_once`` is how many files it commits together, if not as many as a target does by itself; ``haste`` is how
     fast its time runs."""
@@ -32,6 +33,7 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
     side: str
     calls: int
     config: Mapping[str, Any]
+    about: str = ""
     files_at_once: int = publishing.FILES_AT_ONCE
     haste: Haste | None = None
 
@@ -51,8 +53,9 @@ def main() -> None:
 
     def fatal(*arguments: Any, **keywords: Any) -> Any:
         nonlocal seen
-        seen += 1
-        here = seen == asked.calls
+        counts = not asked.about or any(asked.about in str(argument) for argument in arguments)
+        seen += counts
+        here = counts and seen == asked.calls
         if here and asked.side == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*arguments, **keywords)
