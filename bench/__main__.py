@@ -28,6 +28,7 @@ GROUPS = {
     "batches": "bench.plugins.batches",
     "small-runs": "bench.plugins.small_runs",
     "far": "bench.plugins.far",
+    "atomic": "bench.commits.atomic",
     "clouds": "bench.plugins.clouds",
     "attached": "bench.plugins.attached",
     "stores": "bench.commits.stores",
