@@ -54,7 +54,7 @@ def _small_reads() -> Any:
 
     class Part(ReadFileChunk):  # type: ignore[misc]
         def read(self, amount: int | None = None) -> bytes:
-            data: bytes = super().read(_AT_ONCE if amount is None else min(amount, _AT_ONCE))
+            data: bytes = super().read(None if amount is None else min(amount, _AT_ONCE))
             return data
 
     class Files(OSUtils):  # type: ignore[misc]
