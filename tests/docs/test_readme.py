@@ -67,6 +67,10 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path) -> No
     assert follow(DOCS / "how-to/follow.md", tmp_path) == 6
 
 
+def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/erase.md", tmp_path) == 11
+
+
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:
     assert follow(DOCS / "how-to/atomic-runs.md", tmp_path) == 5
 
