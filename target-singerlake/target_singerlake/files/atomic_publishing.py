@@ -16,7 +16,8 @@ from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.parts import AtomicRun, Part, require_atomic, require_room
 from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
-from target_singerlake.files.publishing import Channel, Committed, Publisher, uploads
+from target_singerlake.files.outcomes import Committed
+from target_singerlake.files.publishing import Channel, Publisher, uploads
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 
@@ -70,8 +71,7 @@ class AtomicPublisher(Publisher):
         for growing, upload in zip(group, sent, strict=True):
             upload.spool.unlink(missing_ok=True)
             self._uploaded.setdefault(channel.name, []).append((growing, upload.file, upload.schema))
-        with self._noting:
-            self._stored += len(group)
+        self._note_stored(len(group))
 
     def _commit_run(self, before: list[Future[None]]) -> None:
         """The commit, then what had to wait for it. Outcomes are told when all of it is done."""

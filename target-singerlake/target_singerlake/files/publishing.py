@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,13 +18,14 @@ from singerlake.clock import Clock, timestamp
 from singerlake.errors import BrokenFileError, SingerlakeError
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import Manifest, NewFile, Run, SchemaVersion
+from singerlake.format.state.model import Manifest, Run, SchemaVersion
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.transactions import AddFiles
 from singerlake.lake import Lake
 from singerlake.manifests.writing.uploads import Receipt, Upload
 from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
+from target_singerlake.files.outcomes import Committed, KnownStream
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 
@@ -38,29 +39,6 @@ FILES_AT_ONCE = 16
 """Files of one stream that one transaction may carry."""
 SETTLE_EVERY = 0.5
 """Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A file that is in the lake, and its stream's state with it."""
-
-    growing: GrowingFile
-    file: NewFile
-    manifest: Manifest
-
-    @property
-    def epochs(self) -> Sequence[int]:
-        """When its messages came, in STATE messages."""
-        return self.growing.epochs
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStream:
-    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
-
-    stream: str
-    epochs: Sequence[int]
-    manifest: Manifest | None
 
 
 @dataclass
@@ -97,7 +75,7 @@ class Publisher:
         self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
         self._sending = ThreadPoolExecutor(WORKERS, thread_name_prefix="upload")
         self._channels: dict[str, Channel] = {}
-        self._outcomes: SimpleQueue[Committed | KnownStream | BaseException] = SimpleQueue()
+        self._outcomes: SimpleQueue[Committed | KnownStream | BaseException | None] = SimpleQueue()
         self._announcing = threading.Lock()
         self._noting = threading.Lock()
         self._looking = threading.Lock()
@@ -150,7 +128,8 @@ class Publisher:
 
     def outcomes(self, patience: float = 0.0) -> list[Committed | KnownStream]:
         """What was committed since the last call; where that is nothing, and something is pending, waits for it up to
-        ``patience`` seconds. Raises what a commit raised, after giving what came before it."""
+        ``patience`` seconds, or until ``backlog`` is less. Raises what a commit raised, after giving what came before
+        it."""
         results: list[Committed | KnownStream] = []
         self._settle_some()
         while True:
@@ -159,6 +138,9 @@ class Publisher:
                 outcome = self._outcomes.get(block=wait, timeout=patience if wait else None)
             except Empty:
                 break
+            if outcome is None:
+                patience = 0.0
+                continue
             if isinstance(outcome, BaseException):
                 if results:
                     self._outcomes.put(outcome)
@@ -270,10 +252,16 @@ class Publisher:
             if growing.spool is not None:
                 growing.spool.path.unlink(missing_ok=True)
         if receipt.manifest is None:
-            with self._noting:
-                self._stored += len(group)
+            self._note_stored(len(group))
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
+
+    def _note_stored(self, files: int) -> None:
+        """There is room for more files, though these are not committed yet."""
+        with self._noting:
+            self._stored += files
+        # A reader that waits for room gets no outcome for a while.
+        self._outcomes.put(None)
 
     def _committed(self, channel: Channel, manifest: Manifest) -> None:
         """Between a commit and the look for its files, beside which the lake's caches are brought up to date. Should a

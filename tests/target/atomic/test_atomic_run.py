@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_metadata
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.storage.local.storage import LocalStorage
+from target_singerlake.files import publishing
 from target_singerlake.target import TargetSingerlake
 from tests.processes.killed import Killed
 from tests.target.support import (
@@ -167,6 +169,25 @@ def test_an_error_of_the_lake_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     assert [decision.committed for decision in decided(tmp_path)] == [False]
     assert ingest(tmp_path, LINES, **ATOMIC) == ['{"at": 6}']
     assert seen(tmp_path) == ([0, 1, 2], [7, 8, 9])
+
+
+class _Told(SimpleQueue[Any]):
+    """A queue that fails a reader whose wait was in vain."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        try:
+            return super().get(block, timeout)
+        except Empty:
+            assert not block, "nobody told the reader that there is room for more files"
+            raise
+
+
+def test_reading_goes_on_as_soon_as_files_are_uploaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("target_singerlake.ingest._WAIT", 30.0)
+    monkeypatch.setattr(publishing, "SimpleQueue", _Told)
+    files = 4 * publishing.PENDING_FILES
+    ingest(tmp_path, [schema(), *records(*range(files))], **{**ATOMIC, "max_file_records": 1})
+    assert len(manifest(tmp_path).files) == files
 
 
 @pytest.mark.parametrize("store", [None, "lockfile", "merge"])
