@@ -67,6 +67,10 @@ def test_a_decision_against_a_run_names_no_stream() -> None:
         ({"streams": {"s": {"lineage": "l", "offset": 0}}}, CorruptObjectError),
         ({"streams": {"s": {"lineage": None, "offset": 0, "end": 1}}}, CorruptObjectError),
         ({"at": None}, CorruptObjectError),
+        ({"at": "yesterday"}, CorruptObjectError),
+        ({"streams": {"s": {"lineage": "l", "offset": -1, "end": 1}}}, CorruptObjectError),
+        ({"streams": {"s": {"lineage": "l", "offset": 3, "end": 3}}}, CorruptObjectError),
+        ({"streams": {"s": {"lineage": "l", "offset": 5, "end": 3}}}, CorruptObjectError),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
@@ -77,9 +81,11 @@ def test_another_body_is_an_error_that_names_the_key(change: dict[str, Any], err
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"format":1}', decision_to_json(DECISION)[:-5]])
-def test_a_body_that_is_no_decision_is_an_error(body: bytes) -> None:
-    with pytest.raises(CorruptObjectError, match=NAME):
+def test_a_body_that_is_no_decision_is_an_error_that_has_nobody_delete_it(body: bytes) -> None:
+    with pytest.raises(CorruptObjectError, match=NAME) as raised:
         decision_from_json(body, key=KEY)
+    assert raised.value.hint == "restore it from a backup"
+    assert "a decision about an atomic run" in raised.value.message
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:

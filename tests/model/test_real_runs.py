@@ -34,7 +34,7 @@ class Tap:
         for stream in streams:
             offset = self.states[stream].next_offset
             brought[stream] = Brought(lineage="l", offset=offset, end=offset + 1)
-        decision = Decision(id=name, at="2026", run="r", writer="w", committed=True, streams=brought)
+        decision = Decision(id=name, at="2026-01-01T00:00:00Z", run="r", writer="w", committed=True, streams=brought)
         assert self.decisions.decide(decision) == decision
         for stream in streams:
             change = add(new_file(self.ids(), messages=1))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.clock import timestamp
+from singerlake.clock import parse_timestamp, timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT, layout
 from singerlake.format.decoders import prepare_decoders
@@ -21,6 +21,10 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     offset: int
     end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.offset < self.end:
+            raise ValueError("a run brings at least one message, and offsets count from 0")
 
     @property
     def messages(self) -> int:
@@ -40,6 +44,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
     streams: dict[str, Brought] = {}
 
+    def __post_init__(self) -> None:
+        if parse_timestamp(self.at) is None:
+            raise ValueError("`at` is no time")
+
 
 def decision_to_json(decision: Decision) -> bytes:
     """The decision as stored: one JSON object."""
@@ -48,14 +56,20 @@ def decision_to_json(decision: Decision) -> bytes:
 
 def decision_from_json(body: bytes, *, key: str) -> Decision:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
-    check_format(body, key=key)
     try:
+        check_format(body, key=key)
         decision = decode(body, Decision)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(f"not a decision: {error}", hint="restore it; nothing was changed", key=key) from error
+    except (CorruptObjectError, msgspec.DecodeError) as error:
+        # No rebuild makes it again, so that nobody should be told to delete it.
+        said = error.message if isinstance(error, CorruptObjectError) else error
+        raise CorruptObjectError(
+            f"a decision about an atomic run cannot be read: {said}", hint="restore it from a backup", key=key
+        ) from error
     if layout.commit_name_in(key.rpartition("/")[2]) != decision.id:
         raise CorruptObjectError(
-            f"says that it is of commit {decision.id!r}", hint="restore it; nothing was changed", key=key
+            f"a decision about an atomic run says that it is of commit {decision.id!r}",
+            hint="restore it from a backup",
+            key=key,
         )
     return decision
 

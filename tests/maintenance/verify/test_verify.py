@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
+from singerlake.format.decision import Decision
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.maintenance.verify.verify import verify_metadata, verify_stream
+from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.manifests.atomic.in_log import LogCommit
 from tests.lakes import build_stream
 from tests.maintenance.shelf import OTHER, SCHEMA, file_bytes, header, kinds, numbered, record, schema_line
+from tests.target.support import TAP, ingest, records, schema
 
 MANIFEST = layout.manifest_key("t", "s")
 
@@ -236,3 +241,21 @@ def test_one_taps_metadata_can_be_verified_alone(lake: Lake) -> None:
     lake.storage.put("raw/u/catalogue.json", b"{")
     assert verify_metadata(lake.storage, "t") == ()
     assert kinds(verify_metadata(lake.storage, "u")) == ["catalogue"]
+
+
+def test_a_decision_that_cannot_be_read_is_named_where_a_state_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_off(self: LogCommit, decision: Decision) -> None:
+        raise StorageUnavailableError("not now")
+
+    monkeypatch.setattr(LogCommit, "_settle", broken_off)
+    with pytest.raises((UnknownOutcomeError, SystemExit)):
+        ingest(tmp_path, [schema(), *records(1)], atomic_run=True, manifest_store="log")
+    lake = Lake.open(str(tmp_path))
+    (name,) = Decisions(lake.storage, TAP).listed().names
+    key = layout.commit_key(TAP, name)
+    lake.storage.put(key, b"{")
+    (found,) = verify_stream(lake.storage, TAP, "users", lake.stream(TAP, "users").state).findings
+    assert (found.kind, found.key) == ("manifest", key)
+    assert "restore it from a backup" in found.message

@@ -36,7 +36,7 @@ class Stream:
         return NumberedStore("log", ObjectLog(self.storage, "t", "s", self.ids), self.storage, "t", "s", self.clock)
 
     def decide(self) -> None:
-        decision = Decision(id=NAME, at="2026", run="r", writer="w", committed=True)
+        decision = Decision(id=NAME, at="2026-01-01T00:00:00Z", run="r", writer="w", committed=True)
         assert self.decisions.decide(decision) == decision
 
     def _hook(self, step: Step) -> None:

@@ -85,7 +85,8 @@ def verify_stream(
     try:
         manifest = state()
     except LakeError as error:
-        return Verified(0, 0, 0, (Finding("manifest", key, _said(error)),))
+        # Of a state that is read from several objects, the one that is to be restored.
+        return Verified(0, 0, 0, (Finding("manifest", str(error.context.get("key", key)), _said(error)),))
     if manifest is None:
         beside = sum(1 for _ in data_files(storage, tap, stream))
         kept = beside or any(True for _ in stream_objects(storage, tap, stream))
