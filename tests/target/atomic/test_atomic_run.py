@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import InvalidMessageError, SettingError, StorageFullError, TruncatedInputError
+from singerlake.errors import (
+    AccessDeniedError,
+    InvalidMessageError,
+    SettingError,
+    StorageFullError,
+    TruncatedInputError,
+    UnknownOutcomeError,
+)
 from singerlake.format.decision import Decision
 from singerlake.format.extra_fields import read_header
 from singerlake.lake import Lake
@@ -188,6 +195,32 @@ def test_reading_goes_on_as_soon_as_files_are_uploaded(tmp_path: Path, monkeypat
     files = 4 * publishing.PENDING_FILES
     ingest(tmp_path, [schema(), *records(*range(files))], **{**ATOMIC, "max_file_records": 1})
     assert len(manifest(tmp_path).files) == files
+
+
+def test_an_error_behind_the_decision_says_that_the_run_is_in_the_lake(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put = LocalStorage.put
+
+    def denied(self: LocalStorage, key: str, *arguments: Any, **options: Any) -> Any:
+        if "/orders/_log/" in key and key.endswith("2.json"):
+            raise AccessDeniedError("storage denied access", hint="ask for the permission", key=key)
+        return put(self, key, *arguments, **options)
+
+    monkeypatch.setattr(LocalStorage, "put", denied)
+    with pytest.raises((UnknownOutcomeError, SystemExit)) as raised:
+        ingest(tmp_path, LINES, **ATOMIC)
+    said = f"{raised.value} {caplog.text}"
+    assert "an atomic run is in the lake" in said
+    assert "storage denied access; ask for the permission" in said
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(LocalStorage, "put", put)
+    assert seen(tmp_path) == ([0, 1, 2], [7, 8, 9])
+    assert ingest(tmp_path, LINES, **ATOMIC) == ['{"at": 6}']
+    assert seen(tmp_path) == ([0, 1, 2] * 2, [7, 8, 9] * 2)
 
 
 @pytest.mark.parametrize("store", [None, "lockfile", "merge"])

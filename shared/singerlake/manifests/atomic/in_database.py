@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from singerlake.clock import Backoff, timestamp
-from singerlake.errors import RetryableError, TooManyConflictsError
+from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CommitFiles, Transaction
@@ -81,8 +81,8 @@ class DatabaseCommit:
             for part in self._run.parts:
                 _together(part).completion.done(name)
             for_each(self._run.parts, _publish, self._run.pool)
-        except RetryableError as error:
-            raise not_shown(self._run.parts[0]) from error
+        except SingerlakeError as error:
+            raise not_shown(self._run.parts[0], error) from error
         self._run.decisions.say_shown(name)
         return {part.writer.stream: part.writer.loaded.manifest for part in self._run.parts}
 

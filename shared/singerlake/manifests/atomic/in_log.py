@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.errors import RetryableError, SingerlakeError, TooManyConflictsError
+from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.decision import Brought, Decision, aborted
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
@@ -33,8 +33,8 @@ class LogCommit:
             if decision.committed:
                 try:
                     return self._settle(decision)
-                except RetryableError as error:
-                    raise not_shown(self._run.parts[0]) from error
+                except SingerlakeError as error:
+                    raise not_shown(self._run.parts[0], error) from error
             for part in self._run.parts:
                 catch_up(part.writer)
         raise TooManyConflictsError(

@@ -128,10 +128,10 @@ def catch_up(writer: StreamWriter) -> None:
     writer.accept(newest)
 
 
-def not_shown(part: Part) -> UnknownOutcomeError:
-    """What is raised where a run took place and that could not be told to its streams' readers."""
+def not_shown(part: Part, error: SingerlakeError) -> UnknownOutcomeError:
+    """What is raised where a run took place, and ``error`` kept its streams' readers from being told."""
     return UnknownOutcomeError(
-        "an atomic run is in the lake, and its streams could not be read or published afterwards",
-        hint="run again; its STATE was held back, so its data will be sent again",
-        tap=part.writer.tap,
+        f"an atomic run is in the lake, and its streams could not be read or published afterwards: {error.message}",
+        hint=f"{error.hint}; its STATE was held back, so its data will be sent again",
+        **{**error.context, "tap": part.writer.tap},
     )
