@@ -259,3 +259,15 @@ def test_a_decision_that_cannot_be_read_is_named_where_a_state_waits_for_it(
     (found,) = verify_stream(lake.storage, TAP, "users", lake.stream(TAP, "users").state).findings
     assert (found.kind, found.key) == ("manifest", key)
     assert "restore it from a backup" in found.message
+
+
+def test_a_decision_that_a_state_needs_and_that_is_gone_is_named(tmp_path: Path) -> None:
+    for _ in range(2):
+        ingest(tmp_path, [schema(), *records(1)], atomic_run=True, manifest_store="log")
+    lake = Lake.open(str(tmp_path))
+    state = lake.stream(TAP, "users").state
+    assert verify_stream(lake.storage, TAP, "users", state).findings == ()
+    key = layout.commit_key(TAP, Decisions(lake.storage, TAP).listed().names[-1])
+    lake.storage.delete(key)
+    (found,) = verify_stream(lake.storage, TAP, "users", state).findings
+    assert (found.kind, found.key, found.problem) == ("commit", key, True)

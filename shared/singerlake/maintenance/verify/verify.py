@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.exact_json import encode
@@ -95,7 +97,7 @@ def verify_stream(
     log = check_state(manifest, key)
     objects = attached_objects(manifest.files)
     listing = _listing(storage, manifest, objects, prefix, sizes=sample is not None, stamps=journal is not None)
-    log += tuple(_kept(storage, listing.kept, tap, stream))
+    log += (*_kept(storage, listing.kept, tap, stream), *_undecided(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
     apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
@@ -130,6 +132,14 @@ def verify_stream(
     # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
     del manifest, chosen, rest
     return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+def _undecided(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
+    """Whether the last atomic run of the stream has lost its decision. Without it a rebuild leaves the run out."""
+    if manifest.settled is not msgspec.UNSET:
+        key = layout.commit_key(manifest.tap, manifest.settled)
+        if storage.head(key) is None:
+            yield Finding("commit", key, f"is missing: it decided about the last atomic run of {manifest.stream!r}")
 
 
 def _entry(manifest: Manifest) -> dict[str, Any] | None:

@@ -132,6 +132,6 @@ def not_shown(part: Part, error: SingerlakeError) -> UnknownOutcomeError:
     """What is raised where a run took place, and ``error`` kept its streams' readers from being told."""
     return UnknownOutcomeError(
         f"an atomic run is in the lake, and its streams could not be read or published afterwards: {error.message}",
-        hint=f"{error.hint}; its STATE was held back, so its data will be sent again",
+        hint="; ".join(filter(None, (error.hint, "its STATE was held back, so its data will be sent again"))),
         **{**error.context, "tap": part.writer.tap},
     )
