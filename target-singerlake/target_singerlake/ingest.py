@@ -194,9 +194,10 @@ class Ingest:
         except InvalidMessageError:
             whole = False
         if not whole:
+            left = "nothing of an atomic run" if self._settings.atomic_run else "everything before it"
             raise TruncatedInputError(
                 "the input ended in the middle of a line",
-                hint="everything before it is committed; find out why the tap stopped, then run again",
+                hint=f"{left} is committed; find out why the tap stopped, then run again",
                 line=self._decoder.next_number,
                 length=len(rest),
             )

@@ -79,7 +79,9 @@ class TargetSingerlake(Target):
         ingest, self._ingest = self._ingest, None
         ingest.finish()
         if self._signal is not None:
-            self.logger.info("Stopped by signal %d; what was read is committed", self._signal)
+            # Of an atomic run its publisher has said what became of it.
+            kept = "" if self.config.get("atomic_run") else "; what was read is committed"
+            self.logger.info("Stopped by signal %d%s", self._signal, kept)
             raise SystemExit(128 + self._signal)
         if ingest.broken_output:
             self.logger.error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import signal
 from collections.abc import Iterable
 from contextlib import redirect_stdout
@@ -143,6 +144,7 @@ def test_of_a_run_that_is_stopped_nothing_is_there_and_no_state_goes_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = TargetSingerlake(config=config(tmp_path, **ATOMIC))
+    target.logger.setLevel(logging.INFO)
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 
     class Signalling(io.BytesIO):
@@ -158,6 +160,15 @@ def test_of_a_run_that_is_stopped_nothing_is_there_and_no_state_goes_out(
     assert seen(tmp_path) == ([], [])
     assert decided(tmp_path) == []
     assert "nothing of it is in the lake" in caplog.text
+    assert caplog.messages[-1] == f"Stopped by signal {signal.SIGTERM:d}"
+
+
+@pytest.mark.parametrize(("settings", "kept"), [(ATOMIC, "nothing of an atomic run"), ({}, "everything before it")])
+def test_an_input_that_ends_in_a_line_says_what_is_committed(
+    tmp_path: Path, settings: dict[str, Any], kept: str
+) -> None:
+    with pytest.raises(TruncatedInputError, match=f"; {kept} is committed"):
+        ingest(tmp_path, text(LINES)[:-5], **settings)
 
 
 def test_an_error_of_the_lake_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
