@@ -153,6 +153,12 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         assert any("LAKE" in param.human_readable_name for param in command.params)
 
 
+@pytest.mark.parametrize("words", [(), ("docs",), ("policy",), ("lock",), ("store",), ("project",)])
+def test_the_list_of_commands_cuts_no_help(words: tuple[str, ...]) -> None:
+    listed = CliRunner().invoke(main, [*words, "--help"]).output.split("Commands:")[1]
+    assert "..." not in listed
+
+
 def test_secrets_are_no_options() -> None:
     context = click.Context(main)
     store = main.get_command(context, "store")

@@ -17,7 +17,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.expire.policy import retentions, set_retention
 
 
-@click.group()
+@click.group(short_help="Say how long streams are kept; gc expires what is older.")
 def policy() -> None:
     """Say how long streams are kept; 'singerlake gc --delete' expires what is older."""
 
