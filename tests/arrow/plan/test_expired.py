@@ -66,6 +66,15 @@ def test_offsets_that_name_nothing_but_expired_messages_are_refused(options: dic
         pinned(**options)
 
 
+def test_a_stream_whose_messages_all_expired_is_empty_up_to_its_end() -> None:
+    manifest = done(three(), expire(9))
+    for request in (Request(), Request(to_offset=9)):
+        found = pin(manifest, request)
+        assert (found.first, found.stop, selected(manifest, found)) == (9, 9, [])
+    with pytest.raises(ExpiredMessagesError, match="from offset 7 to 8 expired"):
+        pin(manifest, Request(to_offset=8))
+
+
 def test_an_offset_beyond_the_end_is_told_first() -> None:
     with pytest.raises(SettingError, match="option 'from_offset' is 10, the stream ends at 9"):
         pinned(from_offset=10, skip_expired=True)

@@ -47,8 +47,9 @@ def pin(manifest: Manifest, request: Request) -> Pin:
                 tap=manifest.tap,
                 stream=manifest.stream,
             )
-    if request.from_offset is None and request.to_offset and request.to_offset <= manifest.floor:
-        # All that is asked for expired: no row at all would look like a stream without messages there.
+    if request.from_offset is None and request.to_offset and request.to_offset <= min(manifest.floor, end - 1):
+        # All that is asked for expired: no row at all would look like a stream without messages there. A stream whose
+        # messages have all expired is empty up to its end, as it is without an end.
         first = selection.offset_left(manifest, request.to_offset - 1, skip_expired=request.skip_expired)
     elif request.from_offset is None:
         first = selection.first_offset(manifest, request.from_version)
