@@ -181,6 +181,7 @@ INVOKED = {
     "store-create": ["--help"],
     "store-migrate": ["--to", "log"],
     "store-trim": ["--yes"],
+    "tail": ["--tap", "tap-rows", "--stream", "users"],
 }
 """Commands that need an argument each; a store in a database needs the database."""
 
