@@ -10,6 +10,7 @@ from unittest import mock
 
 import msgspec
 
+from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, aborted, commit_name, decision_to_json
 from singerlake.format.state import fold, prepared
@@ -70,8 +71,9 @@ def _as_if_refused(self: Decisions, name: str) -> Decision:
     return there or aborted(name, at=START, writer="nobody", run=None)
 
 
-class _NoError(Exception):
-    """What a run that was decided never fails with, so that it says that nothing of it is visible."""
+def _as_it_is(part: parts.Part, error: SingerlakeError) -> SingerlakeError:
+    """What went wrong behind the decision, as if it had been before."""
+    return error
 
 
 def _behind(self: NumberedStore, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -135,7 +137,7 @@ RUNS_WITH_HOLES = (
     _kind("runs-not-read-back", _with(Decisions, "decide", _without_reading_back)),
     _kind("runs-undecided", _with(NumberedStore, "_decided", _as_if_decided)),
     _kind("runs-not-read", _with(Decisions, "get", _as_if_refused)),
-    _kind("runs-unsure", _with(in_log, "RetryableError", _NoError)),
+    _kind("runs-unsure", _with(in_log, "not_shown", _as_it_is)),
     _kind("runs-behind", _with(NumberedStore, "commit", _behind)),
     _kind("runs-published", _with(NumberedStore, "_settles", _whatever_it_is)),
     _kind("runs-one-listing", _with(view, "_ends", _by_one_listing)),
