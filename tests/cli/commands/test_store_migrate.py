@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA
 
+migrating = import_module("singerlake.cli.commands.store.migrate")
 ROOT = layout.root_metadata_key()
 
 
@@ -159,15 +161,13 @@ class TestMigrate:
     def test_a_stream_that_is_born_meanwhile_is_moved_too(
         self, run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from singerlake.cli.commands import store_migrate
-
-        original = store_migrate.use_manifest_store
+        original = migrating.use_manifest_store
 
         def born_before(*arguments: object, **more: object) -> bool:
             build_stream(lake, "t", "newborn", SCHEMA, [record_line("newborn", {"n": 1})])
             return original(*arguments, **more)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(store_migrate, "use_manifest_store", born_before)
+        monkeypatch.setattr(migrating, "use_manifest_store", born_before)
         result = run("store", "migrate", lake.storage.url, "--to", "log")
         assert (
             result.stdout.splitlines()[-1]
@@ -183,12 +183,10 @@ class TestMigrate:
     def test_a_storage_that_does_not_answer_is_told_stream_by_stream(
         self, run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from singerlake.cli.commands import store_migrate
-
         def fail(*_: object, **__: object) -> None:
             raise StorageUnavailableError("no answer", hint="try again")
 
-        monkeypatch.setattr(store_migrate, "migrate_stream", fail)
+        monkeypatch.setattr(migrating, "migrate_stream", fail)
         result = run("store", "migrate", lake.storage.url, "--to", "log")
         assert (result.exit_code, result.stdout.count("not moved: no answer; try again")) == (1, 3)
 

@@ -11,7 +11,7 @@ import click
 
 from singerlake.adapters import open_storage
 from singerlake.cli.commands.expire import told, undated
-from singerlake.cli.commands.store import KEPT
+from singerlake.cli.commands.store.trim import KEPT
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import (
