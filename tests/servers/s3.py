@@ -57,6 +57,16 @@ class S3Server:
         }
         return S3Settings(**{**known, **changes})
 
+    def config(self, **changes: Any) -> dict[str, Any]:
+        """The settings of a plugin that reach this server, with some changed or added."""
+        return {
+            "aws_access_key_id": ACCESS_KEY_ID,
+            "aws_secret_access_key": SECRET_ACCESS_KEY,
+            "aws_region": REGION,
+            "s3_endpoint_url": self.endpoint_url,
+            **changes,
+        }
+
     def environment(self) -> dict[str, str]:
         """Variables with which a process that uses botocore's defaults reaches this server."""
         return {

@@ -35,14 +35,7 @@ def bucket(s3: S3Server) -> str:
 
 
 def reach(s3: S3Server, proxy: FaultProxy) -> dict[str, Any]:
-    known = s3.settings()
-    return {
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "aws_region": known.region,
-        "s3_endpoint_url": proxy.url,
-        "patience_seconds": 20,
-    }
+    return s3.config(s3_endpoint_url=proxy.url, patience_seconds=20)
 
 
 FAULTS: dict[str, Any] = {

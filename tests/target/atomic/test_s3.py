@@ -56,16 +56,8 @@ def proxy(s3: S3Server) -> Iterator[FaultProxy]:
 
 
 def settings(s3: S3Server, endpoint: str | None = None, *, atomic: bool = True) -> dict[str, Any]:
-    known = s3.settings()
-    return {
-        "atomic_run": atomic,
-        "manifest_store": "log",
-        "max_file_records": 2,
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "aws_region": known.region,
-        "s3_endpoint_url": endpoint or known.endpoint_url,
-    }
+    reach = s3.config(s3_endpoint_url=endpoint or s3.endpoint_url)
+    return {"atomic_run": atomic, "manifest_store": "log", "max_file_records": 2, **reach}
 
 
 def ids(run: int) -> range:

@@ -129,16 +129,11 @@ def test_a_limit_of_bytes_holds_for_each_kind(tmp_path: Path, folder: Path, size
 
 
 def test_an_outage_of_a_source_is_a_file_that_cannot_be_read(tmp_path: Path, s3: S3Server) -> None:
-    known, name = s3.settings(), s3.create_bucket("gone")
-    reach = {
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "s3_endpoint_url": known.endpoint_url,
-    }
+    name = s3.create_bucket("gone")
     lines = [START, person(1, photo=f"s3://{name}/none")]
     s3.fail("GET", status=403, code="AccessDenied")
     for _ in range(2):
-        ingest(tmp_path, lines, on_missing_file="record", **settings(f"s3://{name}"), **reach)
+        ingest(tmp_path, lines, on_missing_file="record", **settings(f"s3://{name}"), **s3.config())
     assert rows(tmp_path) == [without(at, f"s3://{name}/none") for at in range(2)]
 
 

@@ -236,25 +236,19 @@ def test_every_manifest_store_keeps_the_rows(
 
 
 def test_files_come_from_s3_and_go_there(tmp_path: Path, s3: S3Server) -> None:
-    known, name = s3.settings(), s3.create_bucket("attached-files")
-    reach = {
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "aws_region": known.region,
-        "s3_endpoint_url": known.endpoint_url,
-    }
+    name = s3.create_bucket("attached-files")
     bodies = {f"s3://{name}/photos/{size}.png": bytes(size) for size in (0, 10, 2 << 20)}
     for source, body in bodies.items():
         s3.client().put_object(Bucket=name, Key=source.split("/", 3)[3], Body=body)
     people = [person(at, photo=source) for at, source in enumerate(bodies)]
-    ingest(tmp_path / "lake", [START, *people], **settings(f"s3://{name}/photos"), **reach)
+    ingest(tmp_path / "lake", [START, *people], **settings(f"s3://{name}/photos"), **s3.config())
     expected = [row(at, source, body, "image/png") for at, (source, body) in enumerate(bodies.items())]
     assert rows(tmp_path / "lake") == expected
     with pytest.MonkeyPatch.context() as patch:
         for variable, value in s3.environment().items():
             patch.setenv(variable, value)
         root = f"s3://{name}/lake"
-        ingest(root, [START, *people], **settings(f"s3://{name}/photos"), **reach)
+        ingest(root, [START, *people], **settings(f"s3://{name}/photos"), **s3.config())
         assert rows(root) == expected
         is_sound(root)
 

@@ -108,17 +108,10 @@ def test_batch_records_are_mapped_like_any_record(tmp_path: Path) -> None:
 def test_a_batch_on_s3_is_read_with_the_settings(tmp_path: Path, s3: S3Server) -> None:
     bucket = s3.create_bucket(f"batches-{random_id()}")
     s3.client().put_object(Bucket=bucket, Key="some/b.gz", Body=gzip.compress(b"\n".join(LINES)))
-    known = s3.settings()
-    reach = {
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "aws_region": known.region,
-        "s3_endpoint_url": known.endpoint_url,
-    }
-    ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/some/b.gz")], **reach)
+    ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/some/b.gz")], **s3.config())
     assert kept_ids(tmp_path / "lake") == [1, 2, 3, 4]
     with pytest.raises(MissingFileError):
-        ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/missing.gz")], **reach)
+        ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/missing.gz")], **s3.config())
 
 
 @pytest.mark.parametrize(

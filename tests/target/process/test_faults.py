@@ -279,33 +279,21 @@ def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     return s3.create_bucket(f"lake-{random_id()}")
 
 
-def reach(s3: S3Server, **changes: Any) -> dict[str, Any]:
-    """The target's settings for the server."""
-    known = s3.settings()
-    return {
-        "aws_access_key_id": known.access_key_id,
-        "aws_secret_access_key": known.secret_access_key,
-        "aws_region": known.region,
-        "s3_endpoint_url": known.endpoint_url,
-        **changes,
-    }
-
-
 def test_a_lake_on_s3_is_written_by_the_settings(s3: S3Server, bucket: str) -> None:
     root = f"s3://{bucket}/some/where"
-    assert ingest(root, LINES, max_file_records=2, **reach(s3)) == ['{"at": 6}']
+    assert ingest(root, LINES, max_file_records=2, **s3.config()) == ['{"at": 6}']
     assert kept_ids(root) == list(range(6))
 
 
 def test_no_such_bucket_is_named(tmp_path: Path, s3: S3Server) -> None:
-    done = run("s3://no-such-bucket-here/lake", tmp_path, LINES, **reach(s3))
+    done = run("s3://no-such-bucket-here/lake", tmp_path, LINES, **s3.config())
     assert (done.code, done.states, len(done.errors)) == (1, [], 1)
     assert "no-such-bucket-here" in done.errors[0]
 
 
 def test_wrong_credentials_are_an_error_that_does_not_show_them(tmp_path: Path, s3: S3Server, bucket: str) -> None:
     wrong = {"aws_access_key_id": "AKIAWRONG", "aws_secret_access_key": "hunter2hunter2"}
-    done = run(f"s3://{bucket}/lake", tmp_path, LINES, **reach(s3, **wrong))
+    done = run(f"s3://{bucket}/lake", tmp_path, LINES, **s3.config(**wrong))
     assert (done.code, done.states, len(done.errors)) == (1, [], 1)
     assert "aws_access_key_id" in done.errors[0]
     assert "hunter2" not in done.log
