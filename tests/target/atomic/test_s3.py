@@ -18,17 +18,13 @@ from tests.processes.killed import Killed
 from tests.processes.plugins import Plugin
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy
 from tests.servers.s3 import S3Server
+from tests.target.atomic.test_atomic_run import MOMENTS as ON_A_LOCAL_DISK
 from tests.target.support import TAP, configured, environment, ingest, records, schema, state, text
 
 STREAMS = ("orders", "users")
 MOMENTS = {
-    "before an upload": ("singerlake.storage.s3.storage:S3Storage.upload", "before"),
-    "after an upload": ("singerlake.storage.s3.storage:S3Storage.upload", "after"),
-    "before something is put": ("singerlake.storage.s3.storage:S3Storage.put", "before"),
-    "after something is put": ("singerlake.storage.s3.storage:S3Storage.put", "after"),
-    "before the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "before"),
-    "after the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "after"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    moment: (place.replace("local.storage:LocalStorage", "s3.storage:S3Storage"), side)
+    for moment, (place, side) in ON_A_LOCAL_DISK.items()
 }
 OF_A_RUN = 3
 """Records that a run brings to each stream."""
