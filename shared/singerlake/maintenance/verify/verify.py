@@ -97,7 +97,7 @@ def verify_stream(
     log = check_state(manifest, key)
     objects = attached_objects(manifest.files)
     listing = _listing(storage, manifest, objects, prefix, sizes=sample is not None, stamps=journal is not None)
-    log += (*_kept(storage, listing.kept, tap, stream), *_undecided(storage, manifest))
+    log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
     apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
@@ -134,7 +134,7 @@ def verify_stream(
     return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
 
 
-def _undecided(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
+def _lost_decision(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
     """Whether the last atomic run of the stream has lost its decision. Without it a rebuild leaves the run out."""
     if manifest.settled is not msgspec.UNSET:
         key = layout.commit_key(manifest.tap, manifest.settled)
