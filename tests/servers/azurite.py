@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from singerlake.storage.azure.settings import AzureSettings
+from tests.servers.place import place, port_of
 from tools.azurite import find
 
 ACCOUNT = "devstoreaccount1"
@@ -73,10 +74,8 @@ class Azurite:
 @contextmanager
 def azurite(*, secure: bool = False) -> Iterator[Azurite]:
     """A fresh, empty server on a free port of 127.0.0.1; it ends with the block."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+    with place() as held, tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+        port = port_of(held)
         command = [str(find()), "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
         certificate = _certified(Path(folder)) if secure else None
         if certificate is not None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
+from tests.servers.place import place, port_of
+
 
 class Door:
     """Begins shut, at a port that stays its own."""
@@ -23,9 +25,8 @@ class Door:
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
         self._standing: list[socket.socket] = []
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port: int = found.getsockname()[1]
+        self._place = place()
+        self.port = port_of(self._place)
 
     @property
     def endpoint_url(self) -> str:
@@ -34,7 +35,8 @@ class Door:
     def open(self) -> None:
         """Let connections in; an open door stays open."""
         if self._listener is None:
-            self._listener = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
+            self._listener = place(self.port)
+            self._listener.listen()
             threading.Thread(target=self._let_in, args=(self._listener,), daemon=True).start()
 
     def shut(self) -> None:
@@ -46,6 +48,10 @@ class Door:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+
+    def give_up(self) -> None:
+        """Let others have the port."""
+        self._place.close()
 
     def _let_in(self, listener: socket.socket) -> None:
         while True:
@@ -82,3 +88,4 @@ def door_to(endpoint_url: str) -> Iterator[Door]:
         yield door
     finally:
         door.shut()
+        door.give_up()

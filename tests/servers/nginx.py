@@ -23,10 +23,8 @@ from itertools import cycle
 from pathlib import Path
 
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy, wait_until
+from tests.servers.place import place, port_of
 from tools.nginx import get
-
-_ATTEMPTS = 3
-"""A free port may be taken between finding it and using it."""
 
 # Both servers are tried at any time: by default nginx leaves one that failed alone for 10 s, in which the other could
 # not be killed.
@@ -148,16 +146,12 @@ def balanced(store: str, folder: Path) -> Iterator[Balancer]:
     folder.mkdir()
     with ExitStack() as stack:
         fronts = [Front(store, stack) for _ in range(2)]
-        for attempt in range(1, _ATTEMPTS + 1):
-            port = _free_port()
-            if _start(stack, folder, port, [front.proxy.port for front in fronts]):
-                break
-            assert attempt < _ATTEMPTS, (folder / "error.log").read_text()
+        port = port_of(stack.enter_context(place()))
+        _start(stack, folder, port, [front.proxy.port for front in fronts])
         yield Balancer(port, folder, fronts)
 
 
-def _start(stack: ExitStack, folder: Path, port: int, servers: list[int]) -> bool:
-    """Whether it runs."""
+def _start(stack: ExitStack, folder: Path, port: int, servers: list[int]) -> None:
     configuration = folder / "nginx.conf"
     listed = "\n        ".join(f"server 127.0.0.1:{server} max_fails=0;" for server in servers)
     configuration.write_text(_CONFIGURATION.format(folder=folder, port=port, servers=listed))
@@ -166,15 +160,9 @@ def _start(stack: ExitStack, folder: Path, port: int, servers: list[int]) -> boo
     stack.callback(process.communicate)
     log = folder / "error.log"
     wait_until(lambda: _listens(port) or (log.exists() and "[emerg]" in log.read_text()), "nginx to start")
-    return "[emerg]" not in log.read_text()
+    assert "[emerg]" not in log.read_text(), log.read_text()
 
 
 def _listens(port: int) -> bool:
     with socket.socket() as knocking:
         return knocking.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

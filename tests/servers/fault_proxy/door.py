@@ -7,6 +7,8 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
+from tests.servers.place import place, port_of
+
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -20,14 +22,12 @@ class Door:
         self._inside: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
-        # Bound and never listening, so that nobody else is given the port meanwhile.
-        self._place = _bound(port)
-        self.port: int = self._place.getsockname()[1]
+        self._place = place(port)
+        self.port = port_of(self._place)
 
     async def open(self) -> None:
         if self._server is None:
-            listening = _bound(self.port)
-            self._server = await asyncio.start_server(self._enter, sock=listening, limit=self._limit)
+            self._server = await asyncio.start_server(self._enter, sock=place(self.port), limit=self._limit)
 
     def shut(self, seconds: float | None) -> None:
         """Refuse connections and reset those there are: until it is opened, or for so many seconds."""
@@ -49,13 +49,6 @@ class Door:
             await self._serve(reader, writer)
         finally:
             self._inside.discard(writer)
-
-
-def _bound(port: int) -> socket.socket:
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind(("127.0.0.1", port))
-    return bound
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.servers.place import place, port_of
 from tests.spark.cluster.processes import ROOT, environment, said, tied
 
 PRELUDE = """
@@ -53,9 +53,8 @@ class ConnectServer:
 @contextmanager
 def connect_server(folder: Path, java_home: Path) -> Iterator[ConnectServer]:
     """Start one with two cores, and wait until it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = place()
+    port = port_of(held)
     (folder / "events").mkdir()
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -76,6 +75,6 @@ def connect_server(folder: Path, java_home: Path) -> Iterator[ConnectServer]:
         "spark-internal",
     ]
     log = folder / "log"
-    with tied(command, environment(folder, java_home), log) as process:
+    with held, tied(command, environment(folder, java_home), log) as process:
         said(process, log, r"Spark Connect server started at: (\S+)")
         yield ConnectServer(f"sc://127.0.0.1:{port}", log, folder / "events")
