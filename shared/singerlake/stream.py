@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -208,7 +209,7 @@ class LakeStream:
 
         if from_offset is not None and from_offset < 0:
             raise SettingError(f"from_offset is {from_offset}", hint="give 0 or more, or None for what comes")
-        if not every > 0:
+        if not 0 < every < math.inf:
             raise SettingError(f"every is {every}", hint="give seconds above 0")
         return follow(self, from_offset, lineage=lineage, every=every, skip_expired=skip_expired, until=until)
 

@@ -10,12 +10,16 @@ import pytest
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError
 from singerlake.follow.state import FollowedState
 from singerlake.format import layout
+from singerlake.format.decision import aborted
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
+from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 from tests.maintenance.migrate.moving import migrate
+from tests.manifests.atomic.runs import Runs
+from tests.manifests.atomic.test_commit_run import prepared
 from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
 from tests.storage.memory import Step
 
@@ -65,6 +69,28 @@ def test_while_nothing_is_new_a_look_is_one_request_that_reads_no_manifest(
     for _ in range(20):
         assert asked(place, polled.newest) == cheap
     assert all(not key.startswith("found") for key in missing)
+
+
+@pytest.mark.parametrize("outcome", ["committed", "aborted"])
+def test_while_a_run_is_undecided_a_look_is_one_request_too(outcome: str) -> None:
+    place = Place("log")
+    runs = Runs(place)
+    runs.append("s", new_file("a"))
+    commit = f"20260101T000000.000000Z-{'a' * 16}"
+    state = prepared(runs, "s", commit, "b").manifest
+    polled = follower(place)
+    assert [file.id for file in polled.newest().files] == ["a"]
+    for _ in range(20):
+        assert asked(place, polled.newest) == ["head"]
+    against = aborted(commit, at=place.clock.now(), writer="x", run=None)
+    new = brought(state)
+    assert new is not None
+    agreed = msgspec.structs.replace(against, committed=True, streams={"s": new})
+    runs.decisions.decide(agreed if outcome == "committed" else against)
+    assert [file.id for file in polled.newest().files] == (["a", "b"] if outcome == "committed" else ["a"])
+    assert asked(place, polled.newest) == ["head"]
+    runs.append("s", new_file("c"))
+    assert polled.newest() == place.state("s")
 
 
 @pytest.mark.parametrize("kind", IN_A_DATABASE)

@@ -30,7 +30,7 @@ def follow(
     state = followed.newest()
     lineage = _same(lineage, state)
     offset = state.next_offset if from_offset is None else from_offset
-    while True:
+    while until is None or not until.is_set():
         try:
             for part in select(state, offset=offset_left(state, offset, skip_expired=skip_expired)):
                 for block in stream.read(part):
@@ -41,7 +41,7 @@ def follow(
                 offset = part.file.end
         except MissingFileError:
             # A vacuum joined it with others and gc collected it since the state was read, or it is lost.
-            before, state = state, followed.newest()
+            before, state = state, followed.anew()
             if state.transaction == before.transaction:
                 raise
         else:

@@ -22,8 +22,8 @@ transaction is never there."""
 
 class FollowedState:
     """Follows one stream, through a migration to another manifest store too. While nothing is new, a look is one HEAD,
-    and lists nothing: a HEAD of the next transaction where the stream has a log on the lake, of ``_log/last_change`` in
-    ``merge``, and else of ``manifest.json``."""
+    and lists nothing: a HEAD of the next transaction where the stream has a log on the lake, or of the decision that is
+    missing, of ``_log/last_change`` in ``merge``, and else of ``manifest.json``."""
 
     def __init__(self, stream: LakeStream) -> None:
         self._stream = stream
@@ -56,6 +56,12 @@ class FollowedState:
             stream=self._stream.name,
         )
 
+    def anew(self) -> Manifest:
+        """As ``newest``, whatever a HEAD says. A ``gc`` that deletes files may have trimmed the log that tells of it,
+        and then the next transaction is not there."""
+        self._state = None
+        return self.newest()
+
     def _after(self, base: Loaded) -> Loaded | None:
         """``base`` or a newer state; None where it has to be looked for anew."""
         if self._log is None:
@@ -68,12 +74,17 @@ class FollowedState:
         if isinstance(log, MergeStore):
             return log.changed()
         now = self._stream.lake.clock.monotonic()
-        undecided = base.manifest.prepared is not msgspec.UNSET
-        if not undecided and now - self._looked < _LOOK:
-            number = base.manifest.transaction.number + 1
-            return self._stream.lake.storage.head(self._log_prefix + layout.log_name(number)) is not None
+        if now - self._looked < _LOOK:
+            return self._stream.lake.storage.head(self._next(base.manifest)) is not None
         self._looked = now
         return True
+
+    def _next(self, state: Manifest) -> str:
+        """The key of the object that comes first of all that change ``state``: nothing follows a run that is undecided
+        before the decision about it."""
+        if state.prepared is not msgspec.UNSET:
+            return layout.commit_key(self._stream.tap, state.prepared.commit)
+        return self._log_prefix + layout.log_name(state.transaction.number + 1)
 
     def _opened(self) -> Loaded | None:
         """The state, from wherever it is kept now."""
