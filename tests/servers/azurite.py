@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from singerlake.storage.azure.settings import AzureSettings
-from tests.servers.place import place, port_of
+from tests.servers.ports.place import place, port_of
 from tools.azurite import find
 
 ACCOUNT = "devstoreaccount1"

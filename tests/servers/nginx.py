@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy, wait_until
-from tests.servers.place import place, port_of
+from tests.servers.ports.place import place, port_of
 from tools.nginx import get
 
 # Both servers are tried at any time: by default nginx leaves one that failed alone for 10 s, in which the other could

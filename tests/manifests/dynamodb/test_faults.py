@@ -14,8 +14,8 @@ from singerlake.manifests.dynamodb.log import LARGEST_ITEM, DynamoLog
 from singerlake.manifests.port import Loaded, Outdated
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.dynamodb.dynamo import Stream, WatchedTable, on, state_at
-from tests.servers.door import door_to
 from tests.servers.dynamodb import DynamoServer
+from tests.servers.ports.door import door_to
 from tests.servers.s3 import ALWAYS
 
 APPEND = "TransactWriteItems"

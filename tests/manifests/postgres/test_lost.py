@@ -17,8 +17,8 @@ from singerlake.manifests.postgres.schema import create_schema
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, session
-from tests.servers.door import Door, door_to
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, postgres_fault_proxy, wait_until
+from tests.servers.ports.door import Door, door_to
 from tools.postgres import Server
 
 __all__ = ["place"]

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
-from tests.servers.place import place, port_of
+from tests.servers.ports.place import place, port_of
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

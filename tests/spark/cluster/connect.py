@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.servers.place import place, port_of
+from tests.servers.ports.place import place, port_of
 from tests.spark.cluster.processes import ROOT, environment, said, tied
 
 PRELUDE = """

@@ -15,7 +15,7 @@ from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.port import Part, Refused, Storage
 from tests.fakes import FakeClock
 from tests.servers.azurite import ACCOUNT, Azurite
-from tests.servers.door import Door, door_to
+from tests.servers.ports.door import Door, door_to
 from tests.storage.azure.opening import opened
 from tests.storage.buckets import body, written
 

@@ -15,8 +15,8 @@ from singerlake.storage.gcs.compose import LEAST
 from singerlake.storage.gcs.driver import GcsDriver
 from singerlake.storage.port import Part, Refused, Storage
 from tests.fakes import FakeClock
-from tests.servers.door import Door, door_to
 from tests.servers.gcs.server import GcsServer
+from tests.servers.ports.door import Door, door_to
 from tests.storage.buckets import body, written
 from tests.storage.gcs.conftest import on
 

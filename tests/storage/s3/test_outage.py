@@ -17,7 +17,7 @@ from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.compose import LEAST
 from singerlake.storage.s3.storage import S3Storage
 from tests.fakes import FakeClock
-from tests.servers.door import Door, door_to
+from tests.servers.ports.door import Door, door_to
 from tests.servers.s3 import S3Server
 from tests.storage.buckets import body, written
 

@@ -17,7 +17,7 @@ from singerlake.storage.port import Storage
 from singerlake.storage.s3.errors import translate
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.fakes import FakeClock
-from tests.servers.door import door_to
+from tests.servers.ports.door import door_to
 from tests.servers.s3 import S3Server
 
 PAGE = b"<html><body>Welcome to the guest network</body>"

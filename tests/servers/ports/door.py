@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-from tests.servers.place import place, port_of
+from tests.servers.ports.place import place, port_of
 
 
 class Door:
