@@ -1,5 +1,5 @@
-"""A process of the fault cases: publishes prepared files, vacuums, erases, collects, trims or reads, and can be hit at
-any call.
+"""A process of the fault cases: publishes prepared files, vacuums, erases, expires, collects, trims or reads, and can
+be hit at any call.
 
 It acknowledges a file, in ``<name>.acks``, only when the file is committed and settled. What it says and how it fails
 is in ``<name>.log``.
@@ -30,6 +30,7 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import parse_condition
 from singerlake.maintenance.erase.erase_stream import erase_messages
+from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
 from singerlake.maintenance.gc.apply import collect_stream
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.manifests.writing.uploads import Receipt, Upload
@@ -43,6 +44,8 @@ THREE_FILES = 1500
 
 MEANT = ("first-1-0-2", "first-1-1-0", "first-4-0-0")
 """What the records hold that are to be erased: two of one prepared file, and one of another."""
+OLD = 12
+"""The offset before which messages expire: those of two prepared files."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,8 @@ def _perform(job: Job, calls: Calls) -> None:
         _vacuum(job, lake, store)
     elif job.task == "erase":
         _erase(job, lake, store)
+    elif job.task == "expire":
+        _expire(job, lake, store)
     elif job.task == "gc":
         _collect(job, lake, store)
     elif job.task == "trim":
@@ -218,6 +223,12 @@ def _erase(job: Job, lake: Lake, store: Any) -> None:
     )
     print(done, flush=True)
     assert not any(finding.problem for finding in done.findings)
+
+
+def _expire(job: Job, lake: Lake, store: Any) -> None:
+    """Expire what is before ``OLD``."""
+    context = StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids)
+    print(expire_messages(context, Cut(before=OLD), dry_run=False), flush=True)
 
 
 def _collect(job: Job, lake: Lake, store: Any) -> None:
