@@ -27,8 +27,9 @@ from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.atomic.parts import Part
 from tests.lakes import FilesOf, build_stream
+from tests.maintenance.gc.test_stores import dump
 from tests.maintenance.shelf import SCHEMA
-from tests.manifests.atomic.databases import READS, publish
+from tests.manifests.atomic.databases import READS, Killed, dead, publish
 from tests.manifests.atomic.runs import Runs
 from tests.manifests.stores import ON_THE_LAKE, Place, make_place
 from tests.storage.memory import Step
@@ -162,3 +163,37 @@ def test_what_comes_to_one_of_its_streams_at_any_step_leaves_a_run_whole(
         ACTS[act](place)
     assert all(each in seen for each in new)
     assert (None in seen) is (act == "a drop of the stream")
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_an_erasure_meets_a_run_whose_writer_was_killed_at_its_decision(tmp_path: Path, decided: bool) -> None:
+    place = Place("log")
+    for stream in STREAMS:
+        place.born(stream)
+        build_stream(place.lake, "t", stream, SCHEMA, [{"n": n} for n in OLD], file_size=4, store="log")
+    runs = Runs(place)
+    parts = parts_of(runs, tmp_path)
+
+    def kill(step: Step) -> None:
+        if step.operation == "put" and "/_commits/" in step.key and step.done is decided:
+            place.storage.hook = dead
+            raise Killed
+
+    place.storage.hook = kill
+    with pytest.raises(Killed):
+        runs.commit(parts)
+    place.storage.hook = lambda _: None
+    before, began = dump(place), place.clock.seconds
+    looked = erase_messages(place.context("a"), SOME, who="ada", dry_run=True)
+    # Who only looks decides nothing, waits for nobody, and names what lies there.
+    assert (dump(place), place.clock.seconds) == (before, began)
+    assert looked.records == (2 if decided else 1)
+    assert len(looked.left) == (0 if decided else 1)
+    erase(place, SOME)
+    assert place.clock.seconds - began < 70
+    assert numbers(place, "a") == [0, None, *OLD[2:], *([8, None, 10, 11] if decided else [])]
+    assert numbers(place, "b") == [*OLD, *(NEW if decided else [])]
+    (decision,) = runs.decisions.all_of(runs.decisions.listed().names)
+    assert decision.committed is decided
+    left = erase_messages(place.context("a"), SOME, who="ada", dry_run=True).left
+    assert sorted(trace.id is None for trace in left) == ([False, False] if decided else [False, True])
