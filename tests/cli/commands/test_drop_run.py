@@ -20,7 +20,7 @@ from tests.lakes import record_line
 SCHEMA = {"properties": {"id": {"type": "integer"}}}
 
 
-def capture(root: Path, first: int, *streams: str, activate: bool = False) -> str:
+def capture(root: Path, first: int, *streams: str, activate: bool = False, **settings: Any) -> str:
     """A run of the target that brings three records to each stream; its id."""
     lines = []
     for stream in streams:
@@ -28,7 +28,7 @@ def capture(root: Path, first: int, *streams: str, activate: bool = False) -> st
         lines += [record_line(stream, {"id": n}).decode() for n in range(first, first + 3)]
         if activate:
             lines.append(json.dumps({"type": "ACTIVATE_VERSION", "stream": stream, "version": first}))
-    target = TargetSingerlake(config={"lake_root": str(root), "tap_id": "t"})
+    target = TargetSingerlake(config={"lake_root": str(root), "tap_id": "t", **settings})
     target.listen(io.StringIO("\n".join(lines) + "\n"))
     run = Lake.open(str(root)).stream("t", streams[0]).snapshot().runs[-1]
     assert run.captures
@@ -136,3 +136,20 @@ def test_a_stream_that_was_not_touched_is_told_as_not_dropped(
     result = run("drop", root, "--tap", "t", "--run", bad, "--delete")
     assert (result.exit_code, "t/a: not dropped: storage is away" in result.stdout) == (1, True)
     assert ids(root, "a") == [0, 1, 2]
+
+
+def test_an_atomic_run_goes_from_all_streams_and_its_commit_can_still_be_named(run: Run, root: Path) -> None:
+    atomic = {"atomic_run": True, "manifest_store": "log"}
+    capture(root, 0, "a", "b", **atomic)
+    bad = capture(root, 10, "a", "b", **atomic)
+    capture(root, 20, "b", "a", **atomic)
+    told = run("drop", root, "--tap", "t", "--run", bad, "--delete", "--now")
+    assert (told.exit_code, told.stdout.count("3 messages dropped in 1 of 3 files")) == (0, 2)
+    lake = Lake.open(str(root))
+    assert {name: view.end for name, view in lake.snapshot("t").items()} == {"a": 9, "b": 9}
+    commits = [commit.name for commit in lake.commits("t")]
+    for stream in ("a", "b"):
+        assert ids(root, stream) == [0, 1, 2, 20, 21, 22]
+        seen = [lake.stream("t", stream).to_arrow(as_of=name).read_all().column("id").to_pylist() for name in commits]
+        assert seen == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 20, 21, 22]]
+    assert run("verify", root).exit_code == 0
