@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,10 @@ from singer_sdk.singerlib import Catalog
 from singerlake.adapters import open_storage
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
+from singerlake.interpreter.recursion_limit import make_room
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.gc.batch_files import BatchNames
-from singerlake.recursion_limit import make_room
 from singerlake.settings import (
     LAKE_ROOT,
     STORAGE_SETTINGS,
@@ -225,8 +224,6 @@ class TapSingerlake(Tap):
 
 def main() -> None:
     """The console command: what goes wrong is one line and exit code 1."""
-    # What is imported stays to the end; to look through it for garbage, last of all then, took a fifth of the start.
-    gc.freeze()
     try:
         TapSingerlake.cli()
     except (SingerlakeError, StreamMapConfigError, MapExpressionError) as error:

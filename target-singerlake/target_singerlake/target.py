@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import sys
 from types import FrameType
@@ -17,8 +16,8 @@ from singer_sdk.mapper import PluginMapper
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
+from singerlake.interpreter.recursion_limit import make_room
 from singerlake.lake import Lake
-from singerlake.recursion_limit import make_room
 from singerlake.settings import (
     storage_settings,
     store_settings,
@@ -161,8 +160,6 @@ _BY_BLOCK = "messages are processed by the block: use process_lines"
 def main() -> None:
     """The console command: a configuration that cannot be read is one line and exit code 1, too."""
     keep_freed_memory(_KEPT_MEMORY)
-    # What is imported stays to the end; to look through it for garbage, last of all then, took a fifth of the start.
-    gc.freeze()
     try:
         TargetSingerlake.cli()
     except simplejson.JSONDecodeError as error:

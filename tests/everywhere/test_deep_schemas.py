@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake import recursion_limit
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchemaError
@@ -23,6 +22,7 @@ from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import SchemaVersion, StreamSchema
+from singerlake.interpreter import recursion_limit
 from singerlake.lake import Lake
 from singerlake.maintenance.reports.schema_diff import compare
 from singerlake.maintenance.scan.lines import schema_in

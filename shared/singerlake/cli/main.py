@@ -15,6 +15,7 @@ import click
 from singerlake.cli.exit_codes import FAILED, exit_code
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.errors import SingerlakeError
+from singerlake.interpreter.collector import collector_paused
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -54,7 +55,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _NAMES:
             return None
-        module = importlib.import_module(f"singerlake.cli.commands.{cmd_name}")
+        with collector_paused():
+            module = importlib.import_module(f"singerlake.cli.commands.{cmd_name}")
         return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:

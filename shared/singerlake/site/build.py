@@ -8,7 +8,7 @@ from pathlib import Path
 
 from singerlake.errors import SettingError
 from singerlake.format import layout
-from singerlake.format.state.manifest import collector_paused
+from singerlake.interpreter.collector import collector_paused
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.progress import UNSEEN, Progress

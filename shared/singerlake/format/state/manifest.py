@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
@@ -15,23 +11,11 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
+from singerlake.interpreter.collector import collector_paused
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
 _OWN_BEGINNINGS = tuple(b'{"format":%d,' % known for known in range(FORMAT, NEWEST_FORMAT + 1))
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """A million new objects, none of them garbage: looking through them again and again takes longer than making
-    them."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 class _ManifestHead(msgspec.Struct):

@@ -18,8 +18,8 @@ import msgspec
 
 from singerlake.attached.property_path import ABSENT, EACH, Step, member, values_at
 from singerlake.format.lines.messages import REFUSALS, one_a_line
+from singerlake.interpreter.recursion_limit import with_room
 from singerlake.maintenance.erase.condition import Condition, Test, Value
-from singerlake.recursion_limit import with_room
 
 _Tree = dict[str, Any]
 """What has to be decoded of an object: by name, what of the value, None for all of it."""

@@ -12,8 +12,8 @@ from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFor
 from singerlake.format import NEWEST_FORMAT
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.manifest import collector_paused
 from singerlake.format.state.model import DataFile, Manifest, Position, Retired, Run, SchemaVersion
+from singerlake.interpreter.collector import collector_paused
 from singerlake.manifests.numbered import Record
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import msgspec
 from singerlake.arrow.schema.columns import JsonText, Text
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
 from singerlake.clock import timestamp
+from singerlake.interpreter.recursion_limit import with_room
 from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.projections.rows.cast import as_text, to_type, with_rescued
 from singerlake.projections.rows.columns import CURRENT, GONE, GONE_AT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
@@ -21,7 +22,6 @@ from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.state.model import Activation
-from singerlake.recursion_limit import with_room
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.interpreter.collector import collector_paused
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
@@ -40,6 +41,7 @@ def connect(settings: S3Settings, patience: Patience) -> Clients:
     return clients
 
 
+@collector_paused()
 def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
     """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
     AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and

@@ -1,0 +1,1 @@
+"""How the Python interpreter is set for what is done in it."""

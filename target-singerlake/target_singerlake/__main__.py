@@ -1,0 +1,15 @@
+"""The ``target-singerlake`` command, and ``python -m target_singerlake``: imports quickly what it needs, then runs."""
+
+from singerlake.interpreter.collector import collector_paused, spare_what_lasts
+
+
+def main() -> None:
+    """The console command."""
+    with collector_paused():
+        from target_singerlake.target import main as run
+    spare_what_lasts()
+    run()
+
+
+if __name__ == "__main__":
+    main()
