@@ -40,6 +40,7 @@ from tap_singerlake.catalog.catalog import for_singer_sdk
 from tap_singerlake.extent.view import parts_of
 from tap_singerlake.files.destination import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
+from tap_singerlake.places import place_of
 from tap_singerlake.stream import ReplayedStream
 
 _STATE_HINT = "pass the value of the last STATE message"
@@ -120,7 +121,8 @@ class TapSingerlake(Tap):
         config = batch_config(self.config.get("batch_config"))
         if config is None:
             return None
-        storage = open_storage(config.root, storage_settings(self.config))
+        with place_of("batch_config"):
+            storage = open_storage(config.root, storage_settings(self.config))
         return Batches(config, storage, BatchNames(storage, config.prefix, random_id()))
 
     @cached_property

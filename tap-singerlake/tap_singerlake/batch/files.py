@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Protocol
 from isal import isal_zlib
 
 from singerlake.errors import SettingError
-from singerlake.singer_file import spool_error
 from tap_singerlake.batch.settings import BatchConfig
+from tap_singerlake.places import spool_error
 
 _GZIP = 16 + 15
 """``wbits`` of zlib for one gzip member."""

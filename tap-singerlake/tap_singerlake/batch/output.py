@@ -20,7 +20,6 @@ from singerlake.clock import IdSource
 from singerlake.format.lines.records import Cut, cut, line_at
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.maintenance.gc.batch_files import BatchNames
-from singerlake.singer_file import spool_error
 from singerlake.spools import Spools
 from singerlake.storage.port import Storage
 from tap_singerlake.ahead import begun
@@ -28,6 +27,7 @@ from tap_singerlake.batch.files import Encoder, encoder
 from tap_singerlake.batch.settings import BatchConfig
 from tap_singerlake.batch.worker import Worker
 from tap_singerlake.output import encode
+from tap_singerlake.places import place_of, spool_error
 
 _ROOM = 16 << 20
 """Bytes of messages that may wait to be cut, and of records that may wait to be encoded."""
@@ -188,7 +188,8 @@ class BatchOutput:
 
         def send(_: None) -> None:
             whole.result()
-            self.batches.storage.upload(key, batch.path)
+            with place_of("batch_config"):
+                self.batches.storage.upload(key, batch.path)
             batch.path.unlink(missing_ok=True)
 
         message: dict[str, Any] = {

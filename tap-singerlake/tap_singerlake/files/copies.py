@@ -17,12 +17,12 @@ from singerlake.format import layout
 from singerlake.format.exact_json import encode
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile
-from singerlake.singer_file import spool_error
 from singerlake.spools import Spools
 from singerlake.stream import LakeStream
 from tap_singerlake.ahead import together
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.passthrough import Conversion
+from tap_singerlake.places import spool_error
 
 logger = logging.getLogger(__name__)
 

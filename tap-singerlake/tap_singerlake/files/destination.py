@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from singerlake.adapters import open_storage
-from singerlake.errors import SettingError, SingerlakeError
+from singerlake.errors import SettingError
 from singerlake.settings import setting
 from singerlake.storage.port import Storage
 from singerlake.storage.settings import StorageSettings
+from tap_singerlake.places import place_of
 
 SETTING: dict[str, Any] = setting(
     "string",
@@ -34,27 +34,17 @@ class Destination:
         """What lies at ``key`` as a URL, or as a path of this machine."""
         return f"{self.storage.url.rstrip('/')}/{key}"
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
+    def named(self) -> AbstractContextManager[None]:
         """Errors within are those of ``include_files``, not of the lake."""
-        try:
-            yield
-        except SingerlakeError as error:
-            error.rename("lake_root", "include_files")
-            error.rename("the lake's folder", "the folder of include_files")
-            error.rename("the lake", "include_files")
-            raise
+        return place_of("include_files")
 
 
 def destination(value: Any, settings: StorageSettings, lake: Storage) -> Destination | None:
     """Where the setting says; None where it is not set. Raises ``SettingError``, also for a place in ``lake``."""
     if value is None or not str(value).strip():
         return None
-    try:
+    with place_of("include_files"):
         storage = open_storage(str(value), settings)
-    except SettingError as error:
-        error.rename("lake_root", "include_files")
-        raise
     inside, outside = (_compared(each.url) for each in (storage, lake))
     if inside == outside or inside.startswith(outside.rstrip("/") + "/"):
         raise SettingError(
