@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageFullError
 from singerlake.lake import Lake
 from tap_singerlake.files import copies
 from tests.attached.lakes import attach
+from tests.servers.s3 import ALWAYS, S3Server
 from tests.tap.batch.support import batch_config
 from tests.tap.runs import Output, replay
 
@@ -100,3 +102,57 @@ def test_trouble_of_the_spool_names_the_variable_that_says_where_it_is(
     monkeypatch.setattr(Path, "open", refused)
     assert failed(root, setting, str(tmp_path / "place"), kind).startswith(said.format(spool))
     assert list(spool.iterdir()) == []
+
+
+FAULTS: dict[str, Any] = {
+    "lost": lambda s3: s3.drop_reply("PUT", key_contains="place/", times=2),
+    "not sent": lambda s3: s3.drop_request("PUT", key_contains="place/", times=2),
+    "busy": lambda s3: s3.fail("PUT", status=503, code="SlowDown", key_contains="place/", times=2),
+    "busy after": lambda s3: s3.fail("PUT", status=503, code="SlowDown", key_contains="place/", times=2, after=True),
+    "cut": lambda s3: s3.truncate(key_contains="lake/", times=2),
+}
+
+
+@pytest.fixture
+def in_s3(setting: str, s3: S3Server) -> str:
+    """A bucket with the same stream in a lake of its own, of which nothing is known yet."""
+    bucket = s3.create_bucket(f"places-{random_id()}")
+    attach(Lake.open(f"s3://{bucket}/lake", s3.settings()), "tap-a", "photos", [[b"a photo" * 1000], [b"b"]])
+    return bucket
+
+
+def run_in(bucket: str, setting: str, s3: S3Server) -> Output:
+    return replay(f"s3://{bucket}/lake", **{setting: PLACES[setting](f"s3://{bucket}/place")}, **s3.config())
+
+
+def written(bucket: str, s3: S3Server) -> list[tuple[str, bytes]]:
+    """What is in the place, in the order of the names; those of batch files are new ones in each run."""
+    listed = s3.client().list_objects_v2(Bucket=bucket, Prefix="place/").get("Contents", [])
+    bodies = ((each["Key"], s3.client().get_object(Bucket=bucket, Key=each["Key"])["Body"].read()) for each in listed)
+    return [("" if "batch" in key else key, body) for key, body in bodies]
+
+
+@pytest.mark.crossed("setting", "fault")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bucket_has_all_whatever_happens_to_requests(setting: str, in_s3: str, s3: S3Server, fault: str) -> None:
+    s3.calm()
+    wanted_output, wanted = run_in(in_s3, setting, s3), written(in_s3, s3)
+    undisturbed = len(s3.requests())
+    for each in s3.client().list_objects_v2(Bucket=in_s3, Prefix="place/")["Contents"]:
+        s3.client().delete_object(Bucket=in_s3, Key=each["Key"])
+    s3.calm()
+    FAULTS[fault](s3)
+    output = run_in(in_s3, setting, s3)
+    assert (output.state, written(in_s3, s3)) == (wanted_output.state, wanted)
+    assert len(s3.requests()) > undisturbed
+    assert len(wanted) == {"batch_config": 1, "include_files": 3}[setting]
+
+
+def test_a_bucket_that_may_not_be_written_is_said_of_the_setting(setting: str, in_s3: str, s3: S3Server) -> None:
+    s3.fail("PUT,POST", status=403, code="AccessDenied", times=ALWAYS, key_contains="place/")
+    with pytest.raises(AccessDeniedError, match=f"{setting}='s3://{in_s3}/place'") as caught:
+        run_in(in_s3, setting, s3)
+    output: Output = caught.value.output  # type: ignore[attr-defined]
+    assert output.of("BATCH") == output.of("STATE") == []
+    s3.calm()
+    assert written(in_s3, s3) == []

@@ -8,11 +8,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from singerlake.adapters import open_storage
+from singerlake.clock import random_id
 from singerlake.lake import Lake
+from singerlake.storage.settings import StorageSettings
 from tests.lakes import build_stream
+from tests.processes.killed import Killed
+from tests.servers.s3 import S3Server
 from tests.tap.batch.support import batch_config, raw_records
 from tests.tap.runs import V1, Output, configured, environment, run_process
 
@@ -85,6 +91,43 @@ def test_a_run_that_is_killed_at_an_upload_has_said_only_what_is_whole(
     ended = Output(out)
     assert len(ended.of("BATCH")) <= number - 1
     goes_on(tmp_path, settings, ended)
+
+
+@pytest.mark.sampled(side=1)
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_so_has_one_whose_files_go_to_s3(settings: dict[str, object], tmp_path: Path, s3: S3Server, side: str) -> None:
+    root = f"s3://{s3.create_bucket(f'killed-{random_id()}')}/out"
+    settings |= {"batch_config": batch_config(root, compression="none"), **s3.config()}
+    asked = Killed(
+        place="singerlake.storage.s3.storage:S3Storage.upload",
+        side=side,
+        about="-000003-",
+        calls=1,
+        command="tap",
+        arguments=configured(tmp_path, settings),
+    )
+    killed = asked.run(env=environment())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    ended = Output(killed.stdout)
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps(ended.state))
+    rest = run_process(tmp_path, settings, "--state", str(state))
+    assert rest.returncode == 0, rest.stderr
+    storage = open_storage(root, StorageSettings(s3=s3.settings()))
+    ids = list[int]()
+    for message in [*before_state(ended), *Output(rest.stdout).of("BATCH")]:
+        for url in message["manifest"]:
+            stored = storage.get(url.removeprefix(f"{root}/"))
+            assert stored is not None
+            ids += (json.loads(line)["id"] for line in stored.body.splitlines())
+    assert ids == list(range(FILES * SIZE))
+
+
+def before_state(output: Output) -> list[dict[str, Any]]:
+    """The BATCH messages that the last STATE stands for."""
+    messages = output.messages
+    last = max((at for at, message in enumerate(messages) if message["type"] == "STATE"), default=0)
+    return [message for message in messages[:last] if message["type"] == "BATCH"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
