@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -12,6 +13,7 @@ from singerlake.attached.sources.locations import (
     LocalFile,
     Location,
     WebFile,
+    may_be_base64,
     parse_location,
     redirected,
     told,
@@ -145,6 +147,17 @@ def test_what_cannot_be_read_is_told_without_the_text(text: str, reason: str) ->
 )
 def test_a_row_gets_nothing_of_a_url_that_may_be_secret(text: str, source: str | None) -> None:
     assert told(text) == source
+
+
+@pytest.mark.parametrize("begin", ["A", "/9j/" + "A" * 16])
+def test_a_hostile_text_takes_no_more_time_than_its_length(begin: str) -> None:
+    text = begin + "\r\n" * (LONGEST // 2 - 20) + "!"
+    before = time.process_time()
+    for _ in range(100):
+        assert not may_be_base64(text)
+        assert told(text) == text
+    assert time.process_time() - before < 2, "a text of 8 kB took a quarter of a second"
+    assert may_be_base64(f"{begin}\r\nAA==\r\n \n")
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,9 @@ _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
 _URL = re.compile(r"(?:https|s3|gs|az)://", re.IGNORECASE)
 _PATH = re.compile(r"/(?![/\\])|file:(?://(?:localhost)?)?/(?![/\\])", re.IGNORECASE)
 _HOLDS_BYTES = re.compile(r"\s*data:", re.IGNORECASE)
-_BASE64 = re.compile(r"(?:/9j/[A-Za-z0-9+/]{16}|[A-Za-z0-9+_-])[A-Za-z0-9+/_\r\n-]*={0,2}\s*")
-"""What may be bytes as base64. Those of each JPEG begin with ``/9j/``; other absolute paths are none."""
+_BASE64 = re.compile(r"(?:/9j/[A-Za-z0-9+/]{16}|[A-Za-z0-9+_-])[A-Za-z0-9+/_\r\n-]*+={0,2}\s*+")
+"""What may be bytes as base64. Those of each JPEG begin with ``/9j/``; other absolute paths are none. A newline may
+belong to two parts of it, and neither gives back what it took: to try all ways takes the square of a text's length."""
 _USER = re.compile(r"\A(\w+:/+)[^/\\]*@")
 _USER_ANYWHERE = re.compile(r"(\A(?:https?|s3|gs|az):[/\\]*|[/\\]{2}|\A)[^/\\]*@", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
