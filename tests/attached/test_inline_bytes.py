@@ -51,7 +51,22 @@ def test_no_text_is_an_empty_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["A", "AAAAA", "AA=A", "AA*A", "é", "\ud800", "https://example.com/a.png", "AAAA====AAAA", "AB%zz"]
+    "text",
+    [
+        "A",
+        "AAAAA",
+        "AA=A",
+        "AA*A",
+        "é",
+        "\ud800",
+        "https://example.com/a.png",
+        "AAAA====AAAA",
+        "AB%zz",
+        "=",
+        "====",
+        "AAAA=",
+        "AA===",
+    ],
 )
 def test_anything_else_is_not_base64(text: str) -> None:
     with pytest.raises(UnreadableSourceError, match="the text is not base64") as caught:

@@ -43,7 +43,10 @@ def decode_base64(text: str, most: int) -> InlineBytes:
         encoded = text.encode("ascii")
         if b"%" in encoded:
             encoded = b"".join(map(unquote_to_bytes, _pieces(encoded)))
-        encoded = encoded.translate(_STANDARD, _WHITE_SPACE).rstrip(b"=")
+        padded = encoded.translate(_STANDARD, _WHITE_SPACE)
+        encoded = padded.rstrip(b"=")
+        if len(padded) - len(encoded) > -len(encoded) % 4:
+            raise ValueError("padding of nothing")
         if len(encoded) * 3 // 4 > most:
             raise too_large(most)
         body = binascii.a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
