@@ -19,7 +19,6 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
 from singerlake.stream import LakeStream
 from tap_singerlake import settings
-from tap_singerlake.ahead import ahead
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
@@ -29,7 +28,8 @@ from tap_singerlake.files.copies import FileCopies, Noting
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough
-from tap_singerlake.reader import MessageBlock, Reader, size_of
+from tap_singerlake.reading.ahead import ahead
+from tap_singerlake.reading.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
 
 

@@ -18,7 +18,7 @@ from singerlake.format.state.model import DataFile
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.everywhere.erasing import erase, vacuum
 from tests.everywhere.test_file_shapes import ACTIVATE, NUMBERS, WANTED, root, shape, stream
 from tests.maintenance.shelf import STREAM, TAP

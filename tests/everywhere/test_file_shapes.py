@@ -32,7 +32,7 @@ from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from singerlake.stream import LakeStream
-from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
+from tap_singerlake.reading.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
 from tests.tap.runs import replay

@@ -26,7 +26,7 @@ from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from tap_singerlake.extent.start_offset import start_offset
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.reading.reader import MessageBlock, Reader
 
 SUITE = Path(__file__).parent / "suite"
 CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))

@@ -19,10 +19,10 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import DataFile
 from singerlake.spools import Spools
 from singerlake.stream import LakeStream
-from tap_singerlake.ahead import together
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.passthrough import Conversion
 from tap_singerlake.places import spool_error
+from tap_singerlake.reading.ahead import together
 
 logger = logging.getLogger(__name__)
 

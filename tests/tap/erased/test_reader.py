@@ -10,14 +10,14 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.singer_file import read_blocks
-from tap_singerlake import members, ranges
-from tap_singerlake.members import read_members
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader
+from tap_singerlake.reading import members, ranges
+from tap_singerlake.reading.members import read_members
+from tap_singerlake.reading.reader import FileEnd, MessageBlock, Reader
 from tests.everywhere.erasing import erase, holes_of, ids_in, vacuum
 from tests.lakes import activate_version_line, build_stream
 from tests.storage.memory import MemoryStorage
+from tests.tap.reading.test_reader import FarStorage
 from tests.tap.runs import V1, V2
-from tests.tap.test_reader import FarStorage
 
 ACTIVATED = 14
 GONE = [0, 2, 3, 8, 9, 10, 11, 12, 13, *range(20, 30), 31, 39]

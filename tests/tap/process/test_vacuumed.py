@@ -13,7 +13,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay
 

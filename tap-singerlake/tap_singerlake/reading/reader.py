@@ -18,8 +18,8 @@ from singerlake.format.state.selection import Slice, check_offsets, newest_versi
 from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
 from tap_singerlake.extent.start_offset import start_offset
-from tap_singerlake.members import read_members
-from tap_singerlake.ranges import Ranges
+from tap_singerlake.reading.members import read_members
+from tap_singerlake.reading.ranges import Ranges
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.format.state.model import DataFile
 from singerlake.singer_file import Block, compress_member, read_blocks
-from tap_singerlake import members
-from tap_singerlake.members import read_members, verified
+from tap_singerlake.reading import members
+from tap_singerlake.reading.members import read_members, verified
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}}}\n'
 LINES = (

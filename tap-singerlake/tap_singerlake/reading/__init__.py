@@ -1,0 +1,1 @@
+"""Data files read ahead of who wants their lines: ranges, gzip members, messages."""
