@@ -143,7 +143,14 @@ def test_the_lake_itself_is_refused(folder: Path) -> None:
         names(".", lake=lake)
     with pytest.raises(SettingError, match="the lake itself is among the files"):
         names(lake, lake=lake)
-    assert names("photos", lake=lake)
+    (folder / "link").symlink_to("lake")
+    for inside in (f"{lake}/raw", "link/raw"):
+        with pytest.raises(SettingError, match="the lake itself is among the files"):
+            names(inside, lake=lake)
+    with pytest.raises(SettingError, match="the lake itself is among the files"):
+        names("lake/raw", lake="link")
+    (folder / "lake.old").mkdir()
+    assert names("photos", "lake.old", lake=lake)
     assert names("photos", lake=str(folder / "not there yet"))
 
 

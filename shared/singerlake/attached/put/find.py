@@ -32,12 +32,12 @@ class FoundFile:
 def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> list[FoundFile]:
     """The files that ``given`` names, in that order. A file is called by its own name; those in a folder, which
     ``recursive`` allows, by their path below it, in the byte order of names, and links are followed. ``lake`` is the
-    folder of the lake that they are for, where it is one: it must not be among them.
+    folder of the lake that they are for, where it is one: neither it nor a folder in it must be among them.
 
     Raises ``SettingError`` for what is not there, is no regular file, has a name that is not UTF-8 or the name of
     another one; ``AccessDeniedError`` for a folder that cannot be read.
     """
-    home = _place(os.stat(lake)) if lake is not None and os.path.isdir(lake) else None
+    home = os.path.realpath(lake) if lake is not None and os.path.isdir(lake) else None
     found: list[FoundFile] = []
     for path in given:
         status = _status(path)
@@ -60,7 +60,7 @@ def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> li
     return found
 
 
-def _below(top: str, status: os.stat_result, home: _Place | None) -> Iterator[FoundFile]:
+def _below(top: str, status: os.stat_result, home: str | None) -> Iterator[FoundFile]:
     """Without recursion: folders may be deeper than the calls that the interpreter allows."""
     above = [_entered(top, status, [], home)]
     pending = [iter(_names(top))]
@@ -83,11 +83,11 @@ def _below(top: str, status: os.stat_result, home: _Place | None) -> Iterator[Fo
             yield _file(path, inside, status)
 
 
-def _entered(path: str, status: os.stat_result, above: Sequence[_Place], home: _Place | None) -> _Place:
+def _entered(path: str, status: os.stat_result, above: Sequence[_Place], home: str | None) -> _Place:
     place = _place(status)
     if place in above:
         raise SettingError("this folder is a link to a folder above it", hint="remove the link", file=path)
-    if place == home:
+    if home is not None and os.path.join(os.path.realpath(path), "").startswith(os.path.join(home, "")):
         raise SettingError("the lake itself is among the files", hint="name another folder", file=path)
     return place
 
