@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,13 +19,15 @@ from tests.spark.cluster.cluster import Driver, Failed, cluster
 pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
 
 COUNT = 10_000
-LARGE = 1 << 20
-"""Bytes of every hundredth file, as of a photo; the others hold little more than their number."""
+BYTES = 100_000
+"""About as many as a photo for the web has."""
+AT_ONCE = 1000
+"""Photos of a data file, which are made together."""
 
 
 def body(number: int) -> bytes:
     text = f"photo {number} "
-    return (text * (LARGE // len(text)) if number % 100 == 0 else text).encode()
+    return (text * (BYTES // len(text))).encode()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,9 @@ def driver(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dri
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """It is removed at once: a gigabyte is too much for what pytest leaves behind."""
+
     def write(storage: Storage, key: str, data: bytes, _: int) -> None:
         # As it is written by a target, but for what makes it outlive a power cut.
         path = Path(storage.url, key)
@@ -43,8 +48,11 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
     monkeypatch.setattr(lakes, "put_attached", write)
     lake = Lake.open(str(tmp_path / "lake"))
-    attach(lake, "t", "photos", [[body(number)] for number in range(COUNT)], file_size=4000, member_size=500)
-    return lake
+    for first in range(0, COUNT, AT_ONCE):
+        photos = [[body(number)] for number in range(first, first + AT_ONCE)]
+        attach(lake, "t", "photos", photos, member_size=500, first_id=first)
+    yield lake
+    shutil.rmtree(lake.storage.url)
 
 
 def test_both_workers_read_every_file_once(driver: Driver, lake: Lake) -> None:
