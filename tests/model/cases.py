@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tests.model.collecting.attached import Attached
 from tests.model.explorer import Explored, Model, explore
 from tests.model.lockfile_store import Lockfile
 from tests.model.log.store import LogStore
@@ -23,6 +24,8 @@ class Case:
     promise: str = ""
 
 
+_TWO_COLLECTORS: dict[str, Any] = {"files": (1, 1), "rounds": (4, 2)}
+_READ: dict[str, Any] = {"files": (1, 1), "rounds": (4,), "readers": 1}
 _BOTH = ((0, 1), (0, 1))
 _ONE_BEHIND = ((0,), (0, 1))
 
@@ -83,6 +86,12 @@ KEPT = (
     Case(
         "runs: 2 runs, 1 of them over 1 stream, 1 reader, listings by the page",
         AtomicRuns(runs=_ONE_BEHIND, clocks=(0, 1), readers=1, pages=True),
+    ),
+    Case("attached: 2 writers, 2 collectors of 4 and 2 rounds", Attached(**_TWO_COLLECTORS)),
+    Case("attached: a writer of 2 files and one of 1, 1 collector of 5 rounds", Attached(files=(2, 1), rounds=(5,))),
+    Case("attached: 2 writers, 1 collector of 4 rounds, 1 reader", Attached(**_READ)),
+    Case(
+        "attached: 3 writers, 1 collector of 4 rounds, 2 erasures", Attached(files=(1, 1, 1), rounds=(4,), erasures=2)
     ),
 )
 """Explored to the last state."""
@@ -231,6 +240,51 @@ FAULTY = (
         "runs: streams prepared in another order by each, and nobody loses patience",
         AtomicRuns(runs=_BOTH, patience=False, one_order=False),
         r"a and b wait for ever",
+    ),
+    Case(
+        "attached: deleted before a transaction says so",
+        Attached(**_TWO_COLLECTORS, deletion_agreed=False),
+        r"copy 1 is listed, and its object is gone",
+    ),
+    Case(
+        "attached: a writer uses the name that is being deleted",
+        Attached(**_TWO_COLLECTORS, other_copy=False),
+        r"copy 1 is listed, and its object is gone",
+    ),
+    Case(
+        "attached: deleted before manifest.json shows that it is retired",
+        Attached(**_READ, shown_first=False),
+        r"a reader misses copy 1",
+    ),
+    Case(
+        "attached: deleted as soon as manifest.json shows that it is retired",
+        Attached(**_READ, grace_before_deletion=False),
+        r"a reader misses copy 1",
+    ),
+    Case(
+        "attached: a collector does not say which retirement it saw",
+        Attached(**_READ, since_said=False),
+        r"a reader misses copy 1",
+    ),
+    Case(
+        "attached: deleted without another look at the state",
+        Attached(**_TWO_COLLECTORS, looked_again=False),
+        r"copy 1 is listed, and its object is gone",
+    ),
+    Case(
+        "attached: forgotten as soon as it is deleted",
+        Attached(**_TWO_COLLECTORS, grace_before_forgetting=False),
+        r"copy 1 is listed, and its object is gone",
+    ),
+    Case(
+        "attached: a writer remembers for ever what it stored",
+        Attached(files=(2, 1), rounds=(5,), memory_ends=False),
+        r"copy 1 is listed, and its object is gone",
+    ),
+    Case(
+        "attached: what should have been deleted is deleted however late it is",
+        Attached(**_TWO_COLLECTORS, late_begins_anew=False),
+        r"copy 1 is listed, and its object is gone",
     ),
 )
 """Each breaks a promise, in the fewest steps that can."""

@@ -18,11 +18,11 @@ def lines() -> list[str]:
     return [
         line
         for line in DOCUMENT.read_text().splitlines()
-        if line.startswith(("| lockfile:", "| log:", "| merge:", "| runs:"))
+        if line.startswith(("| lockfile:", "| log:", "| merge:", "| runs:", "| attached:"))
     ]
 
 
-@pytest.mark.sampled(case=11)
+@pytest.mark.sampled(case=13)
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
 def test_every_promise_is_kept_in_every_state(case: Case) -> None:
     result = explored(case)

@@ -184,7 +184,8 @@ def test_what_is_listed_and_retired_again_between_two_steps_waits_anew(place: Pl
     assert collect(place).deleted_attached.files == 1
 
 
-def test_a_writer_that_comes_after_the_agreement_is_refused_and_stores_another_copy(place: Place) -> None:
+def agreed(place: Place) -> MemoryStorage:
+    """It is agreed that ``b`` is deleted, and the storage failed before it was."""
     begun(place)
     erase(place, 1)
     collect(place)
@@ -201,6 +202,80 @@ def test_a_writer_that_comes_after_the_agreement_is_refused_and_stores_another_c
         collect(place)
     storage.hook = lambda _: None
     assert (retired(place)["b"], "b" in stored(place)) == ("deleted", True)
+    return storage
+
+
+def test_what_was_to_be_deleted_long_ago_begins_anew(place: Place) -> None:
+    agreed(place)
+    days(place, 3.6)
+    done = collect(place)
+    assert (done.deleted_attached.files, done.plan.waiting_attached.files) == (0, 1)
+    assert (retired(place)["b"], "b" in stored(place)) == ("retired", True)
+    collect(place)
+    days(place, 7.1)
+    assert collect(place).deleted_attached.files == 1
+    days(place, 7.1)
+    collect(place)
+    assert (retired(place), stored(place)) == ({}, ["a", "c", "d"])
+
+
+def test_what_was_to_be_deleted_long_ago_is_deleted_at_once_where_nobody_is_said_to_be_at_work(place: Place) -> None:
+    agreed(place)
+    days(place, 30)
+    assert collect_now(place.context(), {digest("b")}).deleted_attached.files == 1
+    assert stored(place) == ["a", "c", "d"]
+
+
+@pytest.mark.in_turn("kind")
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_what_is_used_again_while_it_begins_anew_is_kept(kind: str) -> None:
+    place = Place(kind)
+    storage = agreed(place)
+    days(place, 8)
+    met: list[Step] = []
+
+    def hook(step: Step) -> None:
+        storage.hook = lambda _: None
+        if not met and step.done and "b" not in retired(place):
+            met.append(step)
+            again(place, "b")
+        storage.hook = hook
+
+    storage.hook = hook
+    collect(place)
+    storage.hook = lambda _: None
+    assert met
+    assert "b" not in retired(place)
+    days(place, 30)
+    collect(place, orphans=True)
+    assert "b" in stored(place)
+
+
+@pytest.mark.parametrize("after", [3, 8])
+def test_a_deletion_that_takes_long_meets_no_photo_that_is_used_again(place: Place, after: float) -> None:
+    """Others delete the object meanwhile, forget it where they may, and bring the same bytes."""
+    storage = agreed(place)
+    days(place, after)
+    met: list[Step] = []
+
+    def hook(step: Step) -> None:
+        if not met and step.operation == "delete" and not step.done and step.key == key("b"):
+            met.append(step)
+            days(place, 3.4)
+            collect(place)
+            collect(place)
+            add(place, [["b"]])
+
+    storage.hook = hook
+    collect(place)
+    storage.hook = lambda _: None
+    if not met:
+        add(place, [["b"]])
+    check(place, [*THREE, ["b"]], 1)
+
+
+def test_a_writer_that_comes_after_the_agreement_is_refused_and_stores_another_copy(place: Place) -> None:
+    agreed(place)
     with pytest.raises(Exception, match="being deleted"):
         again(place, "b")
     add(place, [["b"]])

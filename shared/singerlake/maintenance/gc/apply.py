@@ -261,6 +261,7 @@ class _Collection:
             *((id, "shown") for id in plan.shown),
             *((each.file.id, "deleted") for each in due),
             *((id, "forgotten") for id in plan.forgotten),
+            *((self._id(entry), "forgotten") for entry in plan.late),
         ]
         for start in range(0, len(steps), _AT_ONCE):
             page = steps[start : start + _AT_ONCE]
@@ -273,10 +274,17 @@ class _Collection:
                     since=since or msgspec.UNSET,
                 )
             )
+        self._begin_anew(plan.late)
         gone = [each.entry for each in (*due, *again) if each.entry]
         # Last what data files have rows of, so that none of them ever misses it.
         gone.sort(key=lambda entry: layout.attached_name_in(self._path(entry)) is not None)
         return self._deleted(gone)
+
+    def _begin_anew(self, late: Sequence[Entry]) -> None:
+        """Retire attached files that were forgotten with their objects there, but for those that are in use again."""
+        self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
+        used = paths_in(self.loaded.manifest.files) if late else set()
+        self.retire([entry for entry in late if self._path(entry) not in used])
 
     def _deleted(self, entries: Sequence[Entry]) -> list[Entry]:
         """Delete the objects that the state, as it is settled now, says are deleted."""

@@ -38,8 +38,9 @@ class CollectionPlan:
     ``left`` are unlisted files that are never orphans: older than the lineage, or with an id that another file has. Of
     retired files, ``shown`` (ids) were found in ``manifest.json``, ``due`` are to be deleted, the objects ``again``
     should have been, ``forgotten`` (ids) are gone for long, and those ``waiting`` have to, the first of them until
-    ``until``. ``stuck`` are replaced and lead to no file that is known. ``left_attached`` and ``waiting_attached`` are
-    the attached files among ``left`` and ``waiting``; ``since`` says of retired ones since when they are."""
+    ``until``. ``late`` are attached files that should have been deleted so long ago that they begin anew. ``stuck``
+    are replaced and lead to no file that is known. ``left_attached`` and ``waiting_attached`` are the attached
+    files among ``left`` and ``waiting``; ``since`` says of retired ones since when they are."""
 
     orphans: tuple[Entry, ...] = ()
     young: Tally = NONE
@@ -51,6 +52,7 @@ class CollectionPlan:
     shown: tuple[str, ...] = ()
     due: tuple[Garbage, ...] = ()
     again: tuple[Garbage, ...] = ()
+    late: tuple[Entry, ...] = ()
     forgotten: tuple[str, ...] = ()
     waiting: Tally = NONE
     waiting_attached: Tally = NONE
@@ -109,6 +111,7 @@ def make_plan(
     stuck: list[Retired] = []
     shown: list[str] = []
     again: list[Garbage] = []
+    late: list[Entry] = []
     gone: list[Retired] = []
     waiting, attached, until = NONE, NONE, None
     for file in newest.retired:
@@ -123,6 +126,11 @@ def make_plan(
         if file.deleted is not None:
             if entry is not None and is_stuck(newest, file):
                 stuck.append(file)
+            elif entry is not None and _is_late(file, now=now, grace=grace):
+                late.append(entry)
+                waiting += Tally(1, entry.size)
+                attached += Tally(1, entry.size)
+                until = now + grace if until is None else min(until, now + grace)
             elif entry is not None:
                 again.append(Garbage(file, entry, holder))
             elif _moment(file.deleted) <= now - grace:
@@ -152,6 +160,7 @@ def make_plan(
         shown=tuple(shown),
         due=tuple(due),
         again=tuple(again),
+        late=tuple(late),
         forgotten=_forgettable(newest, gone),
         waiting=waiting,
         waiting_attached=attached,
@@ -159,6 +168,15 @@ def make_plan(
         stuck=tuple(stuck),
         since={file.id: file.since for file in newest.retired if layout.attached_name_in(file.path) == file.id},
     )
+
+
+def _is_late(file: Retired, *, now: datetime, grace: timedelta) -> bool:
+    """Whether a retired file is an attached one that was to be deleted half a grace time ago. Another collector may see
+    it gone, and forget it, while the request that deletes it is under way; then its name is free, and a writer may have
+    put the same bytes there. Without a grace time whoever collects has said that nobody is at work."""
+    if not grace or file.deleted is None or layout.attached_name_in(file.path) is None:
+        return False
+    return _moment(file.deleted) <= now - grace / 2
 
 
 def holder_of(manifest: Manifest, file: Retired) -> DataFile | None:
