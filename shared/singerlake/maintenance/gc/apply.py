@@ -282,8 +282,10 @@ class _Collection:
 
     def _begin_anew(self, late: Sequence[Entry]) -> None:
         """Retire attached files that were forgotten with their objects there, but for those that are in use again."""
+        if not late:
+            return
         self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
-        used = paths_in(self.loaded.manifest.files) if late else set()
+        used = paths_in(self.loaded.manifest.files)
         self.retire([entry for entry in late if self._path(entry) not in used])
 
     def _deleted(self, entries: Sequence[Entry]) -> list[Entry]:
