@@ -24,7 +24,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.schema_hash import schema_hash
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.singer_file import Spool, compress_member

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.messages import is_schema_line
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block, Spool, compress_member, read_blocks
 
 SCHEMA = b'{"type": "SCHEMA", "stream": "s", "schema": {"properties": {}}}\n'

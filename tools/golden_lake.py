@@ -21,7 +21,8 @@ from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.metadata import catalogue, root
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lock_file import LockSettings
 from singerlake.manifests.commit import commit_transaction

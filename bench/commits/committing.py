@@ -17,7 +17,8 @@ from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.manifests.commit import commit_transaction

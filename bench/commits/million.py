@@ -16,8 +16,9 @@ from bench.measure import Command, Row, run
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.state import fold
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
-from singerlake.format.state.model import DataFile, Manifest, Position, SchemaVersion
+from singerlake.format.state.model import Manifest, Position, SchemaVersion
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Storage

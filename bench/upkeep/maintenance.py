@@ -19,8 +19,9 @@ from bench.upkeep import checking, rebuilding
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.singer_file import compress_member
 
 FILES = 10_000

@@ -31,7 +31,7 @@ from singerlake.format.lines.holes import HOLE, numbered
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.newlines import end_of, look
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 
 MEMBER_BYTES = 8 << 20
 """Raw bytes after which a member is closed: large enough to compress well, small enough to seek and to split."""

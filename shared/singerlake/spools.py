@@ -27,7 +27,7 @@ _PREFIX = "singerlake-spool-"
 _MARK = "singerlake-spool.lock"
 _UNNAMED = "singerlake-spool.new"
 _FORMAT = 1
-_FILE = re.compile(r"[0-9a-v]{16}\Z")
+_FILE = re.compile(r"[0-9a-w][0-9a-v]{15}\Z")
 """Spooled files have their id as name, as Spark's have."""
 _LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"))
 """File systems of disks that one kernel alone has mounted."""

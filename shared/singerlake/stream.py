@@ -25,8 +25,9 @@ from singerlake.format.extra_fields import Provenance, read_provenance
 from singerlake.format.state import fold
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.bookmark import Bookmark, resume
-from singerlake.format.state.manifest import check_own, from_json
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.manifest import check_own
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice
 from singerlake.lock_file import LockSettings
 from singerlake.maintenance.rebuild.caches import use_manifest_store
@@ -35,6 +36,7 @@ from singerlake.manifests.find_store import logged_kind, store_of
 from singerlake.manifests.log.objects import is_newest
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Block, read_blocks
 
@@ -94,7 +96,7 @@ class LakeStream:
         try:
             beginning = self.lake.storage.beginning(self._manifest_key, _SMALL)
             whole = len(beginning.data) == beginning.size
-            return from_json(beginning.data, key=self._manifest_key) if whole else None
+            return read_manifest(beginning.data, key=self._manifest_key, storage=self.lake.storage) if whole else None
         except (MissingFileError, CorruptObjectError, UnsupportedFormatError):
             return None
 
@@ -127,7 +129,13 @@ class LakeStream:
         stored = self.lake.storage.get(key)
         if stored is None:
             return None
-        return check_own(from_json(stored.body, key=key), tap=self.tap, stream=self.name, store=None, key=key)
+        return check_own(
+            read_manifest(stored.body, key=key, storage=self.lake.storage),
+            tap=self.tap,
+            stream=self.name,
+            store=None,
+            key=key,
+        )
 
     def kind(self) -> str | None:
         """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be

@@ -11,7 +11,7 @@ from singer_sdk.singerlib import SelectionMask
 from singer_sdk.singerlib.json import deserialize_json
 
 from singerlake.errors import SettingError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.catalog.sdk_schemas import for_sdk
 from tap_singerlake.output import encode

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from singer_sdk.singerlib.json import deserialize_json
 
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.output import encode
 

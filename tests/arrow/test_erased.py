@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from singerlake.arrow import read, scan
 from singerlake.arrow.plan.splits import Split, runs
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.lake import Lake
 from singerlake.stream import LakeStream
 from tests.everywhere.erasing import erase, holes_of, vacuum

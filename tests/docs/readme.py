@@ -45,7 +45,7 @@ def commands(console: str) -> list[Command]:
 _VARIABLE = {
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?": "<time>",
     r"\d{8}T\d{6}\.\d{6}Z": "<time>",
-    r"\b[0-9a-v]{16}\b": "<id>",
+    r"\b[0-9a-w][0-9a-v]{15}\b": "<id>",
     r"\b[0-9a-f]{64}\b": "<sha256>",
     r"[─━═]+": "─",
     r"\b\d+ B\b": "<bytes>",

@@ -14,7 +14,7 @@ from singerlake.arrow import read
 from singerlake.arrow.plan.splits import Split, runs
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream

@@ -22,7 +22,8 @@ from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
-from singerlake.format.state.model import DataFile, NewFile, StreamSchema
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext

@@ -12,8 +12,9 @@ from singerlake.errors import LostStateError, StorageFullError, StreamClosedErro
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.manifest import from_json, to_json
-from singerlake.format.state.model import NewFile, Run, StreamSchema
+from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import Close
 from singerlake.manifests.writing.uploads import Upload
 from singerlake.manifests.writing.writer import StreamWriter

@@ -25,6 +25,7 @@ from tests.format.state.test_large_manifest import listed, state
 from tests.storage.memory import MemoryStorage
 
 KEY = layout.manifest_key("t", "s")
+STORAGE = MemoryStorage(clock=FakeClock(), ids=counting_ids())
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +44,8 @@ def shared(one: Manifest, two: Manifest) -> int:
 
 
 def test_two_readings_that_are_held_share_their_files(large: Manifest) -> None:
-    one = read_manifest(to_json(large), key=KEY)
-    two = read_manifest(to_json(large), key=KEY)
+    one = read_manifest(to_json(large), key=KEY, storage=STORAGE)
+    two = read_manifest(to_json(large), key=KEY, storage=STORAGE)
     assert one == two == large
     assert shared(one, two) == 2000
 
@@ -52,19 +53,19 @@ def test_two_readings_that_are_held_share_their_files(large: Manifest) -> None:
 def test_the_log_s_snapshots_are_of_the_same_stream(large: Manifest) -> None:
     held = Loaded(large, "mark")
     key = layout.log_prefix("t", "s") + layout.log_snapshot_name(7)
-    assert shared(read_manifest(to_json(large), key=key), held.manifest) == 2000
+    assert shared(read_manifest(to_json(large), key=key, storage=STORAGE), held.manifest) == 2000
 
 
 @pytest.mark.parametrize("change", [{"tap": "other"}, {"stream": "s2"}])
 def test_another_stream_s_are_its_own(large: Manifest, change: dict[str, str]) -> None:
-    one = read_manifest(to_json(large), key=KEY)
+    one = read_manifest(to_json(large), key=KEY, storage=STORAGE)
     other = msgspec.structs.replace(large, **change)
-    two = read_manifest(to_json(other), key=layout.manifest_key(other.tap, other.stream))
+    two = read_manifest(to_json(other), key=layout.manifest_key(other.tap, other.stream), storage=STORAGE)
     assert shared(one, two) == 0
 
 
 def test_a_state_is_let_go_of_by_who_held_it(large: Manifest) -> None:
-    one = read_manifest(to_json(large), key=KEY)
+    one = read_manifest(to_json(large), key=KEY, storage=STORAGE)
     gone = weakref.ref(one)
     del one
     gc.collect()

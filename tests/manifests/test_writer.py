@@ -23,8 +23,9 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.manifest import to_json
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import Close, RetireFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.lockfile import LockfileStore

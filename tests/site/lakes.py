@@ -11,8 +11,9 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.schema_hash import full_hash
 from singerlake.format.state import fold
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
-from singerlake.format.state.model import DataFile, Manifest, Run, SchemaVersion
+from singerlake.format.state.model import Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
 from singerlake.projections.state.keys import state_key
 from singerlake.projections.state.model import ColumnEntry, Source, TableRun, TableState

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.passthrough import Passthrough

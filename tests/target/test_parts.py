@@ -21,7 +21,7 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.errors import StorageFullError
 from singerlake.format.extra_fields import FileHeader
-from singerlake.format.state.model import NewFile
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage

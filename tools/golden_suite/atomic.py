@@ -10,7 +10,8 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.decision import Decision, aborted
 from singerlake.format.extra_fields import FileHeader
-from singerlake.format.state.model import NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
 from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions

@@ -15,7 +15,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import Provenance
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile, Manifest, StreamSchema
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Change, CollectFiles, Transaction, addition
 from singerlake.manifests.commit import commit_transaction
 from singerlake.manifests.port import Loaded, Pending

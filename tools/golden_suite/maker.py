@@ -21,7 +21,8 @@ from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile, Manifest, NewFile, StreamSchema
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext

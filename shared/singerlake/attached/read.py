@@ -10,7 +10,8 @@ from typing import BinaryIO, cast
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, UnknownNameError
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 
 _PIECE = 1 << 20

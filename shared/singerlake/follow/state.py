@@ -7,10 +7,11 @@ import msgspec
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
-from singerlake.format.state.manifest import check_own, from_json
+from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.stream import LakeStream
 
 _MOVES = 5
@@ -126,7 +127,7 @@ class FollowedState:
         if stored is None:
             return None
         manifest = check_own(
-            from_json(stored.body, key=self._key),
+            read_manifest(stored.body, key=self._key, storage=storage),
             tap=self._stream.tap,
             stream=self._stream.name,
             store=None,

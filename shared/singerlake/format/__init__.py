@@ -8,5 +8,7 @@ ATTACHED_FORMAT = 3
 """The format of a stream that has attached files."""
 ATOMIC_FORMAT = 4
 """The format of a stream that an atomic run wrote to."""
-NEWEST_FORMAT = ATOMIC_FORMAT
+SEGMENTS_FORMAT = 5
+"""The format of a stream whose state has segments."""
+NEWEST_FORMAT = SEGMENTS_FORMAT
 """The newest that this package reads and writes of a stream."""

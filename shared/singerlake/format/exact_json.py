@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.file_list import FileList
 
 T = TypeVar("T")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, AppendOnlyList):
+    if isinstance(value, (AppendOnlyList, FileList)):
         return list(value)
     raise NotImplementedError(f"no JSON for {type(value).__name__}")
 

@@ -17,6 +17,8 @@ LOCK = "singerlake.lock"
 LOG = "_log"
 SCHEMA = "schema.json"
 ATTACHED = "_files"
+SEGMENTS = "_segments"
+UNNAMED_SEGMENTS = "unnamed.json"
 LOG_FLOOR = "floor.json"
 COMMITS = "_commits"
 SUFFIX = ".singer.gz"
@@ -35,10 +37,12 @@ _RESERVED = frozenset((CATALOGUE, ROOT_METADATA))
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9]|%[0-9A-F]{2})(?:[A-Za-z0-9._-]|%[0-9A-F]{2})*\Z")
 _LOG_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json\Z", re.ASCII)
 _LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re.ASCII)
+_SEGMENT_NAME = re.compile(r"\d{20}-[0-9a-v]{16}\Z", re.ASCII)
+_SEGMENT_SUFFIX = ".json.gz"
 _ATTACHED_NAME = re.compile(r"[0-9a-f]{64}(\.([2-9]|[1-9][0-9]{1,8}))?\Z")
 _SHOWN = ".shown"
 _COMMIT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-[0-9a-v]{16}\Z", re.ASCII)
-_FILE_ID = re.compile(r"-([0-9a-v]{16})" + re.escape(SUFFIX) + r"\Z")
+_FILE_ID = re.compile(r"-([0-9a-w][0-9a-v]{15})" + re.escape(SUFFIX) + r"\Z")
 
 
 @lru_cache(maxsize=1024)
@@ -189,6 +193,29 @@ def log_own_name_parts(name: str) -> tuple[int, str] | None:
     """Number and kind in such a name; None for anything else."""
     match = _LOG_OWN_NAME.match(name)
     return (int(match.group(1)), match.group(2)) if match else None
+
+
+def segments_prefix(tap_id: str, stream: str) -> str:
+    """The folder of the segments of a large stream's state."""
+    return f"{stream_prefix(tap_id, stream)}{SEGMENTS}/"
+
+
+def segment_name(offset: int, id: str) -> str:
+    """The name of a segment that begins at an offset. The offset is for the eye; the id makes it unlike any other."""
+    return f"{offset:020d}-{id}"
+
+
+def segment_key(tap_id: str, stream: str, name: str) -> str:
+    """Where a segment is. Raises ``ValueError`` for what is no segment's name."""
+    if not _SEGMENT_NAME.match(name):
+        raise ValueError(f"{name!r} is not a segment's name")
+    return f"{segments_prefix(tap_id, stream)}{name}{_SEGMENT_SUFFIX}"
+
+
+def segment_name_in(name: str) -> str | None:
+    """The segment whose object has this name below ``segments_prefix``; None for anything else."""
+    found = name.removesuffix(_SEGMENT_SUFFIX)
+    return found if found != name and _SEGMENT_NAME.match(found) else None
 
 
 def stream_lock_key(tap_id: str, stream: str) -> str:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -19,6 +21,8 @@ from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached_objects import objects_in
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings
@@ -26,9 +30,11 @@ from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.apply import Collected, collect_now
+from singerlake.maintenance.gc.segments import collect_segments
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.port import Entry
+from singerlake.storage.probe import storage_time
 
 _ATTEMPTS = 20
 
@@ -94,6 +100,9 @@ def delete_now(context: StreamContext) -> Collected:
     read it fail, and so do writers that stood still since before the drop. Raises as ``collect_now``."""
     collected = collect_now(context)
     context.store.trim(keep=0, dry_run=False)
+    time = partial(storage_time, context.storage, ids=context.ids)
+    for _ in ("unnamed", "abandoned", "deleted"):
+        collect_segments(context.storage, context.tap, context.stream, time=time, grace=timedelta(0), delete=True)
     return collected
 
 
@@ -119,9 +128,10 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
     attached = {name: entry for name, entry in named if name is not None}
     schemas = tuple(entry for entry in entries if layout.is_kept_schema(entry.key[len(prefix) :]))
     stays = frozenset(left)
+    totals = totals_of(before.files)
     drop = Drop(
-        files=Tally(len(before.files), sum(file.bytes for file in before.files)),
-        records=sum(file.records for file in before.files),
+        files=Tally(len(before.files), totals.bytes),
+        records=totals.records,
         unlisted=tally(entry.size for entry in unlisted.values()),
         attached=tally(entry.size for entry in attached.values()),
         schemas=schemas,
@@ -142,7 +152,7 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
         next_offset=0,
         versions={},
         schemas={},
-        files=AppendOnlyList(),
+        files=FileList(),
         retired=AppendOnlyList(retired.values()),
         runs=(msgspec.structs.replace(run, files=gone.files, bytes=gone.bytes),),
     )

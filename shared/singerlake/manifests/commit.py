@@ -9,7 +9,8 @@ import msgspec
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,

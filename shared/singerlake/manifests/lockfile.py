@@ -11,11 +11,12 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply, in_lake
-from singerlake.format.state.manifest import check_own, to_json
+from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
+from singerlake.manifests.segments.stored import to_stored
 from singerlake.manifests.shared_states import note, read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
@@ -54,7 +55,7 @@ class LockfileStore:
         stored = self._storage.get(self._key)
         if stored is None:
             return None
-        return self._own(read_manifest(stored.body, key=self._key), stored.etag)
+        return self._own(read_manifest(stored.body, key=self._key, storage=self._storage), stored.etag)
 
     def _own(self, manifest: Manifest, etag: str) -> Loaded | None:
         if manifest.closed == self.kind:
@@ -66,10 +67,11 @@ class LockfileStore:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
         note(manifest)
-        born = put_on_condition(self._storage, self._key, to_json(manifest), etag=None)
+        body = to_stored(self._storage, manifest, ())[1]
+        born = put_on_condition(self._storage, self._key, body, etag=None)
         if isinstance(born, Refused) and (there := self._storage.head(self._key)) and self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
-            put_on_condition(self._storage, self._key, to_json(manifest), etag=there.etag)
+            put_on_condition(self._storage, self._key, body, etag=there.etag)
         loaded = self.load()
         if loaded is None:
             raise UnknownOutcomeError(
@@ -83,7 +85,7 @@ class LockfileStore:
         stored = self._storage.get(self._key)
         if stored is None:
             return None
-        manifest = read_manifest(stored.body, key=self._key)
+        manifest = read_manifest(stored.body, key=self._key, storage=self._storage)
         if manifest.store == self.kind:
             return self._own(manifest, stored.etag)
         check_own(manifest, tap=self._tap, stream=self._stream, store=None, key=self._key)
@@ -95,7 +97,8 @@ class LockfileStore:
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
-        outcome = put_on_condition(self._storage, self._key, to_json(after), etag=base.mark)
+        after, body = to_stored(self._storage, after, base.manifest.files.segments)
+        outcome = put_on_condition(self._storage, self._key, body, etag=base.mark)
         if isinstance(outcome, Refused):
             return Outdated()
         if self.exclusive:

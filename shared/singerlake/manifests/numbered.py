@@ -19,6 +19,7 @@ from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
@@ -65,8 +66,9 @@ class TransactionLog(Protocol):
         """The newest snapshot; None where there is none yet."""
         ...
 
-    def snapshot(self, manifest: Manifest) -> None:
-        """Keep an immutable snapshot, read it back, and let ``base`` find it; ``base`` never goes back."""
+    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
+        """Keep an immutable snapshot, read it back, and let ``base`` find it; ``base`` never goes back. Gives
+        the segments that were written for it. Those that it took from ``manifest.json`` may have left that by now."""
         ...
 
     def floor(self) -> int:
@@ -207,8 +209,8 @@ class NumberedStore:
         floor = loaded.manifest.transaction.number - keep
         if not dry_run:
             self._finish(loaded)
-            self._log.snapshot(loaded.manifest)
-            publish_manifest(self._storage, self._key, loaded.manifest)
+            fresh = self._log.snapshot(loaded.manifest)
+            publish_manifest(self._storage, self._key, loaded.manifest, fresh=fresh)
             self._log.raise_floor(floor)
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
 
@@ -289,7 +291,7 @@ class NumberedStore:
         stored = self._storage.get(self._key)
         if first is None or stored is None:
             return None
-        manifest = read_manifest(stored.body, key=self._key)
+        manifest = read_manifest(stored.body, key=self._key, storage=self._storage)
         try:
             record = decode(first[1], Record)
         except msgspec.DecodeError:

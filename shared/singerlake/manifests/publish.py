@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import MissingFileError
+from singerlake.errors import CorruptObjectError, MissingFileError
+from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.state.manifest import check_own, to_json
+from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
+from singerlake.manifests.segments.stored import named_in, to_stored
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import Replacement, replace_as_found
 from singerlake.storage.port import Storage
@@ -24,13 +28,15 @@ LONGEST_TAIL = 1000
 _SHARE = 8
 _HEAD = 8192
 _BEGINNING = re.compile(
-    rb'\{"format":[1234],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
+    rb'\{"format":[12345],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
     rb'.*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}',
     re.DOTALL,
 )
 _ATTEMPTS = 20
 _LARGE = 1 << 15
 """Files of a manifest from which on memory matters more than a request."""
+_MUCH = 16 << 20
+"""Bytes of a body from which on it is a whole manifest that is large: one that names segments has less."""
 
 
 def is_due(
@@ -60,9 +66,9 @@ def publish_where_due(
         publish_manifest(storage, key, newest)
 
 
-def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
+def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: Iterable[Segment] = ()) -> None:
     """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
-    favour of this one gives way to its successor.
+    favour of this one gives way to its successor. ``fresh`` are segments that were written just now.
 
     Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
@@ -73,15 +79,36 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest) -> None:
         there = _there(storage, key, manifest, large=large)
         if there is not None and there.number >= manifest.transaction.number:
             return None
-        return Replacement(to_json(manifest), there.etag if there else None)
+        usable = (*fresh, *(there.segments if there else ()))
+        return Replacement(to_stored(storage, manifest, usable)[1], there.etag if there else None)
 
     replace_as_found(storage, key, look, attempts=_ATTEMPTS)
+
+
+def mend_published(storage: Storage, manifest: Manifest) -> bool:
+    """Where ``manifest.json`` shows this very state by segments that cannot be read, let it name new ones; True where
+    that was done. Only for a state whose files were read from elsewhere. Raises as ``publish_manifest``."""
+    key = layout.manifest_key(manifest.tap, manifest.stream)
+
+    def look() -> Replacement | None:
+        stored = storage.get(key)
+        there = read_manifest(stored.body, key=key, storage=storage) if stored else None
+        if stored is None or there is None or there.transaction != manifest.transaction:
+            return None
+        try:
+            there.files.check()
+        except CorruptObjectError:
+            return Replacement(to_stored(storage, manifest, ())[1], stored.etag)
+        return None
+
+    return replace_as_found(storage, key, look, attempts=_ATTEMPTS)
 
 
 @dataclass(frozen=True, slots=True)
 class _There:
     number: int
     etag: str
+    segments: tuple[Segment, ...] = ()
 
 
 class _ManifestBeginning(msgspec.Struct, frozen=True):
@@ -95,14 +122,15 @@ def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There
     """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
     without holding another state beside this one."""
     entry = storage.head(key) if large else None
-    beginning = _beginning(storage, key) if entry else None
+    beginning = _beginning(storage, key) if entry and entry.size > _MUCH else None
     own = (like.tap, like.stream, like.store)
     if entry and beginning and (beginning.tap, beginning.stream, beginning.store) == own:
         return _There(beginning.transaction.number, entry.etag)
     stored = storage.get(key)
     if stored is None:
         return None
-    return _There(_number(read_manifest(stored.body, key=key), like, key), stored.etag)
+    number = _number(read_manifest(stored.body, key=key, storage=storage), like, key)
+    return _There(number, stored.etag, named_in(stored.body))
 
 
 def _beginning(storage: Storage, key: str) -> _ManifestBeginning | None:
@@ -136,7 +164,7 @@ def published(storage: Storage, key: str) -> Published | None:
     stored = storage.get(key)
     if stored is None:
         return None
-    manifest = read_manifest(stored.body, key=key)
+    manifest = read_manifest(stored.body, key=key, storage=storage)
     return Published(manifest.store, manifest.transaction.number, manifest.lake_id)
 
 
@@ -148,7 +176,7 @@ def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:
     """Before a birth: raise ``ForeignManifestError`` where ``key`` holds what ``manifest`` must not follow."""
     stored = storage.get(key)
     if stored is not None:
-        _number(read_manifest(stored.body, key=key), manifest, key)
+        _number(read_manifest(stored.body, key=key, storage=storage), manifest, key)
 
 
 def _number(manifest: Manifest, like: Manifest, key: str) -> int:

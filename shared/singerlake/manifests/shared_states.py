@@ -12,6 +12,8 @@ import weakref
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
+from singerlake.manifests.segments.stored import with_source
+from singerlake.storage.port import Storage
 
 _MANY = 100_000
 """Files from which on a state is worth sharing with: of fewer, what was written is decoded at once."""
@@ -21,15 +23,16 @@ _held: weakref.WeakValueDictionary[int, Manifest] = weakref.WeakValueDictionary(
 
 def note(manifest: Manifest) -> None:
     """Let later readings of this stream share with ``manifest`` for as long as it is held."""
-    if len(manifest.files) >= _MANY:
+    if len(manifest.files.tail) >= _MANY:
         _held[id(manifest)] = manifest
 
 
-def read_manifest(body: bytes, *, key: str) -> Manifest:
-    """As ``from_json``, in little memory where a state of the stream that ``key`` belongs to is held."""
+def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
+    """As ``from_json``, in little memory where a state of the stream that ``key`` belongs to is held. Its segments are
+    read from ``storage`` when they are asked for."""
     # The references are copied in one step: other threads let go of states meanwhile.
     held = [state for reference in _held.valuerefs() if (state := reference()) is not None]
     own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
     manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
     note(manifest)
-    return manifest
+    return with_source(storage, manifest)

@@ -16,7 +16,7 @@ from singerlake.errors import UnknownNameError
 from singerlake.format import layout
 from singerlake.format.exact_json import encode
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.spools import Spools
 from singerlake.stream import LakeStream
 from tap_singerlake.files.destination import Destination

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from isal import igzip_lib
 
 from singerlake.errors import BrokenFileError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read_blocks
 
 LARGEST = 16 << 20

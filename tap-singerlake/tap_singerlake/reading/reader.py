@@ -13,7 +13,8 @@ from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileE
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream

@@ -9,7 +9,8 @@ from typing import Any
 
 from singerlake.adapters import ATOMIC_STORES, DEFAULT_STORE
 from singerlake.errors import SettingError
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions

@@ -14,6 +14,7 @@ from typing import Any
 
 from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
@@ -220,7 +221,7 @@ class OpenFiles:
     def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
         self._sequence += 1
         header = FileHeader(
-            id=self._new.ids(),
+            id=timed_id(now, self._new.ids()),
             created=timestamp(now),
             run=self._new.run_id,
             seq=self._sequence,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest
 from target_singerlake.files.growing import GrowingFile
 
 

@@ -17,7 +17,7 @@ from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact, is_pr
 from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.clock import timestamp
 from singerlake.format.lines.times import span
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENTS = [START + timedelta(microseconds=number) for number in range(-2, 9)]

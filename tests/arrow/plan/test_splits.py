@@ -18,7 +18,7 @@ from singerlake.arrow.plan.splits import (
     partition_bytes,
     runs,
 )
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 MIB = 1 << 20
 

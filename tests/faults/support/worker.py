@@ -23,7 +23,8 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
 from singerlake.maintenance.context import StreamContext

@@ -14,7 +14,8 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.patch import MergeEntry, file_ids, to_entry, to_transaction
 from singerlake.format.state import additions, fold
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import NewFile, Run
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import (
     AddFiles,
     AttachFiles,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.patch import MergeEntry, compose, file_ids, merge, to_entry, to_transaction
 from singerlake.format.state import additions, fold
-from singerlake.format.state.model import DataFile, NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,

@@ -10,7 +10,8 @@ import pytest
 from singerlake.format import ATTACHED_FORMAT, FORMAT
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,
     AttachFiles,

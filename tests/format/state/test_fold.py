@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import additions, fold
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
-from singerlake.format.state.model import DataFile, Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state import manifest as manifests
-from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.manifest import from_json, to_json
-from singerlake.format.state.model import DataFile, Manifest, Retired, SchemaVersion
+from singerlake.format.state.model import Manifest, Retired, SchemaVersion
 from tests.format.state.test_fold import born
 
 KEY = "raw/t/s/manifest.json"
@@ -89,7 +90,7 @@ def test_it_is_what_is_decoded_at_once(
     whole: Manifest, others: list[DataFile], piece: int, data: st.DataObject
 ) -> None:
     known = data.draw(st.lists(st.sampled_from([*whole.files, *others]), max_size=10)) if whole.files else others
-    found = in_pieces(to_json(whole), AppendOnlyList(known), piece=piece)
+    found = in_pieces(to_json(whole), FileList(known), piece=piece)
     assert found == (whole if whole.files else None)
 
 
@@ -102,7 +103,7 @@ def test_of_a_damaged_one_it_says_nothing_that_decoding_all_of_it_does_not(
     end = data.draw(st.integers(start, len(body)))
     parts = [b"", b",", b"]", b"}", b"[", b"{", b'"', b"\\", b"0", b'},{"id":"', b'],"retired":[', body[start:end] * 2]
     damaged = body[:start] + data.draw(st.sampled_from(parts)) + body[end:]
-    found = in_pieces(damaged, AppendOnlyList(), piece=piece)
+    found = in_pieces(damaged, FileList(), piece=piece)
     if found is not None:
         assert found == decode(damaged, Manifest)
 
@@ -119,7 +120,7 @@ def test_what_both_states_list_is_one_object() -> None:
 
 def test_what_is_the_same_in_every_file_is_one_object() -> None:
     whole = msgspec.structs.replace(state(*map(listed, range(20))), versions={"v": "v1"})
-    found = in_pieces(to_json(whole), AppendOnlyList(), piece=500)
+    found = in_pieces(to_json(whole), FileList(), piece=500)
     assert found is not None
     assert {id(file.version) for file in found.files} == {id(next(iter(found.versions)))}
     for file in found.files:
@@ -173,4 +174,4 @@ def test_what_others_wrote_is_read_or_refused_as_at_once(
 def test_a_cut_list_is_not_a_shorter_one() -> None:
     body = to_json(state(*map(listed, range(20))))
     for cut in range(0, len(body), 7):
-        assert in_pieces(body[:cut], AppendOnlyList(), piece=300) is None
+        assert in_pieces(body[:cut], FileList(), piece=300) is None

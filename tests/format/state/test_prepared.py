@@ -8,9 +8,10 @@ import pytest
 from singerlake.format import ATOMIC_FORMAT, FORMAT
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
-from singerlake.format.state.model import Manifest, NewFile, Run
+from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.prepared import brought, brought_between, settlement
 from singerlake.format.state.transactions import (
     AddFiles,

@@ -14,7 +14,7 @@ from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.maintenance.erase.condition import parse_condition
 from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten

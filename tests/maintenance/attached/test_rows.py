@@ -13,7 +13,7 @@ from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import empty_member
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import rows_in_a_row
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.vacuum.join import read_head
 from singerlake.maintenance.verify.check_file import check_file
 from singerlake.maintenance.verify.findings import Finding

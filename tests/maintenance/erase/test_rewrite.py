@@ -18,7 +18,7 @@ from singerlake.clock import random_id
 from singerlake.errors import StorageFullError, StorageUnavailableError
 from singerlake.format.extra_fields import FileHeader, Provenance, read_header, read_provenance
 from singerlake.format.lines.holes import HOLE, around_holes, without_holes
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.erase import members, rewrite
 from singerlake.maintenance.erase.condition import parse_condition
 from singerlake.maintenance.erase.ready import Ready

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 
 from singerlake.format import layout
-from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
 from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.manifests.shared_states import read_manifest
 from tests.maintenance.vacuum.test_stores import PREFIX
 from tests.manifests.stores import Place
 
@@ -41,4 +41,4 @@ def published(place: Place) -> Manifest:
     """What a reader sees that reads ``manifest.json`` alone."""
     stored = place.storage.get(KEY)
     assert stored is not None
-    return from_json(stored.body, key=KEY)
+    return read_manifest(stored.body, key=KEY, storage=place.storage)

@@ -15,7 +15,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, Rebase
 from singerlake.maintenance.gc.apply import Collected, collect_stream
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream

@@ -15,11 +15,11 @@ from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
-from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.migrate import Migration, migrate_stream
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.manifests.writing.uploads import Upload
 from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
@@ -104,7 +104,7 @@ def content(manifest: Manifest) -> dict[str, object]:
 def published(place: Place) -> Manifest:
     stored = place.storage.get(KEY)
     assert stored is not None
-    return from_json(stored.body, key=KEY)
+    return read_manifest(stored.body, key=KEY, storage=place.storage)
 
 
 def steps_of(place: Place, target: str) -> int:

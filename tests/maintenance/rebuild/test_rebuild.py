@@ -17,7 +17,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import fold
-from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import select
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake

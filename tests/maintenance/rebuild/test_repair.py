@@ -13,8 +13,9 @@ from singerlake.clock import timestamp
 from singerlake.errors import CorruptObjectError, ForeignManifestError, TooManyConflictsError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.state import fold
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.manifest import from_json, to_json
-from singerlake.format.state.model import Manifest, NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, RetireFiles, Transaction
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair import Repair

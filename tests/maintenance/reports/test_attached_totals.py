@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.reports.attached_totals import AttachedTotals, Kind, attached_totals
 from tests.format.state.test_fold import new_file
 

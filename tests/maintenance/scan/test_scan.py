@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import FileHeader, member_extra
-from singerlake.format.state.model import DataFile, StreamSchema
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.scan.scan import CUT, ScanResult, scan
 from singerlake.singer_file import Spool, compress_member, read_blocks
 from tests.maintenance.shelf import (

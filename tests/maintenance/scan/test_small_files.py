@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.rebuild.survey import SurveyTask, data_files, survey
 from singerlake.maintenance.scan.small_files import SMALL_BYTES, small_bodies
 from singerlake.maintenance.verify.check_file import VerifyTask, check_file

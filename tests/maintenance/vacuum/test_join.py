@@ -18,7 +18,7 @@ from singerlake.clock import timestamp
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import EXTRA_LIMIT, Provenance, member_extra, read_provenance, split_provenance
 from singerlake.format.lines.times import known_span
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import (
     Differs,

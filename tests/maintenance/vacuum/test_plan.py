@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.vacuum import plan as vacuum_plan
 from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.errors import SettingError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.verify.sample import parse_sample
 from tests.format.state.test_fold import data_file
 

@@ -7,7 +7,8 @@ from concurrent.futures import Executor
 
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.lock_file import LockSettings
 from singerlake.manifests.atomic.commit_run import commit_run
 from singerlake.manifests.atomic.decisions import Decisions

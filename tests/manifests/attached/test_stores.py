@@ -12,7 +12,6 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.fold import apply
-from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     Change,
@@ -23,6 +22,7 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.manifests.port import Loaded
+from singerlake.manifests.shared_states import read_manifest
 from tests.format.state.test_attach_files import NAMES, A, B, attach, attached, erasing, row, with_rows
 from tests.format.state.test_attach_sequences import Run
 from tests.format.state.test_fold import add, new_file
@@ -63,7 +63,7 @@ def test_rows_are_listed_once_however_often_they_are_committed(place: Place) -> 
     stored = place.storage.get(KEY)
     assert stored is not None
     assert stored.body.startswith(b'{"format":3,')
-    assert from_json(stored.body, key=KEY) == state
+    assert read_manifest(stored.body, key=KEY, storage=place.storage) == state
 
 
 def test_an_object_is_retired_listed_again_and_retired_again(place: Place) -> None:

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql.types import FloatType, LongType, StringType, StructField, StructType
 
 from singerlake.clock import timestamp
-from singerlake.format.state.model import DataFile, Manifest, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext

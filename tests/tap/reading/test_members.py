@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import Provenance, empty_member
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block, compress_member, read_blocks
 from tap_singerlake.reading import members
 from tap_singerlake.reading.members import read_members, verified

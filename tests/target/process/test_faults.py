@@ -28,7 +28,7 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
-from singerlake.format.state.model import NewFile
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.verify.verify import verify_stream

@@ -17,7 +17,7 @@ from typing import Any
 
 from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.format.lines.times import known_span
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 _ROUNDING = timedelta(microseconds=1)
 """What nanoseconds, cut here and rounded there, may differ by."""

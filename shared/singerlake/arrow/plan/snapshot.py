@@ -17,7 +17,8 @@ from singerlake.arrow.schema.known import KnownObject, known_in
 from singerlake.arrow.schema.own import OF_READS, RESCUED, option_for, own_columns
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 
 
 @dataclass(frozen=True, slots=True)

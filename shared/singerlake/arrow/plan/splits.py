@@ -16,7 +16,7 @@ import msgspec
 from singerlake.arrow.plan.request import Request
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts

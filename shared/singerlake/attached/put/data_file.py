@@ -13,7 +13,8 @@ from singerlake.format.exact_json import encode
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 
 RECORDS = 10_000

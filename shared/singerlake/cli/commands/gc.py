@@ -47,6 +47,7 @@ from singerlake.maintenance.file_count import tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.gc.batch_files import old_batches
 from singerlake.maintenance.gc.plan import attached_among
+from singerlake.maintenance.gc.segments import CollectedSegments, collect_segments
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
@@ -67,6 +68,7 @@ class _StreamCollection:
     trimmed: Trimmed
     locks: tuple[str, ...]
     expired: Expired
+    segments: CollectedSegments
 
 
 @click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
@@ -133,7 +135,11 @@ def gc(
     done: list[_StreamCollection] = []
     findings: list[Finding] = []
     failed: dict[tuple[str, str], SingerlakeError] = {}
-    now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
+
+    def time() -> datetime:
+        return storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
+
+    now = time()
     metadata = lake.root_metadata()
     chosen = chosen_streams(lake, tap, stream)
     findings += odd_rules(metadata, dict.fromkeys(name for name, _ in chosen), stream)
@@ -161,6 +167,7 @@ def gc(
                     record_run(context, "gc", changed, started=started)
                 # Of a stream that was dropped nothing is kept.
                 trimmed = store.trim(keep=0 if collected.without_versions else keep, dry_run=not delete)
+                segments = collect_segments(lake.storage, name, each, time=time, grace=grace, delete=delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
                     locks = remove_locks(lake.storage, locks)
@@ -172,7 +179,8 @@ def gc(
                 failed[name, each] = error
                 continue
             findings += collected.findings
-            done.append(_StreamCollection(name, each, collected, trimmed, tuple(held.key for held in locks), expired))
+            keys = tuple(held.key for held in locks)
+            done.append(_StreamCollection(name, each, collected, trimmed, keys, expired, segments))
     if as_json:
         say_json(_json(lake, done, findings, failed, delete))
     else:
@@ -237,6 +245,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         gone.insert(0, told(one.expired, delete=delete))
     if one.trimmed.keys:
         gone.append(f"{counted(one.trimmed.keys, 'record')} of old transactions {would}removed")
+    if one.segments.deleted.files:
+        gone.append(f"{counted(one.segments.deleted.files, 'segment')} of old states {would}deleted")
     if one.locks:
         gone.append(f"{counted(len(one.locks), 'stale lock')} {would}removed")
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
@@ -248,6 +258,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         else:
             until = f", the first until {_minute(plan.until)}" if plan.until else ""
         lines.append(f"  waiting: {files(plan.waiting, plan.waiting_attached)}{until}")
+    if one.segments.waiting.files:
+        lines.append(f"  waiting: {counted(one.segments.waiting.files, 'segment')} of old states")
     if plan.orphans and not orphans:
         found = files(tally(each.size for each in plan.orphans), attached_among(plan.orphans))
         lines.append(f"  listed nowhere: {found}; --orphans retires them")
@@ -299,6 +311,7 @@ def _json(
                 "left": asdict(one.collected.plan.left),
                 "left_attached": asdict(one.collected.plan.left_attached),
                 "transactions": asdict(one.trimmed),
+                "segments": asdict(one.segments),
                 "locks": one.locks,
             }
             for one in done

@@ -24,6 +24,7 @@ from singerlake.clock import timestamp
 from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.file_id import timed_id
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
@@ -147,9 +148,10 @@ class _Job:
 
     def _commit(self, writer: StreamWriter, folder: Path, version: str, kept: Sequence[Kept], status: str) -> Manifest:
         self.data_files += 1
+        now = self.lake.clock.now()
         header = FileHeader(
-            id=self.lake.ids(),
-            created=timestamp(self.lake.clock.now()),
+            id=timed_id(now, self.lake.ids()),
+            created=timestamp(now),
             run=self.id,
             seq=self.data_files,
             lake_id=writer.lake_id,

@@ -15,7 +15,8 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import (
     AddFiles,
     AttachFiles,

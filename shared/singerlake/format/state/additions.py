@@ -12,7 +12,8 @@ import msgspec
 from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
-from singerlake.format.state.model import DataFile, Manifest, NewFile, Run, SchemaVersion, StreamSchema
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest, Run, SchemaVersion, StreamSchema
 
 RUNS_KEPT = 50
 """Runs a manifest remembers; older ones fall out at the front."""

@@ -9,7 +9,9 @@ from typing import Protocol
 from singerlake.format import layout
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached import Attached, objects_of, shifted
-from singerlake.format.state.model import NewFile, Retired
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.model import Retired
 
 
 class HasRows(Protocol):
@@ -22,7 +24,7 @@ class HasRows(Protocol):
 
 def objects_in(files: Iterable[HasRows]) -> dict[str, str]:
     """The objects of which ``files`` have rows: name -> path relative to the stream's folder."""
-    return objects_of(row for file in files for row in file.attached)
+    return objects_of(row for file in _having_rows(files) for row in file.attached)
 
 
 def paths_in(files: Iterable[NewFile]) -> set[str]:
@@ -45,7 +47,7 @@ def listed_again(retired: AppendOnlyList[Retired], files: Iterable[NewFile]) -> 
 def left_behind(gone: Iterable[HasRows], files: Iterable[NewFile], since: str) -> list[Retired]:
     """The objects of which ``gone`` have rows and none of ``files`` has, as retired since then."""
     lost = objects_in(gone)
-    for file in files:
+    for file in _having_rows(files) if lost else ():
         if not lost:
             break
         for name in objects_of(file.attached):
@@ -79,3 +81,8 @@ def rows_in_a_row(files: Iterable[NewFile]) -> tuple[Attached, ...]:
         rows += shifted(file.attached, begin)
         begin += file.messages
     return tuple(rows)
+
+
+def _having_rows(files: Iterable[HasRows]) -> Iterable[HasRows]:
+    """``files``, without segments that have no rows."""
+    return files.with_rows() if isinstance(files, FileList) else files

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,7 +13,9 @@ from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict, add, listed, schema_version, with_format, with_run
 from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.model import DataFile, Manifest, Position, Retired, StreamSchema
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.model import Manifest, Position, Retired, StreamSchema
 from singerlake.format.state.prepared import commit, prepare, settle
 from singerlake.format.state.transactions import Transaction
 
@@ -43,7 +43,7 @@ def empty(
         next_offset=0,
         versions={},
         schemas={},
-        files=AppendOnlyList(),
+        files=FileList(),
     )
 
 
@@ -168,10 +168,10 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
         outputs.append(listed(file, file.version, offset))
         offset += file.messages
     start = manifest.place_of(replaced[0])
-    files = manifest.files[:start] + tuple(outputs) + manifest.files[start + len(replaced) :]
+    files = manifest.files.replaced(start, start + len(replaced), outputs)
     gone = [Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced]
     retired = manifest.retired.extended(gone + attached_objects.left_behind(replaced, files, at))
-    return {"files": AppendOnlyList(files), "retired": retired, "format": with_format(manifest, outputs)}
+    return {"files": files, "retired": retired, "format": with_format(manifest, outputs)}
 
 
 def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, Any] | Conflict:
@@ -179,13 +179,13 @@ def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, An
         return Conflict("the stream was rebuilt or dropped since, so that its offsets mean other messages")
     if change.before > manifest.next_offset:
         return Conflict(f"offset {change.before} is beyond the stream's end, {manifest.next_offset}")
-    kept = bisect_right(manifest.files, change.before, key=attrgetter("end"))
+    kept = manifest.files.index_behind(change.before)
     if not kept:
         return {}
-    files, rest = manifest.files[:kept], manifest.files[kept:]
+    files, rest = manifest.files[:kept], manifest.files.replaced(0, kept, ())
     gone = [Retired(id=file.id, path=file.path, by=None, since=at) for file in files]
     return {
-        "files": AppendOnlyList(rest),
+        "files": rest,
         "retired": manifest.retired.extended(gone + attached_objects.left_behind(files, rest, at)),
         "format": max(manifest.format, ERASED_FORMAT),
     }
@@ -200,7 +200,7 @@ def _retire(manifest: Manifest, change: tx.RetireFiles, at: str) -> dict[str, An
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
     attached = attached_objects.objects_in(manifest.files)
-    paths = {file.path for file in manifest.files}.union(attached.values())
+    paths = manifest.files.with_path(path for _, path in change.files).union(attached.values())
     listed = [path for id, path in change.files if path in paths or id in attached]
     if listed:
         return Conflict(f"files to retire are listed: {', '.join(listed[:5])}")
@@ -217,7 +217,8 @@ def _collect(manifest: Manifest, change: tx.CollectFiles, at: str) -> dict[str, 
     if listed:
         return Conflict(f"files to collect are listed: {', '.join(sorted(listed)[:5])}")
     retired: list[Retired] = []
-    paths = {file.path for file in manifest.files} | attached_objects.paths_in(manifest.files) if deleted else set()
+    going = [file.path for file in manifest.retired if file.id in deleted]
+    paths = manifest.files.with_path(going) | attached_objects.paths_in(manifest.files) if going else set()
     for file in manifest.retired:
         after = file
         if not change.means(file):

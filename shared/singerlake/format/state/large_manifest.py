@@ -7,16 +7,15 @@ rid of what is there already before the next one is decoded.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.model import Manifest
 
 PIECE = 1 << 16
 """Bytes of text that are decoded at once, or a little more, up to a file's end."""
@@ -40,7 +39,7 @@ _STAND_IN = DataFile(
 )
 
 
-def in_pieces(body: bytes, known: AppendOnlyList[DataFile], *, piece: int = PIECE) -> Manifest | None:
+def in_pieces(body: bytes, known: FileList, *, piece: int = PIECE) -> Manifest | None:
     """The manifest that ``body`` holds, with the files that it has in common with ``known`` as the same objects; None
     where ``body`` is not laid out as Singerlake does, or is not a manifest: decoding all of it tells which.
 
@@ -67,7 +66,7 @@ def in_pieces(body: bytes, known: AppendOnlyList[DataFile], *, piece: int = PIEC
                 files += found
     except msgspec.DecodeError:
         return None
-    return msgspec.structs.replace(around, files=AppendOnlyList(files))
+    return msgspec.structs.replace(around, files=FileList(files))
 
 
 def _cut(body: bytes, start: int, end: int, piece: int) -> Iterator[bytes]:
@@ -79,9 +78,9 @@ def _cut(body: bytes, start: int, end: int, piece: int) -> Iterator[bytes]:
         start = cut + 1
 
 
-def _as_known(files: list[DataFile], known: AppendOnlyList[DataFile], versions: dict[str, str]) -> Sequence[DataFile]:
+def _as_known(files: list[DataFile], known: FileList, versions: dict[str, str]) -> Sequence[DataFile]:
     """``files``, with the known object in place of each file that is known."""
-    place = bisect_left(known, files[0].offset, key=attrgetter("offset"))
+    place = known.index_behind(files[0].offset)
     there = known[place : place + len(files)]
     if there == tuple(files):
         return there

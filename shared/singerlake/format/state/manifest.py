@@ -8,7 +8,7 @@ from singerlake.errors import CorruptObjectError, ForeignManifestError, Unsuppor
 from singerlake.format import FORMAT, NEWEST_FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
 from singerlake.interpreter.collector import collector_paused
@@ -35,7 +35,7 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
         check_format(body, key=key, newest=NEWEST_FORMAT)
     try:
         with collector_paused():
-            large = in_pieces(body, known.files if known else AppendOnlyList()) if len(body) > LARGE else None
+            large = in_pieces(body, known.files if known else FileList()) if len(body) > LARGE else None
             return large or decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,38 +10,18 @@ import msgspec
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.append_only import AppendOnlyList, Identified
-from singerlake.format.state.attached import Attached
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.segment import Segment
 
 T = TypeVar("T", bound=Identified)
 if TYPE_CHECKING:
     AppendOnly = AppendOnlyList[T]
+    Files = FileList
 else:
-    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes an AppendOnlyList of it.
+    # What msgspec decodes to, without building a dict for each item; ``__post_init__`` makes of it what it shall be.
     AppendOnly = Sequence
-
-
-class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A data file as its writer describes it, before the fold gives it an offset.
-
-    ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
-    RECORD only; ``erased`` are the messages that are holes, where records were erased. ``first`` and ``last`` are RFC
-    3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip member starts and how
-    many messages lie in it; empty members are not in it. ``attached`` are the files of its records, in their order.
-    """
-
-    id: str
-    path: str
-    version: str
-    messages: int
-    records: int
-    bytes: int
-    raw_bytes: int
-    sha256: str
-    first: str
-    last: str
-    members: tuple[tuple[int, int], ...]
-    erased: int = 0
-    attached: tuple[Attached, ...] = ()
+    Files = Sequence[DataFile]
 
 
 class StreamSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,17 +54,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def captures(self) -> bool:
         """Whether it brought messages, and was no maintenance."""
         return self.kind == CAPTURE
-
-
-class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
-    """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
-
-    offset: int
-
-    @property
-    def end(self) -> int:
-        """The offset after its last message."""
-        return self.offset + self.messages
 
 
 class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
@@ -129,11 +96,14 @@ class Position(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
     ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
-    ``retired`` may be given as any sequence; they are kept as ``AppendOnlyList``. ``settled`` is the name of the last
+    ``retired`` may be given as any sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``segments`` and
+    ``state_format`` are set in what is stored alone: ``files`` are those behind the segments then, and ``state_format``
+    is the format of the same state without them, which is the one that counts here. ``settled`` is the name of the last
     commit of an atomic run that brought messages. ``prepared`` is what the last transaction prepared: the state is
     *undecided* while it is set, and is never stored then."""
 
     format: int
+    state_format: int | msgspec.UnsetType = msgspec.UNSET
     tap: str
     stream: str
     store: str
@@ -144,7 +114,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     next_offset: int
     versions: dict[str, str]
     schemas: dict[str, SchemaVersion]
-    files: AppendOnly[DataFile]
+    segments: tuple[Segment, ...] | msgspec.UnsetType = msgspec.UNSET
+    files: Files
     retired: AppendOnly[Retired] = msgspec.field(default_factory=AppendOnlyList)
     runs: tuple[Run, ...] = ()
     closed: str | None = None
@@ -152,10 +123,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     prepared: Prepared | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("files", "retired"):
-            given = getattr(self, name)
-            if not isinstance(given, AppendOnlyList):
-                msgspec.structs.force_setattr(self, name, AppendOnlyList(given))
+        if not isinstance(self.files, FileList):
+            parts = () if self.segments is msgspec.UNSET else self.segments
+            msgspec.structs.force_setattr(self, "files", FileList(self.files, parts=parts))
+            if self.state_format is not msgspec.UNSET:
+                msgspec.structs.force_setattr(self, "format", self.state_format)
+            msgspec.structs.force_setattr(self, "segments", msgspec.UNSET)
+            msgspec.structs.force_setattr(self, "state_format", msgspec.UNSET)
+        if not isinstance(self.retired, AppendOnlyList):
+            msgspec.structs.force_setattr(self, "retired", AppendOnlyList(self.retired))
 
     @property
     def shown(self) -> Manifest:
@@ -178,21 +154,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         can."""
         if self.format == FORMAT:
             return 0
-        return self.files[0].offset if self.files else self.next_offset
-
-    @property
-    def erased(self) -> int:
-        """How many messages of all listed files are holes."""
-        return sum(file.erased for file in self.files)
+        begin = self.files.begin
+        return self.next_offset if begin is None else begin
 
     def files_from(self, offset: int) -> tuple[DataFile, ...]:
         """Listed files that hold any message at or after ``offset``, in offset order."""
-        return self.files[bisect_right(self.files, offset, key=attrgetter("end")) :]
+        return self.files[self.files.index_behind(offset) :]
 
     def place_of(self, file: DataFile) -> int:
         """The index of a listed file. Raises ``ValueError`` where it is not listed."""
-        place = bisect_left(self.files, file.offset, key=attrgetter("offset"))
+        place = self.files.index_behind(file.offset)
         return place if self.files[place : place + 1] == (file,) else self.files.index(file)
 
 
-prepare_decoders(NewFile, StreamSchema, Run, DataFile, SchemaVersion, Retired, Prepared, Position, Manifest)
+prepare_decoders(StreamSchema, Run, SchemaVersion, Retired, Prepared, Position, Manifest)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError, UnknownNameError
 from singerlake.format import FORMAT, layout
-from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, SchemaVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
     """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
     each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
     little or twice."""
-    begin, end = (manifest.files[0].offset, manifest.files[-1].end) if manifest.files else (0, 0)
+    begin, end = manifest.files.begin or 0, manifest.files.end or 0
     if manifest.format > FORMAT:
         # The oldest files may have expired, or all of them.
         floor, end = begin, end if manifest.files else manifest.next_offset
@@ -129,6 +130,8 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
     if (begin, end) != (floor, manifest.next_offset):
         said = f"offsets go from {floor} to {manifest.next_offset}, its files from {begin} to {end}"
         raise _contradiction(manifest, said)
+    if manifest.files.gap is not None:
+        raise _contradiction(manifest, f"no segment begins at offset {manifest.files.gap}, where the one before ends")
     offset = min(listed[0].offset, first) if listed else first
     for file in listed:
         if file.offset != offset:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.state.model import Manifest, NewFile, Retired, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
 
 
 class AddFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add_files"):

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format import ATTACHED_FORMAT, layout
+from singerlake.format.file_id import timed_id
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import DataFile, Manifest, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
@@ -238,14 +240,9 @@ class _Erasure:
     def _write_again(self, files: list[DataFile]) -> None:
         lineage = self.manifest.lineage
         assert lineage is not None
-        task = RewriteFiles(
-            self.ready,
-            self.context.prefix,
-            self.context.stream,
-            self.context.clock.now(),
-            self.who,
-        )
-        items = [Rewrite(file, self.context.ids(), lineage, self.manifest.lake_id) for file in files]
+        now, ids = self.context.clock.now(), self.context.ids
+        task = RewriteFiles(self.ready, self.context.prefix, self.context.stream, now, self.who)
+        items = [Rewrite(file, timed_id(now, ids()), lineage, self.manifest.lake_id) for file in files]
         for item, answer in self.engine(task, items):
             if isinstance(answer, Finding):
                 self._refused(item.file, answer)

@@ -27,7 +27,7 @@ from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached import Attached, in_order, shifted
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.attached import RowsOf, rows_of
 from singerlake.maintenance.erase.match import Matcher

@@ -6,11 +6,9 @@ Nothing is deleted here: ``singerlake.maintenance.gc`` deletes retired files. Th
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import attrgetter
 
 from singerlake.errors import SettingError, TooManyConflictsError
 from singerlake.format import layout
@@ -18,7 +16,8 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached_objects import paths_in
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
@@ -94,9 +93,9 @@ def plan_expiry(
 ) -> Expired:
     """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, where it is known.
     Pure."""
-    kept = bisect_right(manifest.files, before, key=attrgetter("end"))
+    kept = manifest.files.index_behind(before)
     gone = manifest.files[:kept]
-    attached = _only_in(gone, after.files if after else manifest.files[kept:])
+    attached = _only_in(gone, after.files if after else manifest.files.replaced(0, kept, ()))
     names = [layout.attached_name_in(each.path) for each in attached]
     return Expired(
         files=tally(file.bytes for file in gone),

@@ -19,7 +19,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.extra_fields import member_extra
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached_objects import paths_in
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext

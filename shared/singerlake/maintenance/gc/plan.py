@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from singerlake.clock import parse_timestamp
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import paths_in
-from singerlake.format.state.model import DataFile, Manifest, Retired
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, Retired
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.storage.port import Entry
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.rebuild.exact_cover import exact_cover
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, content_id
 from singerlake.maintenance.verify.findings import Finding

@@ -18,7 +18,8 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.additions import format_of
 from singerlake.format.state.attached_objects import left_behind
-from singerlake.format.state.model import DataFile, Manifest, NewFile, Retired, SchemaVersion, StreamSchema
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.choose import choose, distinct

@@ -17,8 +17,9 @@ from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state.additions import Conflict, format_of
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import DataFile, Manifest, SchemaVersion
+from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.choose import choose, distinct

@@ -38,7 +38,7 @@ from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
-from singerlake.manifests.publish import published
+from singerlake.manifests.publish import mend_published, published
 from singerlake.storage.port import Storage
 
 _ATTEMPTS = 5
@@ -108,6 +108,8 @@ def repair_stream(
         del surveyed
         if plan.needed:
             planned(plan)
+        if not options.dry_run and base is not None:
+            mend_published(storage, base.manifest)
         if options.dry_run or not plan.needed:
             return plan
         with ExitStack() as held:
@@ -131,7 +133,10 @@ def _load(context: StreamContext, options: RepairOptions) -> tuple[Loaded | None
     is never discarded: what is in ``manifest.json`` is not all there is of it."""
     key = layout.manifest_key(context.tap, context.stream)
     try:
-        return context.store.load(), None
+        loaded = context.store.load()
+        if loaded is not None:
+            loaded.manifest.files.check()
+        return loaded, None
     except (CorruptObjectError, ForeignManifestError) as error:
         stored = context.storage.get(key)
         if not options.discard:

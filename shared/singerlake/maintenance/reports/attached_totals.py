@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.reports.attached_totals import attached_totals
 from singerlake.storage.port import Storage
@@ -44,18 +45,18 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
     if manifest is None:
         return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
-    attached = attached_totals(manifest.files)
+    attached, totals = attached_totals(manifest.files.with_rows()), totals_of(manifest.files)
     runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
     return Census(
         tap=tap,
         stream=stream,
         versions=manifest.versions,
         files=len(manifest.files),
-        messages=sum(file.messages for file in manifest.files),
-        records=sum(file.records for file in manifest.files),
-        erased=manifest.erased,
-        bytes=sum(file.bytes for file in manifest.files),
-        raw_bytes=sum(file.raw_bytes for file in manifest.files),
+        messages=manifest.next_offset - manifest.floor,
+        records=totals.records,
+        erased=totals.erased,
+        bytes=totals.bytes,
+        raw_bytes=totals.raw_bytes,
         attached=attached.files,
         attached_bytes=attached.bytes,
         last_write=max(runs) if runs else _published_at(storage, tap, stream),

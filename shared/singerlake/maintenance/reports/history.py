@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from singerlake.format.state.files.segment import VersionTotals
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_of
 
@@ -28,20 +30,20 @@ class Version:
 
 def versions_of(manifest: Manifest) -> list[Version]:
     """In the order of their first appearance. Raises ``CorruptObjectError`` where one has no schema."""
-    versions = []
+    versions, totals = [], totals_of(manifest.files).versions
     for version, label in manifest.versions.items():
         schema = schema_of(manifest, version)
-        files = [file for file in manifest.files if file.version == version]
+        held = totals.get(version, VersionTotals())
         versions.append(
             Version(
                 label=label,
                 hash=version,
                 first_offset=schema.first_offset,
                 first_seen=schema.first_seen,
-                last_offset=max((file.end - 1 for file in files), default=None),
-                files=len(files),
-                records=sum(file.records for file in files),
-                bytes=sum(file.bytes for file in files),
+                last_offset=held.end - 1 if held.files else None,
+                files=held.files,
+                records=held.records,
+                bytes=held.bytes,
                 properties=_count(schema.schema),
                 key_properties=tuple(schema.key_properties),
             )

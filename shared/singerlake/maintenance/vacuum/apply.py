@@ -21,8 +21,9 @@ from singerlake.errors import (
     SingerlakeError,
     StorageUnavailableError,
 )
+from singerlake.format.file_id import timed_id
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import stream_closed, submit_change
 from singerlake.maintenance.context import StreamContext
@@ -164,7 +165,7 @@ class _Vacuum:
         assert self.loaded.manifest.lineage is not None
         return join(
             group,
-            id=self.context.ids(),
+            id=timed_id(self.context.clock.now(), self.context.ids()),
             lineage=self.loaded.manifest.lineage,
             stream=self.context.stream,
             now=self.context.clock.now(),

@@ -23,7 +23,7 @@ from singerlake.format.extra_fields import EXTRA_LIMIT, MAGIC, Provenance, empty
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached_objects import rows_in_a_row
-from singerlake.format.state.model import DataFile, NewFile
+from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.maintenance.file_count import Tally, tally
 from singerlake.maintenance.rebuild.scanned_file import is_by_content
 from singerlake.singer_file import Readable, first_line

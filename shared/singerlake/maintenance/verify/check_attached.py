@@ -11,7 +11,7 @@ import msgspec
 
 from singerlake.errors import MissingFileError
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 

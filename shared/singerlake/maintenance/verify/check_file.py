@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import LakeError, MissingFileError
 from singerlake.format.schema_hash import full_hash
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.rebuild.scanned_file import content_id
 from singerlake.maintenance.scan.scan import ScanResult, scan
 from singerlake.maintenance.scan.small_files import small_bodies

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from math import ceil
 
 from singerlake.errors import SettingError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 _LOT_BYTES = 8
 _SHARE = re.compile(r"(\d{1,18})(?:(\.\d{1,18})?\s*%)?", re.ASCII)

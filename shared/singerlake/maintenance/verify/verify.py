@@ -86,6 +86,8 @@ def verify_stream(
     prefix = layout.stream_prefix(tap, stream)
     try:
         manifest = state()
+        if manifest is not None:
+            manifest.files.check()
     except LakeError as error:
         # Of a state that is read from several objects, the one that is to be restored.
         return Verified(0, 0, 0, (Finding("manifest", str(error.context.get("key", key)), _said(error)),))

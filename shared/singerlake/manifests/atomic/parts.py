@@ -12,7 +12,8 @@ from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.decision import Brought, Decision, commit_name
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Run, StreamSchema
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.writing.writer import StreamWriter

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, SingerlakeError
 from singerlake.format import layout
-from singerlake.format.state.manifest import to_json
+from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.dynamodb.client import (
     FREE,
@@ -35,6 +35,7 @@ from singerlake.manifests.dynamodb.client import (
     reached,
 )
 from singerlake.manifests.port import Abilities
+from singerlake.manifests.segments.stored import names_of, to_stored
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
 
@@ -78,6 +79,7 @@ class DynamoLog:
         self._table = table
         self._table_id = table_id
         self._folder = layout.log_prefix(tap, stream)
+        self._manifest_key = layout.manifest_key(tap, stream)
         self._ids = ids
         self._floor_key = key_of(f"{table_id}#{_FLOOR}", 0)
         self._pointer_key = key_of(f"{table_id}#{_SNAPSHOT}", 0)
@@ -107,7 +109,7 @@ class DynamoLog:
             key = self._folder + pointer.name
             stored = self._storage.get(key)
             if stored is not None:
-                manifest = read_manifest(stored.body, key=key)
+                manifest = read_manifest(stored.body, key=key, storage=self._storage)
                 if manifest.transaction.number != pointer.number:
                     raise CorruptObjectError("a snapshot of another transaction", hint="restore it", key=key)
                 return manifest
@@ -116,12 +118,15 @@ class DynamoLog:
             before = pointer
         return None
 
-    def snapshot(self, manifest: Manifest) -> None:
+    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
         number = manifest.transaction.number
         if self._reaches(number):
-            return
+            return ()
         name = layout.log_own_name(number, self._ids(), _SNAPSHOT)
-        key, body = self._folder + name, to_json(manifest)
+        key = self._folder + name
+        usable = names_of(self._storage, self._manifest_key)
+        kept, body = to_stored(self._storage, manifest, usable)
+        fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         written = hashlib.sha256(body).digest()
         self._storage.put(key, body)
         # Of a million files a body takes room, and what is read back is another.
@@ -129,10 +134,11 @@ class DynamoLog:
         stored = self._storage.get(key)
         if stored is None or hashlib.sha256(stored.body).digest() != written:
             if self._reaches(number):  # and so the mover of the pointer may have removed it
-                return
+                return fresh
             raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
         pointer = {**self._pointer_key, _SNAPSHOT: {"N": str(number)}, "object": {"S": name}}
         self._table.write(put(pointer, below(_SNAPSHOT, number)), look=lambda: self._reaches(number) or None)
+        return fresh
 
     def floor(self) -> int:
         item = self._table.get(self._floor_key)

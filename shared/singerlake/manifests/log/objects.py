@@ -13,10 +13,12 @@ from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.manifest import check_own, to_json
+from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
+from singerlake.manifests.segments.stored import names_of, to_stored
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
@@ -103,14 +105,18 @@ class ObjectLog:
             before = floor
         return manifest
 
-    def snapshot(self, manifest: Manifest) -> None:
+    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
         key = self._log + layout.log_snapshot_name(manifest.transaction.number)
-        put_on_condition(self._storage, key, to_json(manifest), etag=None)
+        usable = names_of(self._storage, self._manifest_key)
+        kept, body = to_stored(self._storage, manifest, usable)
+        fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
+        put_on_condition(self._storage, key, body, etag=None)
         there = self._read(key)
         if there is None and self._superseded(manifest.transaction.number):
-            return
+            return fresh
         if there is None or there.transaction != manifest.transaction:
             raise CorruptObjectError("a snapshot does not read back as written", hint="nothing was removed", key=key)
+        return fresh
 
     def floor(self) -> int:
         floor = self._floor()
@@ -183,7 +189,7 @@ class ObjectLog:
 
     def _read(self, key: str) -> Manifest | None:
         stored = self._storage.get(key)
-        return read_manifest(stored.body, key=key) if stored else None
+        return read_manifest(stored.body, key=key, storage=self._storage) if stored else None
 
     def _key(self, number: int) -> str:
         return self._log + layout.log_name(number)

@@ -19,7 +19,7 @@ from singerlake.format import layout
 from singerlake.format.merge.entry_key import LAST_CHANGE, entry_key
 from singerlake.format.merge.patch import to_entry
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
@@ -269,7 +269,7 @@ def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
     change = transaction.change
     if isinstance(change, AddFiles):
         listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]
-        state = msgspec.structs.replace(state, files=AppendOnlyList(listed))
+        state = msgspec.structs.replace(state, files=FileList(listed))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from singerlake.format.exact_json import encode
-from singerlake.format.state.model import DataFile, Manifest, Retired
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,

@@ -12,7 +12,9 @@ from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFor
 from singerlake.format import NEWEST_FORMAT
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import AppendOnlyList
-from singerlake.format.state.model import DataFile, Manifest, Position, Retired, Run, SchemaVersion
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
 from singerlake.interpreter.collector import collector_paused
 from singerlake.manifests.numbered import Record
 
@@ -129,7 +131,7 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
         next_offset=next_offset,
         versions=_parsed(versions, dict[str, str], "streams", table_id),
         schemas=_parsed(schemas, dict[str, SchemaVersion], "streams", table_id),
-        files=AppendOnlyList(_files(connection, table_id)),
+        files=FileList(_files(connection, table_id)),
         retired=AppendOnlyList(_retired(connection, table_id)),
         runs=_parsed(runs, tuple[Run, ...], "streams", table_id),
         closed=closed,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from singerlake.format.state.model import Manifest, NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Change
 from singerlake.manifests.port import Pending
 

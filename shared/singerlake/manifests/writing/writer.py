@@ -21,7 +21,8 @@ from singerlake.format import layout
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import Manifest, NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction, refuse_missing

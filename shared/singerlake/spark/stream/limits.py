@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from singerlake.arrow.plan.splits import runs
 from singerlake.errors import SettingError
-from singerlake.format.state.model import DataFile
+from singerlake.format.state.files.data_file import DataFile
 
 
 @dataclass(frozen=True, kw_only=True)

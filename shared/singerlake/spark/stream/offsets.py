@@ -6,14 +6,13 @@ Within a lineage an offset stands for the same message for ever. After a rebuild
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from typing import Any
 
 import msgspec
 
 from singerlake.errors import LineageChangedError, LostBookmarkError
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left
 from singerlake.humanize import shown
 from singerlake.stream import LakeStream
@@ -51,15 +50,11 @@ def from_json(given: Any) -> Bookmark:
 
 def bookmark_at(manifest: Manifest, offset: int) -> Bookmark:
     """The bookmark of a reader that has read every message before ``offset``."""
-    place = bisect_left(manifest.files, offset, key=_end)
+    place = manifest.files.index_behind(offset - 1)
     before = manifest.files[place] if 0 < offset <= manifest.next_offset and place < len(manifest.files) else None
     if before is None or before.offset >= offset:
         return Bookmark(lineage=manifest.lineage, offset=offset)
     return Bookmark(lineage=manifest.lineage, offset=offset, file=before.id, line=offset - before.offset)
-
-
-def _end(file: DataFile) -> int:
-    return file.end
 
 
 class Positions:

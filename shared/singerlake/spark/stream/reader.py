@@ -25,7 +25,8 @@ from singerlake.errors import MissingFileError, SettingError
 from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader

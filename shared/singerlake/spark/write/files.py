@@ -8,8 +8,9 @@ from pathlib import Path
 
 from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.file_id import timed_id
 from singerlake.format.layout import file_path, stream_prefix
-from singerlake.format.state.model import NewFile
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from singerlake.storage.port import Storage
 
@@ -90,7 +91,11 @@ class TaskFiles:
         self._sequence += 1
         job = self._job
         header = FileHeader(
-            id=self._ids(), created=timestamp(job.moment), run=job.run, seq=self._sequence, lake_id=job.lake_id
+            id=timed_id(job.moment, self._ids()),
+            created=timestamp(job.moment),
+            run=job.run,
+            seq=self._sequence,
+            lake_id=job.lake_id,
         )
         path = self._folder / header.id
         try:

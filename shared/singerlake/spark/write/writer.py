@@ -18,7 +18,8 @@ from singerlake.adapters import open_storage
 from singerlake.arrow.to_lines import PIECE_BYTES, LineEncoder, pieces
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, ValueDoesNotFitError
-from singerlake.format.state.model import NewFile, Run, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import Run, StreamSchema
 from singerlake.lake import Lake
 from singerlake.manifests.writing.uploads import Upload
 from singerlake.manifests.writing.writer import StreamWriter

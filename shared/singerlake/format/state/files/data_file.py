@@ -1,0 +1,46 @@
+"""The frozen models of one data file: as its writer describes it, and as a state lists it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state.attached import Attached
+
+
+class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A data file as its writer describes it, before the fold gives it an offset.
+
+    ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
+    RECORD only; ``erased`` are the messages that are holes, where records were erased. ``first`` and ``last`` are RFC
+    3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip member starts and how
+    many messages lie in it; empty members are not in it. ``attached`` are the files of its records, in their order.
+    """
+
+    id: str
+    path: str
+    version: str
+    messages: int
+    records: int
+    bytes: int
+    raw_bytes: int
+    sha256: str
+    first: str
+    last: str
+    members: tuple[tuple[int, int], ...]
+    erased: int = 0
+    attached: tuple[Attached, ...] = ()
+
+
+class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
+    """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
+
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.offset + self.messages
+
+
+prepare_decoders(NewFile, DataFile)

@@ -1,0 +1,274 @@
+"""The listed files of a stream, in the order of their offsets: at hand, or in segments that are read when asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Any, Protocol, overload
+
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.segment import Segment
+
+Run = AppendOnlyList[DataFile]
+"""Neighbouring files that are at hand."""
+Part = Segment | Run
+"""Some files of a list: one at least."""
+_end = attrgetter("end")
+
+
+class SegmentSource(Protocol):
+    """Where segments are read from. Both raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
+    raises."""
+
+    def load(self, segment: Segment) -> Run:
+        """Its files."""
+        ...
+
+    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
+        """The files of each in turn, none of which is kept."""
+        ...
+
+
+class FileList(Sequence[DataFile]):
+    """An immutable sequence of files without gaps between them. Comparable with any sequence; not hashable.
+
+    ``parts`` come first, then ``tail``, which grows. A list that has segments needs the ``source`` that reads them:
+    every method may raise what that does.
+    """
+
+    __slots__ = ("_ends", "_source", "_starts", "parts", "tail")
+
+    def __init__(
+        self, tail: Iterable[DataFile] = (), *, parts: Sequence[Part] = (), source: SegmentSource | None = None
+    ) -> None:
+        self.parts = tuple(parts)
+        self.tail = tail if isinstance(tail, AppendOnlyList) else AppendOnlyList(tail)
+        self._source = source
+        self._starts = [0, *accumulate(_count(part) for part in self.parts)]
+        self._ends = [_end_of(part) for part in self.parts]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments that it has."""
+        return tuple(part for part in self.parts if isinstance(part, Segment))
+
+    def check(self) -> None:
+        """Read every segment once, so that one that cannot be read shows now."""
+        for _ in self.runs():
+            pass
+
+    @property
+    def begin(self) -> int | None:
+        """The offset of the first file; None where there is none."""
+        first = self.parts[0] if self.parts else self.tail
+        if isinstance(first, Segment):
+            return first.offset
+        return first[0].offset if first else None
+
+    @property
+    def end(self) -> int | None:
+        """The offset behind the last file; None where there is none."""
+        if self.tail:
+            return self.tail[-1].end
+        return self._ends[-1] if self._ends else None
+
+    @property
+    def by_id(self) -> Mapping[str, DataFile]:
+        """The files by id, as a view. Segments that certainly do not have an id are not read for it."""
+        return _ById(self) if self.parts else self.tail.by_id
+
+    @property
+    def gap(self) -> int | None:
+        """The first offset at which a part ends and the next one does not begin; None where there is none."""
+        begins = [part.offset if isinstance(part, Segment) else part[0].offset for part in self.parts]
+        begins += [self.tail[0].offset] if self.tail else []
+        return next((end for end, begin in zip(self._ends, begins[1:], strict=False) if end != begin), None)
+
+    def find(self, id: str) -> DataFile | None:
+        """The file with this id; None where there is none."""
+        found = self.tail.find(id)
+        if found is not None:
+            return found
+        for part in reversed(self.parts):
+            if not isinstance(part, Segment) or part.may_have(id):
+                found = self._files(part).find(id)
+                if found is not None:
+                    return found
+        return None
+
+    def with_path(self, paths: Iterable[str]) -> set[str]:
+        """Those of ``paths`` at which a file is listed."""
+        wanted = set(paths)
+        found = {file.path for file in self.tail if file.path in wanted}
+        for part in self.parts:
+            if not wanted:
+                break
+            if not isinstance(part, Segment) or any(map(part.may_have_path, wanted)):
+                found.update(file.path for file in self._files(part) if file.path in wanted)
+        return found
+
+    def index_behind(self, offset: int) -> int:
+        """How many files end at or before ``offset``."""
+        at = bisect_right(self._ends, offset)
+        if at == len(self.parts):
+            return self._starts[at] + bisect_right(self.tail, offset, key=_end)
+        part = self.parts[at]
+        if offset <= (part.offset if isinstance(part, Segment) else part[0].offset):
+            return self._starts[at]
+        return self._starts[at] + bisect_right(self._files(part), offset, key=_end)
+
+    def extended(self, more: Iterable[DataFile]) -> FileList:
+        """This with ``more`` at its end, as of ``AppendOnlyList``."""
+        tail = self.tail.extended(more)
+        return self if tail is self.tail else self._like(self.parts, tail)
+
+    def replaced(self, start: int, stop: int, by: Iterable[DataFile]) -> FileList:
+        """This with ``by`` in the place of the files from index ``start`` up to ``stop``."""
+        first = min(bisect_right(self._starts, start) - 1, len(self.parts))
+        last = max(first, min(bisect_right(self._starts, stop - 1) - 1, len(self.parts)))
+        run = [
+            *self._slice(first, 0, start - self._starts[first]),
+            *by,
+            *self._slice(last, stop - self._starts[last], None),
+        ]
+        if last == len(self.parts):
+            return self._like(self.parts[:first], AppendOnlyList(run))
+        between = (AppendOnlyList(run),) if run else ()
+        return self._like((*self.parts[:first], *between, *self.parts[last + 1 :]), self.tail)
+
+    def with_source(self, source: SegmentSource) -> FileList:
+        """This with its segments read from there."""
+        return FileList(self.tail, parts=self.parts, source=source)
+
+    def runs(self, wanted: Sequence[Part] | None = None) -> Iterator[Run]:
+        """The files of all parts, or of the ``wanted`` ones, and then the tail where all are meant; each part is let go
+        of before the next but one is read."""
+        parts = self.parts if wanted is None else wanted
+        segments = [part for part in parts if isinstance(part, Segment)]
+        loaded = self._source_of().load_each(segments) if segments else iter(())
+        for part in parts:
+            yield next(loaded) if isinstance(part, Segment) else part
+        if wanted is None:
+            yield self.tail
+
+    def with_rows(self) -> Iterator[DataFile]:
+        """The files of all parts that have rows of attached files, and of those that are at hand."""
+        parts = [part for part in self.parts if not isinstance(part, Segment) or part.attached]
+        return chain(chain.from_iterable(self.runs(parts)), self.tail)
+
+    @overload
+    def __getitem__(self, index: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[DataFile, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFile | tuple[DataFile, ...]:
+        if not self.parts:
+            return self.tail[index]
+        if isinstance(index, slice):
+            return self._sliced(index)
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError("index out of range")
+        at = min(bisect_right(self._starts, place) - 1, len(self.parts))
+        return self._at(at)[place - self._starts[at]]
+
+    def __len__(self) -> int:
+        return self._starts[-1] + len(self.tail)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return chain.from_iterable(self.runs()) if self.parts else iter(self.tail)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FileList) and self._same(other):
+            return True
+        if isinstance(other, (FileList, AppendOnlyList, tuple, list)):
+            return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"FileList({list(self.tail)!r}, parts={self.parts!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileList, (tuple(self),)
+
+    def _same(self, other: FileList) -> bool:
+        """Whether it has the same segments, and the same tail; False where a look at the files has to tell."""
+        return self.parts == other.parts and self.tail == other.tail
+
+    def _sliced(self, index: slice) -> tuple[DataFile, ...]:
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            return tuple(self)[index]
+        if start >= stop:
+            return ()
+        first = min(bisect_right(self._starts, start) - 1, len(self.parts))
+        last = min(bisect_right(self._starts, stop - 1) - 1, len(self.parts))
+        if first == last:
+            begin = self._starts[first]
+            return self._at(first)[start - begin : stop - begin]
+        files = [*self._slice(first, start - self._starts[first], None)]
+        for run in self.runs(self.parts[first + 1 : last]):
+            files += run
+        return (*files, *self._slice(last, 0, stop - self._starts[last]))
+
+    def _slice(self, at: int, start: int, stop: int | None) -> Sequence[DataFile]:
+        """Some files of a part; it is read only where some are asked for."""
+        count = len(self.tail) if at == len(self.parts) else _count(self.parts[at])
+        if start >= (count if stop is None else min(stop, count)):
+            return ()
+        return self._at(at)[start:stop]
+
+    def _at(self, at: int) -> Run:
+        return self.tail if at == len(self.parts) else self._files(self.parts[at])
+
+    def _files(self, part: Part) -> Run:
+        return self._source_of().load(part) if isinstance(part, Segment) else part
+
+    def _source_of(self) -> SegmentSource:
+        if self._source is None:
+            raise RuntimeError("a list with segments was given no place to read them from")
+        return self._source
+
+    def _like(self, parts: Sequence[Part], tail: Run) -> FileList:
+        if parts is not self.parts:
+            return FileList(tail, parts=parts, source=self._source)
+        grown = FileList.__new__(FileList)
+        grown.parts, grown.tail, grown._source = self.parts, tail, self._source
+        grown._starts, grown._ends = self._starts, self._ends
+        return grown
+
+
+class _ById(Mapping[str, DataFile]):
+    __slots__ = ("_files",)
+
+    def __init__(self, files: FileList) -> None:
+        self._files = files
+
+    def __getitem__(self, id: str) -> DataFile:
+        file = self._files.find(id)
+        if file is None:
+            raise KeyError(id)
+        return file
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self._files.find(id) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (file.id for file in self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _count(part: Part) -> int:
+    return part.files if isinstance(part, Segment) else len(part)
+
+
+def _end_of(part: Part) -> int:
+    return part.end if isinstance(part, Segment) else part[-1].end

@@ -1,0 +1,80 @@
+"""A state as it is stored: whole, or as a head that names segments, which are there before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from singerlake.format import SEGMENTS_FORMAT
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import decode
+from singerlake.format.state.files.cut import Sizes, cut, is_whole
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.manifest import to_json
+from singerlake.format.state.model import Manifest
+from singerlake.manifests.segments.objects import SegmentObjects, checksum, to_text
+from singerlake.storage.port import Storage
+
+SIZES = Sizes()
+"""From how many files on a state has segments, and of which size."""
+
+
+class _Naming(msgspec.Struct):
+    segments: tuple[Segment, ...] = ()
+
+
+def named_in(body: bytes) -> tuple[Segment, ...]:
+    """The segments that a stored state names; none where it is no state."""
+    try:
+        return decode(body, _Naming).segments
+    except msgspec.DecodeError:
+        return ()
+
+
+def to_stored(storage: Storage, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
+    """The body that stands for ``manifest``, and the state as that body has it; its new segments are stored by then.
+
+    ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
+    it was read: a collector leaves them alone. All others are written anew. Raises what storage raises.
+    """
+    files = manifest.files
+    if is_whole(files, SIZES):
+        whole = msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
+        return whole, to_json(whole)
+    objects = SegmentObjects(storage, manifest.tap, manifest.stream)
+    pieces, tail = cut(files, usable, SIZES, _same)
+    written = iter(objects.write([piece for piece in pieces if not isinstance(piece, Segment)]))
+    segments = tuple(piece if isinstance(piece, Segment) else next(written) for piece in pieces)
+    kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=segments, source=objects))
+    head = msgspec.structs.replace(
+        manifest,
+        format=SEGMENTS_FORMAT,
+        state_format=manifest.format,
+        segments=segments,
+        files=FileList(tail),
+    )
+    return kept, to_json(head)
+
+
+def with_source(storage: Storage, manifest: Manifest) -> Manifest:
+    """A state that was read, able to read its segments."""
+    if not manifest.files.parts:
+        return manifest
+    source = SegmentObjects(storage, manifest.tap, manifest.stream)
+    return msgspec.structs.replace(manifest, files=manifest.files.with_source(source))
+
+
+def names_of(storage: Storage, key: str) -> tuple[Segment, ...]:
+    """The segments that the state at ``key`` names; none where there is no state. Raises what storage raises."""
+    stored = storage.get(key)
+    return named_in(stored.body) if stored else ()
+
+
+def _same(segment: Segment, files: Sequence[DataFile]) -> bool:
+    return checksum(to_text(files)) == segment.sha256
+
+
+prepare_decoders(_Naming)
