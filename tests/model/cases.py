@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tests.model.case import Case
 from tests.model.collecting.attached import Attached
-from tests.model.explorer import Explored, Model, explore
+from tests.model.explorer import Explored, explore
 from tests.model.lockfile_store import Lockfile
 from tests.model.log.store import LogStore
 from tests.model.runs.atomic import AtomicRuns
+from tests.model.segments.cases import FAULTY_SEGMENTS, KEPT_SEGMENTS
 from tests.model.settle.records import Settle
 from tests.model.settle.times import SettleTimes
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model under a name; ``promise`` is what a faulty variant breaks, in the words of the counterexample."""
-
-    name: str
-    model: Model[Any]
-    promise: str = ""
-
 
 _TWO_COLLECTORS: dict[str, Any] = {"files": (1, 1), "rounds": (4, 2)}
 _READ: dict[str, Any] = {"files": (1, 1), "rounds": (4,), "readers": 1}
@@ -93,6 +84,7 @@ KEPT = (
     Case(
         "attached: 3 writers, 1 collector of 4 rounds, 2 erasures", Attached(files=(1, 1, 1), rounds=(4,), erasures=2)
     ),
+    *KEPT_SEGMENTS,
 )
 """Explored to the last state."""
 
@@ -286,6 +278,7 @@ FAULTY = (
         Attached(**_TWO_COLLECTORS, late_begins_anew=False),
         r"copy 1 is listed, and its object is gone",
     ),
+    *FAULTY_SEGMENTS,
 )
 """Each breaks a promise, in the fewest steps that can."""
 

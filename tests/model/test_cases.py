@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from singerlake.manifests.merge.settings import MergeSettings
-from tests.model.cases import FAULTY, KEPT, Case, explored, row
+from tests.model.case import Case
+from tests.model.cases import FAULTY, KEPT, explored, row
 from tests.model.settle.times import SettleTimes
 
 DOCUMENT = Path(__file__).parents[2] / "docs/explanation/model.md"
@@ -18,7 +19,7 @@ def lines() -> list[str]:
     return [
         line
         for line in DOCUMENT.read_text().splitlines()
-        if line.startswith(("| lockfile:", "| log:", "| merge:", "| runs:", "| attached:"))
+        if line.startswith(("| lockfile:", "| log:", "| merge:", "| runs:", "| attached:", "| segments:"))
     ]
 
 
