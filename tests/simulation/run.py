@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from unittest import mock
 
 import singerlake.lock_file
+import singerlake.manifests.segments.objects
 from tests.simulation.jobs import Actor, CollectorJob, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
 from tests.simulation.stores.kinds import MERGE, Kind
 from tests.simulation.watches.merge import MergeWatch
+from tests.simulation.watches.segments import SegmentWatch
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.choices import identities, scripted, seeded
 from tests.simulation.world.faults import profile
@@ -46,6 +48,7 @@ def simulate(kind: Kind, seed: int, *, schedule: Sequence[int] | None = None, tr
     choices = seeded(seed) if schedule is None else scripted(schedule)
     world = World(choices, profile(choices), identities(seed), kind.truth, conditions=kind.conditions, trace=trace)
     world.watches = kind.watches(world)
+    world.watches.segments = SegmentWatch(world.fail, world.storage.as_it_is, world.storage.keys, world.prefix)
     world.transient += kind.transient
     world.note(f"{kind.name}, {world.profile}")
     with _in_simulation(world), kind.patched():
@@ -152,12 +155,15 @@ def _until(world: World, over: Callable[[], bool]) -> None:
 
 @contextmanager
 def _in_simulation(world: World) -> Iterator[None]:
-    """The product's threads are the world's, and its warnings nobody's."""
+    """The product's threads and the names of its segments are the world's, and its warnings nobody's."""
     logger = logging.getLogger("singerlake")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        with mock.patch.object(singerlake.lock_file, "threading", SimulatedThreading(world.scheduler)):
+        with (
+            mock.patch.object(singerlake.lock_file, "threading", SimulatedThreading(world.scheduler)),
+            mock.patch.object(singerlake.manifests.segments.objects, "random_id", world.ids),
+        ):
             yield
     finally:
         logger.setLevel(level)

@@ -22,8 +22,9 @@ from hypothesis.stateful import (
 from singerlake.clock import timestamp
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.manifest import from_json
-from singerlake.format.state.model import Manifest, NewFile, Run
+from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import (
     AddFiles,
     Change,

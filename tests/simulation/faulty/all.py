@@ -13,6 +13,7 @@ from tests.simulation.faulty.expire import EXPIRIES
 from tests.simulation.faulty.log import LOGS
 from tests.simulation.faulty.merge import MERGES
 from tests.simulation.faulty.runs import RUNS_WITH_HOLES
+from tests.simulation.faulty.segments import SEGMENTS
 from tests.simulation.tables.kinds import FAULTY_TABLES
 
 _ALL = (
@@ -26,6 +27,7 @@ _ALL = (
     *ERASURES,
     *EXPIRIES,
     *ATTACHMENTS,
+    *SEGMENTS,
     *RUNS_WITH_HOLES,
 )
 FAULTY = {kind.name: kind for kind in _ALL}

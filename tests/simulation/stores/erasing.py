@@ -16,8 +16,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import read_provenance
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state import additions, fold
-from singerlake.format.state.manifest import from_json
-from singerlake.format.state.model import DataFile, Manifest, Run
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, Run
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.erase.condition import Condition, Test
@@ -47,7 +47,7 @@ class ErasedTruth(DroppedTruth):
 
     def __init__(self, fail: Fail, exists: Callable[[str], bool]) -> None:
         super().__init__(fail, exists)
-        self.stored: Callable[[str], bytes] = lambda path: b""
+        self.bytes_at: Callable[[str], bytes] = lambda path: b""
         """The bytes of an object by its path."""
         self.meant: set[int] = set()
         """Values that somebody began to erase."""
@@ -127,7 +127,7 @@ class ErasedTruth(DroppedTruth):
 
     def _look_into(self, file: DataFile) -> None:
         """What the bytes of a file that was listed just now say."""
-        body = self.stored(file.path)
+        body = self.bytes_at(file.path)
         holes = self.shown(self.messages_of(file.id), lines_of(body), told=f"file {file.id}")
         wrong = {message for message in holes if self._values[message] not in self.meant}
         if wrong:
@@ -204,7 +204,7 @@ class EraserJob(Actor):
         """Readers of this store have nothing but ``manifest.json``."""
         key = self.world.prefix + layout.MANIFEST
         stored, truth = self.world.storage.as_it_is(key), _truth(self.world)
-        for file in from_json(stored.body, key=key).files if stored else ():
+        for file in truth.stored(stored.body, key).files if stored else ():
             there = self.world.storage.as_it_is(self.world.prefix + file.path)
             if there is None:
                 continue
@@ -257,7 +257,7 @@ class RebuildingAuditor(Auditor):
                 continue
             found += lasts
             if kept:
-                truth.shown(messages, lines_of(truth.stored(file.path)), told=f"file {file.id} of a rebuild")
+                truth.shown(messages, lines_of(truth.bytes_at(file.path)), told=f"file {file.id} of a rebuild")
         if sorted(found) != sorted(message for message in lasting if message in found or message not in perhaps):
             world.fail("a rebuild from the files alone has other messages than the state")
 
@@ -270,12 +270,12 @@ def _truth(world: World) -> ErasedTruth:
 def see_bytes(world: World) -> None:
     """Let the truth look at objects."""
 
-    def stored(path: str) -> bytes:
+    def bytes_at(path: str) -> bytes:
         there = world.storage.as_it_is(world.prefix + path)
         assert there is not None
         return there.body
 
-    _truth(world).stored = stored
+    _truth(world).bytes_at = bytes_at
 
 
 def _erasers(world: World, kind: Kind) -> Iterator[Actor]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from singerlake.clock import Clock
-from singerlake.format.state.model import DataFile, Manifest, Position, SchemaVersion
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest, Position, SchemaVersion
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.run.attempt import TableAttempt

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from singerlake.format import layout
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in, paths_in
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
 from tests.simulation.jobs import GRACE
 from tests.simulation.stores.erasing import ErasedTruth, Message
 from tests.simulation.stores.expiring import ExpiredTruth

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from singerlake.format.exact_json import decode
-from singerlake.format.state.manifest import from_json
 from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
 from tests.simulation.stores.dynamodb import Item, Place, SimulatedDynamo
@@ -92,4 +91,4 @@ class DynamoWatch:
         if stored is None:
             self._fail(f"the pointer names {name}, which is not there")
             return
-        self._truth.saw(from_json(stored.body, key=name), told=False)
+        self._truth.saw(self._truth.stored(stored.body, name), told=False)

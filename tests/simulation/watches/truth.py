@@ -4,11 +4,23 @@ promises that hold for each and between them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
-from singerlake.format.state.model import DataFile, Manifest
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.manifest import from_json
+from singerlake.format.state.model import Manifest
+from singerlake.manifests.segments.stored import with_source
+from singerlake.storage.port import Storage, Stored
 
 Fail = Callable[[str], None]
 """Called with what does not hold; does not come back."""
+
+
+class _Peeked:
+    """As much of a storage as segments are read from."""
+
+    def __init__(self, get: Callable[[str], Stored | None]) -> None:
+        self.get = get
 
 
 class Truth:
@@ -17,6 +29,8 @@ class Truth:
     def __init__(self, fail: Fail, exists: Callable[[str], bool]) -> None:
         self._fail = fail
         self._exists = exists
+        self.peek: Callable[[str], Stored | None] = lambda key: None
+        """Gives an object as it is, seen by nobody who takes part."""
         self.states: dict[int, Manifest] = {}
         self.newest: Manifest | None = None
         self.acknowledged = -1
@@ -29,6 +43,10 @@ class Truth:
         self._batch: dict[str, tuple[str, int]] = {}
         self._place: dict[str, int] = {}
         self._acked: set[str] = set()
+
+    def stored(self, body: bytes, key: str) -> Manifest:
+        """The state that an object holds, or is about to."""
+        return with_source(cast(Storage, _Peeked(self.peek)), from_json(body, key=key))
 
     def wrote(self, id: str, messages: int, *, run: str, seq: int) -> None:
         """A writer made a file for the ``seq``-th batch of its run."""

@@ -15,7 +15,8 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import NewFile, StreamSchema
+from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.model import StreamSchema
 from singerlake.manifests.writing.uploads import Upload
 from singerlake.singer_file import compress_member
 from tests.fakes import START

@@ -91,6 +91,7 @@ class World:
             ignore_delete_conditions=bool(choices.below(2)),
         )
         self.truth = truth(self.fail, lambda path: self.storage.as_it_is(self.prefix + path) is not None)
+        self.truth.peek = lambda key: self.storage.as_it_is(key)
         self.watches: Watches | None = None
         self.shared: dict[str, Any] = {}
         self.unfinished: set[Job] = set()

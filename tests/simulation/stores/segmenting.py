@@ -1,0 +1,121 @@
+"""Each manifest store with a stream whose state has segments, of two or three files each, while writers, readers,
+vacuums, those who publish, and collectors are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from unittest import mock
+
+from singerlake.clock import parse_timestamp
+from singerlake.errors import CorruptObjectError
+from singerlake.format.file_id import timed_id
+from singerlake.format.state.files.cut import Sizes
+from singerlake.format.state.model import Run
+from singerlake.maintenance.gc.segments import collect_segments
+from singerlake.manifests.segments import objects, stored
+from singerlake.manifests.writing.uploads import Upload
+from singerlake.storage.probe import storage_time
+from tests.fakes import START
+from tests.simulation.jobs import GRACE, Actor, WriterJob
+from tests.simulation.stores.kinds import KINDS, Kind
+from tests.simulation.world.files import STREAM, TAP, written_file
+from tests.simulation.world.scheduler import Process
+from tests.simulation.world.world import World
+
+
+@dataclass(eq=False)
+class SegmentCollectorJob(Actor):
+    """Collects segments that no state names."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        world = self.world
+        while self.times:
+            self.rest(process)
+            grace = timedelta(seconds=GRACE)
+            time = partial(storage_time, world.storage, ids=world.ids)
+            done = collect_segments(world.storage, TAP, STREAM, time=time, grace=grace, delete=True)
+            world.note(f"segments: {done.deleted.files} deleted, {done.waiting.files} wait")
+            process.clock.sleep(world.choices.one_of((0.0, 0.6, 1.1)) * GRACE)
+            self.times -= 1
+
+
+@dataclass(eq=False)
+class TimedWriterJob(WriterJob):
+    """Gives its files ids that say when they were made, by its own clock, so that few segments are read for one."""
+
+    def file(self, run: Run, seq: int, messages: int) -> Upload:
+        id = timed_id(parse_timestamp(run.started) or START, self.world.ids())
+        self.world.truth.wrote(id, messages, run=run.id, seq=seq)
+        return written_file(id, messages, run=run.id, seq=seq)
+
+
+@dataclass(eq=False)
+class LaterWriterJob(TimedWriterJob):
+    """Comes when the others have mostly ended, about when collectors look again; ``wait`` in seconds."""
+
+    wait: float = 0.0
+
+    def run(self, process: Process) -> None:
+        process.clock.sleep(self.wait)
+        super().run(process)
+
+
+@dataclass(eq=False)
+class SegmentReaderJob(Actor):
+    """Loads states, and reads all their segments some time later."""
+
+    times: int
+
+    def run(self, process: Process) -> None:
+        world = self.world
+        while self.times:
+            store, begun = self.store(process), world.scheduler.now
+            loaded = store.load()
+            process.clock.sleep(world.choices.one_of((0.0, 0.01, 0.5)) * GRACE)
+            try:
+                if loaded is not None:
+                    loaded.manifest.files.check()
+            except CorruptObjectError as error:
+                if world.scheduler.now - begun < GRACE:
+                    world.fail(f"a reader misses a segment: {error}")
+                world.note("read for too long")
+            process.clock.sleep(world.choices.one_of((0.0, 0.5, 1.0)) * GRACE)
+            self.times -= 1
+
+
+def _collectors(world: World, kind: Kind) -> Iterator[Actor]:
+    choices = world.choices
+    for number in range(1 + choices.below(2)):
+        yield SegmentCollectorJob(f"segments{number}", world, kind, 3 + choices.below(6))
+    for number in range(choices.below(5)):
+        batches = tuple(1 + choices.below(4) for _ in range(1 + choices.below(3)))
+        wait = choices.one_of((0.6, 1.1, 1.2, 1.7, 2.2, 2.8)) * GRACE
+        yield LaterWriterJob(f"later{number}", world, kind, batches, wait=wait)
+    for number in range(choices.below(3)):
+        yield SegmentReaderJob(f"segmentreader{number}", world, kind, 2 + choices.below(5))
+
+
+@contextmanager
+def _in_segments(kind: Kind) -> Iterator[None]:
+    with ExitStack() as patches:
+        patches.enter_context(kind.patched())
+        patches.enter_context(mock.patch.object(stored, "SIZES", Sizes(whole=2, segment=3, tail=1)))
+        # One request after the other, in the world's order, and each of them made.
+        patches.enter_context(mock.patch.multiple(objects, _AHEAD=1, _AT_ONCE=1, _KEPT=0))
+        yield
+
+
+def _segmenting(kind: Kind) -> Kind:
+    def patched() -> AbstractContextManager[object]:
+        return _in_segments(kind)
+
+    return replace(kind, name=f"segments-{kind.name}", extras=_collectors, writer_job=TimedWriterJob, patched=patched)
+
+
+SEGMENTING = {made.name: made for made in map(_segmenting, KINDS.values())}
