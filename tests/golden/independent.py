@@ -20,6 +20,7 @@ from typing import Any
 from tests.golden.independent_atomic import NoDecision, decision_of, settled_by
 from tests.golden.independent_attached import is_row
 from tests.golden.independent_log import applied
+from tests.golden.independent_segments import NoSegment, with_all_files
 
 STORES_WITH_A_LOG = ("log", "merge")
 NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
@@ -353,14 +354,25 @@ class Stream:
 
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
-    """7, step 2."""
-    if state["format"] > 4:
+    """7, step 2. A state with segments comes as one that has all files in ``files``."""
+    if type(state["format"]) is not int or not 1 <= state["format"] <= 5:
         raise Unreadable("a newer format")
-    if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
-        raise Unreadable("a row that is none")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
         raise Unreadable("of another stream")
+    try:
+        state = with_all_files(state, stream.folder)
+    except NoSegment as error:
+        raise Unreadable(str(error)) from error
+    if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
+        raise Unreadable("a row that is none")
+    if not all(is_place(file["path"]) for file in state["files"]):
+        raise Unreadable("a path that leads elsewhere")
     return state
+
+
+def is_place(path: str) -> bool:
+    """Whether a path leads to a place in the stream's folder."""
+    return all(name not in ("", ".", "..") for name in path.split("/"))
 
 
 # 5.1

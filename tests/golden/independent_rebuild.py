@@ -171,7 +171,7 @@ class Rebuild:
         for id, records in origins.erased:
             erased[id] += records
         header = next((member.words for member in members if is_header(member.words)), None)
-        in_name = re.search(r"-([0-9a-v]{16})\.singer\.gz\Z", path.name)
+        in_name = re.search(r"-([0-9a-w][0-9a-v]{15})\.singer\.gz\Z", path.name)
         id = origins.own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
         return Found(
             path=str(path.relative_to(self.stream.folder)),

@@ -19,6 +19,7 @@ from tests.golden import (
     independent_identity,
     independent_log,
     independent_rebuild,
+    independent_segments,
 )
 from tests.golden.independent import (
     Stream,
@@ -61,6 +62,7 @@ MODULES = (
     independent_identity,
     independent_log,
     independent_rebuild,
+    independent_segments,
 )
 
 
