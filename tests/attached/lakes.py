@@ -14,6 +14,7 @@ from singerlake.attached.objects import free_copy, put_attached
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.file_id import timed_id
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
@@ -62,7 +63,7 @@ def attach(
     with tempfile.TemporaryDirectory() as folder:
         for begin in range(0, len(files), file_size):
             part = files[begin : begin + file_size]
-            header = FileHeader(id=lake.ids(), created=now, run="a-test-run", seq=begin)
+            header = FileHeader(id=timed_id(lake.clock.now(), lake.ids()), created=now, run="a-test-run", seq=begin)
             spool = Spool(Path(folder) / header.id, json.dumps(head).encode(), header, level=1)
             lines, rows = [], list[Attached]()
             for number, bodies in enumerate(part):
