@@ -21,7 +21,7 @@ BODIES: dict[str, tuple[bytes, type[Exception]]] = {
     "empty": (b"", CorruptObjectError),
     "another kind": (b'{"format":1,"streams":[]}', CorruptObjectError),
     "no format": (b'{"versions":{},"files":[]}', CorruptObjectError),
-    "newer": (b'{"format":5}', UnsupportedFormatError),
+    "newer": (b'{"format":6}', UnsupportedFormatError),
 }
 
 

@@ -79,6 +79,7 @@ def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> No
 @pytest.mark.parametrize("format", [FORMAT, NEWEST_FORMAT])
 def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch, format: int) -> None:
     monkeypatch.setattr(publish, "_LARGE", 0)
+    monkeypatch.setattr(publish, "_MUCH", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
     one, two, _ = (msgspec.structs.replace(state, format=format) for state in states())
     publish_manifest(storage, KEY, one)

@@ -35,7 +35,7 @@ def test_an_object_of_another_kind_is_corrupt(parser: str, body: bytes) -> None:
         PARSERS[parser](body, key=KEY)
 
 
-@pytest.mark.parametrize(("parser", "newer"), [("manifest", 5), ("root", 2)])
+@pytest.mark.parametrize(("parser", "newer"), [("manifest", 6), ("root", 2)])
 def test_a_newer_format_is_refused_before_its_fields_are_looked_at(parser: str, newer: int) -> None:
     with pytest.raises(UnsupportedFormatError, match=rf"format {newer}.*upgrade.*manifest\.json"):
         PARSERS[parser](b'{"format":%d,"files":"other"}' % newer, key=KEY)

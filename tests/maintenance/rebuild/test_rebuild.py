@@ -57,15 +57,9 @@ def shelf() -> Shelf:
 
 def without_history(manifest: Manifest) -> Manifest:
     """What a rebuild can know: not the transactions, the runs, nor when a version was committed."""
+    schemas = {version: msgspec.structs.replace(held, first_seen="f") for version, held in manifest.schemas.items()}
     return msgspec.structs.replace(
-        manifest,
-        lineage="l",
-        created="c",
-        transaction=fold.Position(0, "t"),
-        runs=(),
-        schemas={
-            version: msgspec.structs.replace(schema, first_seen="f") for version, schema in manifest.schemas.items()
-        },
+        manifest, lineage="l", created="c", transaction=fold.Position(0, "t"), runs=(), schemas=schemas
     )
 
 
