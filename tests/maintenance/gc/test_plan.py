@@ -16,7 +16,8 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import CollectFiles, RetireFiles, Transaction
 from singerlake.maintenance.file_count import Tally
-from singerlake.maintenance.gc.plan import CollectionPlan, holder_of, make_plan
+from singerlake.maintenance.gc.plan import CollectionPlan, make_plan
+from singerlake.maintenance.gc.replaced import Replaced
 from singerlake.storage.port import Entry
 from tests.format.state.test_fold import add, born, done, new_file
 
@@ -100,7 +101,7 @@ def test_the_way_to_a_listed_file_stays_known_while_it_is_needed() -> None:
     assert plan(state(*longer)).forgotten == ()
     done = [retired(n, by=n + 1, shown=90 * DAY, deleted=80 * DAY) for n in (1, 2, 3)]
     assert len(plan(state(*done)).forgotten) == 3
-    holder = holder_of(manifest, chain[0])
+    holder = Replaced(manifest).holder_of(chain[0])
     assert holder is not None
     assert holder.id == id_of(99)
 
@@ -227,7 +228,8 @@ def test_whatever_is_replaced_is_gone_and_forgotten_in_the_end(stream: tuple[Man
             if each.entry:
                 del there[each.entry.key]
         now += GRACE
-    stuck = {file.id for file in manifest.retired if file.by is not None and holder_of(manifest, file) is None}
+    replaced = Replaced(manifest)
+    stuck = {file.id for file in manifest.retired if file.by is not None and replaced.holder_of(file) is None}
     assert stuck >= {file.id for file in plan(manifest, *there.values(), now=now).stuck}
     needed = {file.by for file in manifest.retired}
     assert {file.id for file in manifest.retired} <= stuck | needed

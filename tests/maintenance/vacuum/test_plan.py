@@ -52,7 +52,7 @@ def after(listed: Sequence[DataFile], plan: VacuumPlan, extra: int) -> list[Data
                 "messages": sum(each.messages for each in run),
             }
         )
-        for run in plan.runs
+        for run in map(tuple, plan.runs)
     }
     gone = {each.id for run in plan.runs for each in run}
     return [new.get(each.id, each) for each in listed if each.id in new or each.id not in gone]

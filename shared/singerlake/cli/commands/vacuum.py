@@ -128,10 +128,10 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], dry_run: bool) -> 
                 "plan": {
                     "runs": [
                         {
-                            "offset": run[0].offset,
-                            "version": run[0].version,
+                            "offset": run.offset,
+                            "version": run.version,
                             "files": len(run),
-                            "bytes": sum(file.bytes for file in run),
+                            "bytes": run.bytes,
                         }
                         for run in vacuumed.plan.runs
                     ],

@@ -22,7 +22,7 @@ from singerlake.format.state.transactions import ExpireFiles
 from singerlake.maintenance.commit_change import commit_change, stream_closed
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
-from singerlake.maintenance.gc.plan import end_of
+from singerlake.maintenance.gc.replaced import Replaced
 from singerlake.maintenance.verify.check_attached import AttachedObject, attached_objects
 from singerlake.manifests.port import Loaded
 
@@ -121,8 +121,9 @@ def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expi
     if after.lineage != before.lineage:
         return plan
     done = plan_expiry(before, after.floor, plan.undated, prefix, after)
-    expired = {end_of(after, gone) for gone in map(after.retired_by_id.get, done.ids) if gone is not None}
-    return replace(done, ids=tuple(gone.id for gone in after.retired if end_of(after, gone) in expired))
+    replaced = Replaced(after)
+    expired = {replaced.end_of(gone) for gone in map(after.retired_by_id.get, done.ids) if gone is not None}
+    return replace(done, ids=tuple(gone.id for gone in after.retired if replaced.end_of(gone) in expired))
 
 
 def cut_offset(manifest: Manifest, cut: Cut) -> tuple[int, str | None]:

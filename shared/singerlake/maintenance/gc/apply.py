@@ -295,9 +295,12 @@ class _Collection:
             # Looked at anew each time: a rebuild may have listed what was restored meanwhile.
             self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
             state = self.loaded.manifest
-            agreed = {file.path for file in state.retired if file.deleted is not None and file.id not in state.by_id}
-            agreed -= {file.path for file in state.files} | paths_in(state.files)
-            page = [each for each in entries[start : start + _DELETED_AT_ONCE] if self._path(each) in agreed]
+            wanted = {self._path(each) for each in entries[start : start + _DELETED_AT_ONCE]}
+            agreed = {file.id: file.path for file in state.retired if file.deleted is not None and file.path in wanted}
+            listed = state.files.with_ids(agreed)
+            going = {path for id, path in agreed.items() if id not in listed}
+            going -= state.files.with_path(going) | paths_in(state.files)
+            page = [each for each in entries[start : start + _DELETED_AT_ONCE] if self._path(each) in going]
             self.context.storage.delete_all([entry.key for entry in page])
             gone += page
         return gone

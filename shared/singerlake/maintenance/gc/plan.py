@@ -16,6 +16,8 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.maintenance.gc.replaced import Replaced
+from singerlake.maintenance.scan.path_marks import PathMarks
 from singerlake.storage.port import Entry
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -74,10 +76,12 @@ class CollectionPlan:
 
 @dataclass(slots=True)
 class _Objects:
-    """What a listing shows of a stream: the objects of retired files by path, the data files nothing knows, those that
+    """What a listing shows of a stream: which paths of retired files are listed (or one is taken for listed), the
+    objects of the others by path, the data files nothing knows, those that
     are named as known ones or by no id, the listed ones that are not there, and when the newest of the others was
     made."""
 
+    listed: set[str]
     retired: dict[str, Entry] = field(default_factory=dict)
     unknown: list[Entry] = field(default_factory=list)
     named: list[Entry] = field(default_factory=list)
@@ -106,7 +110,7 @@ def make_plan(
     alone = set(orphans)
     left = [*ancient, *objects.named, *(entry for entry in old if entry not in alone)]
     newer = tuple(entry for entry in old if entry.last_modified > objects.newest)
-    listed = {file.path for file in newest.files} | paths_in(newest.files)
+    replaced = Replaced(newest)
     taken: set[str] = set()
     due: list[Garbage] = []
     stuck: list[Retired] = []
@@ -116,16 +120,16 @@ def make_plan(
     gone: list[Retired] = []
     waiting, attached, until = NONE, NONE, None
     for file in newest.retired:
-        if file.id in newest.by_id or file.id in taken or file.path in listed:
+        if file.id in replaced.listed or file.id in taken or file.path in objects.listed:
             # No transaction leads to such a state; listed files stay in any case.
             continue
         if only is not None and file.id not in only:
             continue
         taken.add(file.id)
         entry = objects.retired.get(file.path)
-        holder = holder_of(newest, file)
+        holder = replaced.holder_of(file)
         if file.deleted is not None:
-            if entry is not None and is_stuck(newest, file):
+            if entry is not None and replaced.is_stuck(file):
                 stuck.append(file)
             elif entry is not None and _is_late(file, now=now, grace=grace):
                 late.append(entry)
@@ -146,7 +150,7 @@ def make_plan(
             soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
             until = soonest if until is None else min(until, soonest)
             continue
-        if is_stuck(newest, file):
+        if replaced.is_stuck(file):
             stuck.append(file)
         else:
             due.append(Garbage(file, entry, holder))
@@ -180,43 +184,19 @@ def _is_late(file: Retired, *, now: datetime, grace: timedelta) -> bool:
     return _moment(file.deleted) <= now - grace / 2
 
 
-def holder_of(manifest: Manifest, file: Retired) -> DataFile | None:
-    """The listed file that holds a replaced file's messages now, found over files that were replaced in turn; None
-    where the way leads to none."""
-    end = end_of(manifest, file)
-    return manifest.by_id.get(end) if end is not None else None
-
-
-def is_stuck(manifest: Manifest, file: Retired) -> bool:
-    """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages expired."""
-    end = end_of(manifest, file)
-    return end is None or not (end in manifest.by_id or end in manifest.retired_by_id)
-
-
-def end_of(manifest: Manifest, file: Retired) -> str | None:
-    """The id at which a retired file's way over files that were replaced in turn ends; None where it goes round."""
-    seen: set[str] = set()
-    id, by = file.id, file.by
-    while by is not None:
-        if id in seen:
-            return None
-        seen.add(id)
-        id = by
-        before = None if id in manifest.by_id else manifest.retired_by_id.get(id)
-        by = before.by if before else None
-    return id
-
-
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
-    listed = {file.path for file in manifest.files}
-    attached = paths_in(manifest.files)
+    files = manifest.files
+    listed = PathMarks(count=len(files))
+    for file in files:
+        listed.add(file.path)
+    attached = paths_in(files)
     gone = {file.path for file in manifest.retired}
-    objects = _Objects()
+    objects = _Objects(gone & attached | {path for path in gone if path in listed})
+    unlisted: list[tuple[str | None, Entry]] = []
     for entry in entries:
         path = entry.key[len(prefix) :]
-        if path in listed:
-            listed.remove(path)
+        if listed.mark(path):
             objects.newest = max(objects.newest, entry.last_modified)
         elif path in attached:
             attached.remove(path)
@@ -225,12 +205,13 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
         elif path in gone:
             objects.retired[path] = entry
         else:
-            id = id_in(path)
-            if id is not None and id not in manifest.by_id and id not in manifest.retired_by_id:
-                objects.unknown.append(entry)
-            else:
-                objects.named.append(entry)
-    objects.missing = tuple(file for file in manifest.files if file.path in listed)
+            unlisted.append((id_in(path), entry))
+    known = files.with_ids(id for id, _ in unlisted if id is not None)
+    for id, entry in unlisted:
+        is_known = id is None or id in known or id in manifest.retired_by_id
+        (objects.named if is_known else objects.unknown).append(entry)
+    if listed.left:
+        objects.missing = tuple(file for file in files if not listed.is_marked(file.path))
     objects.lost = tuple(sorted(attached))
     return objects
 

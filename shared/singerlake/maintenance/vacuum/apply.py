@@ -130,7 +130,7 @@ class _Vacuum:
             broken = [head for head in heads_of_run if isinstance(head, Finding)]
             if broken:
                 self.findings += broken
-                yield _Made(sum(file.bytes for file in run))
+                yield _Made(run.bytes)
                 continue
             for group in alike(head for head in heads_of_run if isinstance(head, FileHead)):
                 size = sum(head.file.bytes for head in group)

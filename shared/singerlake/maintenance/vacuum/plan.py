@@ -10,8 +10,8 @@ written again, its file has grown by half, and that happens a few times, however
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import chain, groupby
 
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.file_count import NONE, Tally, tally
@@ -22,8 +22,25 @@ MOST_FILES = 10_000
 """Files in one run, so that the transaction that replaces them, and what the new file says of them, stay small."""
 _WORTH = 2
 
-Run = tuple[DataFile, ...]
-"""Neighbours of one version, to be joined into one file."""
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbours of one version from an offset on, to be joined into one file: those of ``files`` from index ``start``
+    up to ``stop``, with so many stored bytes. They are taken out of the list when they are asked for: of ten million files most may be
+    in runs."""
+
+    files: Sequence[DataFile] = field(repr=False, compare=False)
+    offset: int
+    version: str
+    start: int
+    stop: int
+    bytes: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return iter(self.files[self.start : self.stop])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,49 +57,94 @@ class VacuumPlan:
     @property
     def joined(self) -> Tally:
         """The files that would be joined."""
-        return Tally(sum(map(len, self.runs)), sum(file.bytes for run in self.runs for file in run))
+        return Tally(sum(map(len, self.runs)), sum(run.bytes for run in self.runs))
 
 
-def make_plan(files: Iterable[DataFile], target_bytes: int) -> VacuumPlan:
-    """The plan for files in offset order. No file that it makes is larger than ``target_bytes``, its provenance not
-    counted. Every file is in one run or one tally."""
-    runs: list[Run] = []
-    large = between = others = NONE
-    for before, stretch, after in _stretches(files, target_bytes):
-        if _is_large(stretch[0], target_bytes):
-            large += tally(file.bytes for file in stretch)
-        elif len(stretch) == 1 and any(near and near.version != stretch[0].version for near in (before, after)):
-            between += tally(file.bytes for file in stretch)
-        else:
-            worthwhile = [run for pack in _packs(stretch, target_bytes) for run in _worth_it(pack)]
-            runs += worthwhile
-            in_runs = {file.id for run in worthwhile for file in run}
-            others += tally(file.bytes for file in stretch if file.id not in in_runs)
-    return VacuumPlan(tuple(runs), large, between, others)
+def make_plan(files: Sequence[DataFile], target_bytes: int) -> VacuumPlan:
+    """The plan for files in offset order, which are gone through once. No file that it makes is larger than
+    ``target_bytes``, its provenance not counted. Every file is in one run or one tally."""
+    planner = _Planner(files, target_bytes)
+    for _, stretch in groupby(files, key=lambda file: None if _is_large(file, target_bytes) else file.version):
+        planner.take(stretch)
+    planner.end()
+    return VacuumPlan(tuple(planner.runs), planner.large, planner.between, planner.others)
 
 
 def _is_large(file: DataFile, target_bytes: int) -> bool:
     return 2 * file.bytes >= target_bytes
 
 
-def _stretches(
-    files: Iterable[DataFile], target_bytes: int
-) -> Iterator[tuple[DataFile | None, list[DataFile], DataFile | None]]:
-    """Small neighbours of one version together, large neighbours together; each between the files next to it."""
-    groups = groupby(files, key=lambda file: None if _is_large(file, target_bytes) else file.version)
-    before: DataFile | None = None
-    stretch: list[DataFile] = []
-    for _, group in groups:
-        following = list(group)
-        if stretch:
-            yield before, stretch, following[0]
-            before = stretch[-1]
-        stretch = following
-    if stretch:
-        yield before, stretch, None
+@dataclass
+class _Planner:
+    """Takes one stretch after the other: small neighbours of one version together, large neighbours together."""
+
+    files: Sequence[DataFile]
+    target_bytes: int
+    runs: list[Run] = field(default_factory=list)
+    large: Tally = NONE
+    between: Tally = NONE
+    others: Tally = NONE
+    _at: int = 0
+    _before: DataFile | None = None
+    _alone: DataFile | None = None
+    """A small file that is a stretch by itself, until it is seen what comes after it."""
+    _parted: bool = False
+    """Whether a file of another version is before that one."""
+
+    def take(self, stretch: Iterator[DataFile]) -> None:
+        first = next(stretch)
+        self._decide_alone(first)
+        if _is_large(first, self.target_bytes):
+            for file in chain((first,), stretch):
+                self.large += Tally(1, file.bytes)
+                self._at += 1
+                self._before = file
+            return
+        second = next(stretch, None)
+        if second is None:
+            self._alone = first
+            self._parted = self._before is not None and self._before.version != first.version
+            self._at += 1
+            self._before = first
+            return
+        for pack in _packs(chain((first, second), stretch), self.target_bytes):
+            self._plan(pack)
+            self._at += len(pack)
+            self._before = pack[-1]
+
+    def end(self) -> None:
+        """There is no other stretch."""
+        self._decide_alone(None)
+
+    def _decide_alone(self, after: DataFile | None) -> None:
+        if self._alone is None:
+            return
+        one = Tally(1, self._alone.bytes)
+        if self._parted or (after is not None and after.version != self._alone.version):
+            self.between += one
+        else:
+            self.others += one
+        self._alone = None
+
+    def _plan(self, pack: Sequence[DataFile]) -> None:
+        left = tally(file.bytes for file in pack)
+        worthwhile = [
+            Run(
+                self.files,
+                pack[start].offset,
+                pack[start].version,
+                self._at + start,
+                self._at + stop,
+                sum(file.bytes for file in pack[start:stop]),
+            )
+            for start, stop in _worth_it(pack)
+        ]
+        self.runs += worthwhile
+        joined = Tally(sum(map(len, worthwhile)), sum(run.bytes for run in worthwhile))
+        self.others += Tally(left.files - joined.files, left.bytes - joined.bytes)
 
 
-def _packs(stretch: Sequence[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
+def _packs(stretch: Iterable[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
     pack: list[DataFile] = []
     size = 0
     for file in stretch:
@@ -95,17 +157,19 @@ def _packs(stretch: Sequence[DataFile], target_bytes: int) -> Iterator[list[Data
     yield pack
 
 
-def _worth_it(pack: Sequence[DataFile]) -> Iterator[Run]:
-    """The pack, or, where one file is too large for the others, what lies on either side of it."""
-    waiting = [pack]
+def _worth_it(pack: Sequence[DataFile]) -> Iterator[tuple[int, int]]:
+    """The pack, or, where one file is too large for the others, what lies on either side of it; as the indexes of the
+    first and behind the last."""
+    sizes = [file.bytes for file in pack]
+    waiting = [(0, len(pack))]
     while waiting:
-        part = waiting.pop()
-        if len(part) < 2:
+        start, stop = waiting.pop()
+        if stop - start < 2:
             continue
-        sizes = [file.bytes for file in part]
-        largest = max(sizes)
-        if (sum(sizes) - largest) * _WORTH >= largest:
-            yield tuple(part)
+        part = sizes[start:stop]
+        largest = max(part)
+        if (sum(part) - largest) * _WORTH >= largest:
+            yield start, stop
         else:
-            at = sizes.index(largest)
-            waiting += [part[at + 1 :], part[:at]]
+            at = start + part.index(largest)
+            waiting += [(at + 1, stop), (start, at)]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from heapq import nsmallest
 from math import ceil
+from operator import itemgetter
 
 from singerlake.errors import SettingError
 from singerlake.format.state.files.data_file import DataFile
@@ -29,8 +30,9 @@ class Sample:
     def of(self, files: Sequence[DataFile]) -> Sequence[DataFile]:
         """The files to read, in their order: at least one, where there is any."""
         wanted = self.files if self.share is None else ceil(len(files) * self.share)
-        drawn = nsmallest(min(wanted or 0, len(files)), range(len(files)), key=lambda index: self._lot(files[index]))
-        return [files[index] for index in sorted(drawn)]
+        lots = ((self._lot(file), place, file) for place, file in enumerate(files))
+        drawn = nsmallest(min(wanted or 0, len(files)), lots, key=itemgetter(0, 1))
+        return [file for _, _, file in sorted(drawn, key=itemgetter(1))]
 
     def _lot(self, file: DataFile) -> bytes:
         """As good as random, and the same on every machine."""

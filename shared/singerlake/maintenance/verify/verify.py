@@ -12,26 +12,21 @@ import msgspec
 
 from singerlake.errors import LakeError
 from singerlake.format import layout
-from singerlake.format.exact_json import encode
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.journal import Journal
-from singerlake.maintenance.engines.journal_file import stamp
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
-from singerlake.maintenance.verify.check_attached import (
-    AttachedObject,
-    AttachedTask,
-    attached_objects,
-    lost,
-    of_other_size,
-)
-from singerlake.maintenance.verify.check_file import VerifyTask, missing
+from singerlake.maintenance.scan.path_marks import PathMarks
+from singerlake.maintenance.verify.check_attached import AttachedTask, attached_objects
+from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.maintenance.verify.check_state import check_state
 from singerlake.maintenance.verify.findings import Finding, Kind
+from singerlake.maintenance.verify.listing import compare
 from singerlake.maintenance.verify.sample import Sample
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.storage.port import Entry, Storage
@@ -84,10 +79,12 @@ def verify_stream(
     sample, journal = options.sample, options.journal
     key = layout.manifest_key(tap, stream)
     prefix = layout.stream_prefix(tap, stream)
+    log: tuple[Finding, ...] = ()
     try:
         manifest = state()
+        listed = _Listed(len(manifest.files) if manifest else 0)
         if manifest is not None:
-            manifest.files.check()
+            log = check_state(manifest, key, listed.add)
     except LakeError as error:
         # Of a state that is read from several objects, the one that is to be restored.
         return Verified(0, 0, 0, (Finding("manifest", str(error.context.get("key", key)), _said(error)),))
@@ -96,16 +93,15 @@ def verify_stream(
         kept = beside or any(True for _ in stream_objects(storage, tap, stream))
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if kept else ())
-    log = check_state(manifest, key)
-    objects = attached_objects(manifest.files)
-    listing = _listing(storage, manifest, objects, prefix, sizes=sample is not None, stamps=journal is not None)
+    objects = attached_objects(manifest.files.with_rows())
+    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamps=journal is not None)
     log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
     apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
     findings = [finding for path, finding in listing.findings if path not in apart]
     rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
-    read = tally(file.bytes for file in rest)
+    read = listed.tally if rest is manifest.files else tally(file.bytes for file in rest)
     unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.stamps.get(each.path))]
     progress.sized(read.bytes + sum(each.bytes for each in unseen))
     for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
@@ -118,11 +114,11 @@ def verify_stream(
         if journal is not None:
             journal.note(prefix + each.path, each.bytes, listing.stamps.get(each.path), problems)
         progress.advance(each.bytes)
-    drawn = tally(file.bytes for file in chosen)
+    drawn = listed.tally if chosen is manifest.files else tally(file.bytes for file in chosen)
     verified = Verified(
-        files=len(manifest.files),
-        messages=sum(file.messages for file in manifest.files),
-        bytes=sum(file.bytes for file in manifest.files),
+        files=listed.tally.files,
+        messages=listed.messages,
+        bytes=listed.tally.bytes,
         findings=log,
         read=read,
         noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
@@ -131,9 +127,27 @@ def verify_stream(
         running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
         lake_id=manifest.lake_id,
     )
-    # A state of a million files takes a gigabyte: the fresh one must not stand beside it.
+    # The fresh state must not stand beside this one.
     del manifest, chosen, rest
     return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+class _Listed:
+    """The listed files, as each of them was read once."""
+
+    def __init__(self, count: int) -> None:
+        self.paths = PathMarks(count=count)
+        self.messages = self._files = self._bytes = 0
+
+    def add(self, file: DataFile) -> None:
+        self.paths.add(file.path, file.bytes)
+        self._files += 1
+        self._bytes += file.bytes
+        self.messages += file.messages
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self._files, self._bytes)
 
 
 def _lost_decision(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
@@ -190,67 +204,6 @@ def verify_identity(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
-    files by path, stamps of listed files by path, and schemas that are kept."""
-
-    strays: list[Entry]
-    findings: list[tuple[str, Finding]]
-    stamps: dict[str, bytes]
-    kept: list[Entry]
-
-
-def _listing(
-    storage: Storage,
-    manifest: Manifest,
-    objects: Mapping[str, AttachedObject],
-    prefix: str,
-    *,
-    sizes: bool,
-    stamps: bool,
-) -> _Listing:
-    """Holds no more of the entries than is asked for: there may be a million."""
-    listed = {file.path: file for file in manifest.files}
-    retired = {file.path for file in manifest.retired}
-    seen = _Listing([], [], {}, [])
-    unseen = dict(objects) if sizes else {}
-    for entry in storage.list(prefix):
-        path = entry.key[len(prefix) :]
-        if layout.is_kept_schema(path):
-            seen.kept.append(entry)
-            continue
-        if layout.attached_name_in(path) is not None:
-            unseen.pop(path, None)
-            held = objects.get(path)
-            if held is None and path not in retired:
-                seen.strays.append(entry)
-            elif held is not None and sizes and entry.size != held.bytes:
-                seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
-            if held is not None and stamps:
-                seen.stamps[path] = stamp(entry, encode(held))
-            continue
-        if not layout.is_data_file(path):
-            if "/" not in path and path.endswith(layout.SUFFIX):
-                said = "is outside the folders of versions, so no reader finds it; move it into one"
-                seen.findings.append(("", Finding("misplaced", entry.key, said)))
-            continue
-        file = listed.pop(path, None) if sizes else listed.get(path)
-        if file is None:
-            if path not in retired:
-                seen.strays.append(entry)
-            continue
-        if sizes and entry.size != file.bytes:
-            said = f"bytes {entry.size}, listed {file.bytes}"
-            seen.findings.append((path, Finding("differs", entry.key, said)))
-        if stamps:
-            seen.stamps[path] = stamp(entry, encode(file))
-    if sizes:
-        seen.findings.extend((path, missing(file, prefix + path)) for path, file in listed.items())
-    seen.findings.extend((path, lost(prefix + path)) for path in unseen)
-    return seen
-
-
 def _kept(storage: Storage, entries: Iterable[Entry], tap: str, stream: str) -> Iterator[Finding]:
     """What is wrong with schemas that are kept beside the files."""
     for entry in entries:
@@ -267,10 +220,11 @@ def _still(
     lacking = {finding.key for finding in findings if finding.kind == "missing"}
     fresh = state() if strays or lacking else None
     if fresh is not None:
-        known = _known(fresh)
+        attached = paths_in(fresh.files)
+        listed = fresh.files.with_path(key[len(prefix) :] for key in (*lacking, *(entry.key for entry in strays)))
+        known = attached.union(listed, (file.path for file in fresh.retired))
         strays = [entry for entry in strays if entry.key[len(prefix) :] not in known]
-        lacking.difference_update(prefix + file.path for file in fresh.files)
-        lacking.difference_update(prefix + path for path in paths_in(fresh.files))
+        lacking = {key for key in lacking if key[len(prefix) :] not in listed | attached}
         findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
     yield from findings
     for entry in strays:
@@ -316,12 +270,6 @@ def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
 
 def _said(error: LakeError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
-
-
-def _known(manifest: Manifest) -> frozenset[str]:
-    """The paths of listed and retired files, attached ones too."""
-    paths = (file.path for files in (manifest.files, manifest.retired) for file in files)
-    return frozenset(paths) | paths_in(manifest.files)
 
 
 def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:

@@ -63,6 +63,21 @@ def test_every_file_is_found_by_its_id_and_by_its_path_and_nothing_else_is(made:
     assert 7 not in by_id
     paths = [file.path for file in (*files, *others)]
     assert cut.with_path(paths) == {file.path for file in files}
+    assert cut.with_ids(file.id for file in (*files, *others)) == by_id
+
+
+@given(cut_lists(), st.sets(st.integers(0, 20), max_size=4))
+def test_some_are_found_together_and_no_segment_is_read_twice(made: Cut, places: set[int]) -> None:
+    files, cut, shelf = made
+    meant = [file for place, file in enumerate(files) if place in places]
+    shelf.read.clear()
+    assert cut.with_ids(file.id for file in meant) == {file.id: file for file in meant}
+    assert len(shelf.read) == len(set(shelf.read))
+    shelf.read.clear()
+    assert cut.with_path(file.path for file in meant) == {file.path for file in meant}
+    assert len(shelf.read) == len(set(shelf.read))
+    if not meant:
+        assert shelf.read == []
 
 
 def test_a_new_id_reads_no_older_segment() -> None:

@@ -8,9 +8,11 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Protocol, overload
 
+from singerlake.errors import CorruptObjectError
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.files.segment import Segment, is_described
+from singerlake.format.state.files.wanted_ids import IdRanges, WantedIds
 
 Run = AppendOnlyList[DataFile]
 """Neighbouring files that are at hand."""
@@ -39,7 +41,7 @@ class FileList(Sequence[DataFile]):
     every method may raise what that does.
     """
 
-    __slots__ = ("_ends", "_source", "_starts", "parts", "tail")
+    __slots__ = ("_ends", "_ranges", "_source", "_starts", "parts", "tail")
 
     def __init__(
         self, tail: Iterable[DataFile] = (), *, parts: Sequence[Part] = (), source: SegmentSource | None = None
@@ -49,6 +51,7 @@ class FileList(Sequence[DataFile]):
         self._source = source
         self._starts = [0, *accumulate(_count(part) for part in self.parts)]
         self._ends = [_end_of(part) for part in self.parts]
+        self._ranges: IdRanges | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -56,9 +59,19 @@ class FileList(Sequence[DataFile]):
         return tuple(part for part in self.parts if isinstance(part, Segment))
 
     def check(self) -> None:
-        """Read every segment once, so that one that cannot be read shows now."""
-        for _ in self.runs():
-            pass
+        """Read every segment once, so that one that cannot be read, or is not as the state says, shows now."""
+        for segment, files in self.segments_with_files():
+            if segment is not None and not is_described(segment, files):
+                raise CorruptObjectError(
+                    "the state says other things of a segment than its files come to",
+                    hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",
+                    segment=segment.name,
+                )
+
+    def segments_with_files(self) -> Iterator[tuple[Segment | None, Run]]:
+        """The files of all parts and the tail, as of ``runs``, each with the segment that it is."""
+        segments = (part if isinstance(part, Segment) else None for part in (*self.parts, None))
+        return zip(segments, self.runs(), strict=True)
 
     @property
     def begin(self) -> int | None:
@@ -90,25 +103,32 @@ class FileList(Sequence[DataFile]):
     def find(self, id: str) -> DataFile | None:
         """The file with this id; None where there is none."""
         found = self.tail.find(id)
-        if found is not None:
+        if found is not None or not self.parts:
             return found
-        for part in reversed(self.parts):
-            if not isinstance(part, Segment) or part.may_have(id):
-                found = self._files(part).find(id)
-                if found is not None:
-                    return found
-        return None
+        if self._ranges is None:
+            self._ranges = IdRanges(self.segments)
+        at_hand = (part for part in self.parts if not isinstance(part, Segment))
+        runs = chain(at_hand, map(self._files, self._ranges.may_have(id)))
+        return next((file for run in runs if (file := run.find(id)) is not None), None)
+
+    def with_ids(self, ids: Iterable[str]) -> dict[str, DataFile]:
+        """The files with these ids, by id; no segment is read twice for them."""
+        wanted = set(ids)
+        found = {id: file for id in wanted if (file := self.tail.find(id)) is not None}
+        looked_for = WantedIds(wanted)
+        parts = [part for part in self.parts if not isinstance(part, Segment) or looked_for.may_be_in(part)]
+        found.update((file.id, file) for run in self.runs(parts) for file in run if file.id in wanted)
+        return found
 
     def with_path(self, paths: Iterable[str]) -> set[str]:
-        """Those of ``paths`` at which a file is listed."""
+        """Those of ``paths`` at which a file is listed; no segment is read twice for them."""
         wanted = set(paths)
-        found = {file.path for file in self.tail if file.path in wanted}
-        for part in self.parts:
-            if not wanted:
-                break
-            if not isinstance(part, Segment) or any(map(part.may_have_path, wanted)):
-                found.update(file.path for file in self._files(part) if file.path in wanted)
-        return found
+        if not wanted:
+            return set()
+        looked_for = WantedIds.of_paths(wanted)
+        parts = [part for part in self.parts if not isinstance(part, Segment) or looked_for.may_name_one_in(part)]
+        files = chain(chain.from_iterable(self.runs(parts)), self.tail)
+        return {file.path for file in files if file.path in wanted}
 
     def index_behind(self, offset: int) -> int:
         """How many files end at or before ``offset``."""
@@ -240,7 +260,7 @@ class FileList(Sequence[DataFile]):
             return FileList(tail, parts=parts, source=self._source)
         grown = FileList.__new__(FileList)
         grown.parts, grown.tail, grown._source = self.parts, tail, self._source
-        grown._starts, grown._ends = self._starts, self._ends
+        grown._starts, grown._ends, grown._ranges = self._starts, self._ends, self._ranges
         return grown
 
 

@@ -54,17 +54,6 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """How many files it has."""
         return sum(version.files for version in self.versions.values())
 
-    def may_have(self, id: str) -> bool:
-        """Whether a file of this id may be in it; False is certain."""
-        if not is_timed(id):
-            return self.others > 0
-        return self.ids is not None and self.ids[0] <= id <= self.ids[1]
-
-    def may_have_path(self, path: str) -> bool:
-        """The same of a file at this path."""
-        id = layout.file_id_in(path)
-        return self.misnamed > 0 or (id is not None and self.may_have(id))
-
 
 def describe(files: Sequence[DataFile], *, name: str, sha256: str) -> Segment:
     """What is said of a segment with these files, of which there is one at least."""
@@ -86,6 +75,11 @@ def describe(files: Sequence[DataFile], *, name: str, sha256: str) -> Segment:
         others=len(files) - len(timed),
         misnamed=sum(layout.file_id_in(file.path) != file.id for file in files),
     )
+
+
+def is_described(segment: Segment, files: Sequence[DataFile]) -> bool:
+    """Whether all that is said of a segment is what its files come to."""
+    return describe(files, name=segment.name, sha256=segment.sha256) == segment
 
 
 def joined_totals(parts: Iterable[dict[str, VersionTotals]]) -> dict[str, VersionTotals]:
