@@ -8,7 +8,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -110,8 +109,15 @@ def parse_timestamp(text: str) -> datetime | None:
     """
     # What ``timestamp`` writes, which is most of what is asked for, is read in a tenth of the time.
     if len(text) == 27 and text[4] + text[7] + text[10] + text[19] + text[26] == "--T.Z" and text.isascii():
-        with suppress(ValueError):
-            return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            # Such as a day that no month has, or what only looks like it.
+            return _parsed(text)
+    return _parsed(text)
+
+
+def _parsed(text: str) -> datetime | None:
     match = _TIMESTAMP.match(text.strip())
     if match is None:
         return None

@@ -39,7 +39,8 @@ def span(times: Sequence[Any]) -> Span | None:
 def known_span(first: str, last: str) -> Span | None:
     """What a listed file's ``first`` and ``last`` say of its records' times; None where they say nothing, so that no
     record may be left out by them: one of the two names no moment, or the first is later than the last."""
-    earliest, latest = parse_timestamp(first), parse_timestamp(last)
+    earliest = parse_timestamp(first)
+    latest = earliest if last == first else parse_timestamp(last)
     return (earliest, latest) if earliest and latest and earliest <= latest else None
 
 

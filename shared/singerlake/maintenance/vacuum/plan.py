@@ -26,8 +26,8 @@ _WORTH = 2
 @dataclass(frozen=True, slots=True)
 class Run:
     """Neighbours of one version from an offset on, to be joined into one file: those of ``files`` from index ``start``
-    up to ``stop``, with so many stored bytes. They are taken out of the list when they are asked for: of ten million files most may be
-    in runs."""
+    up to ``stop``, with so many stored bytes. They are taken out of the list when they are asked for: of ten million
+    files most may be in runs."""
 
     files: Sequence[DataFile] = field(repr=False, compare=False)
     offset: int

@@ -24,19 +24,25 @@ def check_state(
 
 
 def _files(manifest: Manifest, key: str, seen: Callable[[DataFile], object]) -> Iterator[Finding]:
+    prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     # In a newer format the oldest files may have expired.
     offset = manifest.floor if manifest.format > FORMAT else 0
     ids = Repeats(count=len(manifest.files))
     for segment, files in manifest.files.segments_with_files():
-        if segment is not None and not is_described(segment, files):
+        described = segment is not None and is_described(segment, files)
+        if segment is not None and not described:
             said = f"says other things of segment {segment.name} than its files come to"
             yield Finding("manifest", key, f"{said}; run 'singerlake rebuild --discard-manifest'")
+        timed = described and segment is not None and not segment.untimed
         for file in files:
             seen(file)
             ids.add(file.id)
             if file.offset != offset:
                 yield Finding("offsets", key, f"file {file.id} begins at offset {file.offset}, {offset} is next")
             yield from _file(manifest, file, key)
+            if not timed and known_span(file.first, file.last) is None:
+                said = f"its times are unknown, listed are first {file.first!r:.40} and last {file.last!r:.40}"
+                yield Finding("times", prefix + file.path, said, problem=False)
             offset = file.end
     for id in ids.among(lambda: (file.id for file in manifest.files)):
         yield Finding("offsets", key, f"file {id} is listed twice")
@@ -52,9 +58,6 @@ def _file(manifest: Manifest, file: DataFile, key: str) -> Iterator[Finding]:
     rows = [row.message for row in file.attached]
     if rows and (rows != sorted(rows) or not 0 <= rows[0] <= rows[-1] < file.messages):
         yield Finding("offsets", key, f"attached files of file {file.id} are not in the order of its messages")
-    if known_span(file.first, file.last) is None:
-        said = f"its times are unknown, listed are first {file.first!r:.40} and last {file.last!r:.40}"
-        yield Finding("times", layout.stream_prefix(manifest.tap, manifest.stream) + file.path, said, problem=False)
 
 
 def _schemas(manifest: Manifest, key: str) -> Iterator[Finding]:
