@@ -281,7 +281,7 @@ class LakeStream:
             ...             print(offset, row.property, row.media_type, len(body.read()))
             0 path image/jpeg 48213
         """
-        return attached_from(self.snapshot().files_from(from_offset), from_offset)
+        return attached_from(self.snapshot().files_from(from_offset).with_rows(), from_offset)
 
     def open_file(self, file: str | Attached) -> BinaryIO:
         """A binary stream of one attached file, to read and close. ``file`` is its SHA-256, which is looked for in the

@@ -14,6 +14,7 @@ from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.own import FILES
 from singerlake.arrow.schema.types import arrow_schema, empty_batch
 from singerlake.format import layout
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 
@@ -33,7 +34,7 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     check_lineage(manifest, request)
     pinned = pin(manifest, request)
     files = selected(manifest, pinned)
-    there = declared(manifest, files, request)
+    there = declared(manifest, totals_of(files).versions, request)
     columns = projected(there, manifest, request)
     schema = arrow_schema(columns)
     known = looked_for(columns, there, request, chosen=request.columns is not None)

@@ -51,7 +51,7 @@ def open_attached(
             return opened
     # Once more, since the object may have been collected, and the file attached again as another one, meanwhile.
     for _ in range(2):
-        rows = [row for _, row in attached_from(state().files, 0) if row.sha256 == sha256]
+        rows = [row for _, row in attached_from(state().files.with_rows(), 0) if row.sha256 == sha256]
         opened = _first(storage, prefix, rows, tried)
         if opened is not None:
             return opened

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from singerlake.errors import LineageChangedError, MissingFileError
 from singerlake.follow.state import FollowedState
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import offset_left, select
+from singerlake.format.state.selection import offset_left, slices
 from singerlake.singer_file import Block
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def follow(
     offset = state.next_offset if from_offset is None else from_offset
     while until is None or not until.is_set():
         try:
-            for part in select(state, offset=offset_left(state, offset, skip_expired=skip_expired)):
+            for part in slices(state, offset=offset_left(state, offset, skip_expired=skip_expired)):
                 for block in stream.read(part):
                     yield block
                     offset = block.end

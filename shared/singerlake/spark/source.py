@@ -66,6 +66,7 @@ class SingerlakeDataSource(DataSource):
         """The columns of the versions selected; pins what will be read. Raises ``NotALakeError``, ``UnknownNameError``
         and whatever reading the manifest raises."""
         from singerlake.arrow.plan.snapshot import declared, projected, selected
+        from singerlake.format.state.files.totals import totals_of
         from singerlake.spark.spark_types import to_spark
 
         if self._is_table:
@@ -76,7 +77,7 @@ class SingerlakeDataSource(DataSource):
             return schema_of(table, self._table_options)
         manifest, self._pin = self._pinned_for_schema()
         request = self._options.request
-        columns = declared(manifest, selected(manifest, self._pin), request)
+        columns = declared(manifest, totals_of(selected(manifest, self._pin)).versions, request)
         self._whole = request.columns is None
         return to_spark(projected(columns, manifest, request))
 

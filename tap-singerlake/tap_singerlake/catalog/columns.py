@@ -9,6 +9,7 @@ from typing import Any
 
 from singerlake.errors import UnknownNameError
 from singerlake.format.schema_hash import canonical_schema
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import first_offset, resolve_version
 
@@ -29,7 +30,8 @@ def replayed(
     if versions is not None:
         with suppress(UnknownNameError):
             wanted = {resolve_version(manifest, text) for text in versions}
-    met = dict.fromkeys(file.version for file in reversed(list(manifest.files_from(start))))
+    totals = totals_of(manifest.files_from(start)).versions
+    met = sorted(totals, key=lambda version: totals[version].end, reverse=True)
     return [manifest.schemas[hash] for hash in met if hash in manifest.schemas and (wanted is None or hash in wanted)]
 
 

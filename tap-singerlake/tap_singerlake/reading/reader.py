@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
-from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 
 from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import Block, first_line
@@ -128,8 +127,7 @@ class Reader:
         )
         stop = manifest.next_offset if self.end is None else min(self.end, manifest.next_offset)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, stop)
-        listed = manifest.files_from(start) if start < stop else ()
-        listed = listed[: bisect_left(listed, stop, key=attrgetter("offset"))]
+        listed = manifest.files_from(start, stop) if start < stop else FileList()
         check_offsets(manifest, listed, start, stop)
 
         def part_of(file: DataFile) -> Slice | None:

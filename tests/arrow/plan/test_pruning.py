@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.clock import timestamp
 from singerlake.format.lines.times import span
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from tests.format.state.files.lists import BEGIN, Shelf, file_at
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENTS = [START + timedelta(microseconds=number) for number in range(-2, 9)]
@@ -134,6 +137,39 @@ def test_what_is_left_holds_every_row_that_matches(
     assert wanted <= left
     exact = [condition for condition in asked if is_exact(condition)]
     assert all(matches(row, condition) for row in meant if row.offset in left for condition in exact)
+
+
+@given(streams(), st.lists(conditions(), max_size=4), st.integers(0, 12), st.integers(0, 12), st.data())
+def test_the_same_is_left_of_a_list_with_segments(
+    stream: list[tuple[DataFile, list[Row]]], asked: list[Predicate], first: int, stop: int, data: st.DataObject
+) -> None:
+    files, shelf = [file for file, _ in stream], Shelf()
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(files)), max_size=3)) | {0})
+    runs = [run for start, end in pairwise([*cuts, len(files)]) if (run := files[start:end])]
+    tail = runs.pop() if runs and data.draw(st.booleans()) else []
+    cut = FileList(tail, parts=[shelf.keep(run) for run in runs], source=shelf)
+    assert list(cut) == files
+    assert list(prune(cut, first, stop, asked)) == list(prune(files, first, stop, asked))
+
+
+def test_a_segment_that_cannot_match_is_not_read() -> None:
+    shelf = Shelf()
+    segments = [shelf.keep([file_at(day, day, version="ab"[day % 2])]) for day in range(4)]
+    cut = FileList(parts=segments, source=shelf)
+    moments = [BEGIN + timedelta(hours=day) for day in range(4)]
+    for condition, read in (
+        (Predicate(OFFSET, Comparison.EQUAL, (1,)), [1]),
+        (Predicate(OFFSET, Comparison.AMONG, (0, 3)), [0, 3]),
+        (Predicate(VERSION, Comparison.EQUAL, ("b",)), [1, 3]),
+        (Predicate(VERSION, Comparison.STARTS, ("a",), negated=True), [1, 3]),
+        (Predicate(FILE, Comparison.EQUAL, (cut[2].path,)), [2]),
+        (Predicate(FILE, Comparison.CONTAINS, ("-",)), [0, 1, 2, 3]),
+        (Predicate(TIME, Comparison.AT_LEAST, (moments[2],)), [2, 3]),
+        (Predicate(TIME, Comparison.AMONG, (moments[0], moments[3])), [0, 3]),
+    ):
+        shelf.read.clear()
+        assert [file.offset for file, _, _ in prune(cut, 0, 4, [condition])] == read
+        assert shelf.read == [segments[at].name for at in read]
 
 
 @pytest.mark.parametrize(

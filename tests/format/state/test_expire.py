@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
@@ -186,7 +187,7 @@ def test_gaps_and_wrong_ends_are_refused_above_a_floor_as_below_it() -> None:
             check_offsets(wrong, wrong.files, 3, end)
         assert check_state(wrong, "k")
     with pytest.raises(CorruptObjectError, match="no file holds offset 2"):
-        check_offsets(replaced(after, files=[]), [], 2, 3)
+        check_offsets(replaced(after, files=[]), FileList(), 2, 3)
 
 
 def test_a_state_with_a_floor_comes_back_as_it_was_stored() -> None:

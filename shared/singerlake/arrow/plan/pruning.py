@@ -18,6 +18,9 @@ from typing import Any
 from singerlake.arrow.schema.own import FILE, OFFSET, TIME, VERSION
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.files.wanted_ids import WantedIds
 
 _ROUNDING = timedelta(microseconds=1)
 """What nanoseconds, cut here and rounded there, may differ by."""
@@ -93,18 +96,28 @@ def prune(
     files: Iterable[DataFile], first: int, stop: int, conditions: Sequence[Predicate] = ()
 ) -> Iterator[tuple[DataFile, int, int]]:
     """The ``files`` that may hold a message with an offset in [``first``, ``stop``) that matches all ``conditions``,
-    each with the range of offsets where such a one may be. Conditions that are not prunable are looked past."""
+    each with the range of offsets where such a one may be. Conditions that are not prunable are looked past. Of a
+    ``FileList`` no segment is read that has no such file by what the state says of it."""
     known = [condition for condition in conditions if is_prunable(condition)]
     offsets = [condition for condition in known if condition.column == OFFSET]
     others = [condition for condition in known if condition.column != OFFSET]
     sets = [sorted(set(condition.values)) for condition in offsets if condition.test is Comparison.AMONG]
     for condition in offsets:
         first, stop = _narrowed(condition, first, stop)
-    for file in files:
-        begin, end = max(first, file.offset), min(stop, file.end)
+
+    def left(part: DataFile | Segment) -> tuple[int, int]:
+        begin, end = max(first, part.offset), min(stop, part.end)
         for among in sets:
             inside = among[bisect_left(among, begin) : bisect_left(among, end)]
             begin, end = (inside[0], inside[-1] + 1) if inside else (begin, begin)
+        return begin, end
+
+    def may_match(segment: Segment) -> bool:
+        begin, end = left(segment)
+        return begin < end and all(_segment_may_match(segment, condition) for condition in others)
+
+    for file in files.matching(may_match) if isinstance(files, FileList) else files:
+        begin, end = left(file)
         if begin < end and all(_may_match(file, condition) for condition in others):
             yield file, begin, end
 
@@ -123,19 +136,33 @@ def _narrowed(condition: Predicate, first: int, stop: int) -> tuple[int, int]:
     return max(first, low), min(stop, high)
 
 
+def _segment_may_match(segment: Segment, condition: Predicate) -> bool:
+    """Whether one of its files may: of those at a path, by the id at its end."""
+    if condition.column == TIME:
+        return segment.untimed > 0 or _time_may_match(segment.first, segment.last, condition)
+    if condition.column == VERSION:
+        return any(_text_may_match(version, condition) for version in segment.versions)
+    if condition.test in (Comparison.EQUAL, Comparison.AMONG) and not condition.negated:
+        return WantedIds.of_paths(condition.values).may_name_one_in(segment)
+    return True
+
+
 def _may_match(file: DataFile, condition: Predicate) -> bool:
     if condition.column == TIME:
-        return _time_may_match(file, condition)
+        return _time_may_match(file.first, file.last, condition)
+    return _text_may_match(file.version if condition.column == VERSION else file.path, condition)
+
+
+def _text_may_match(value: str, condition: Predicate) -> bool:
     if condition.test is Comparison.NULL:
         return condition.negated
-    value = file.version if condition.column == VERSION else file.path
     if condition.test is Comparison.AMONG:
         return (value in condition.values) is not condition.negated
     return _HOLDS[condition.test](value, condition.values[0]) is not condition.negated
 
 
-def _time_may_match(file: DataFile, condition: Predicate) -> bool:
-    earliest, latest = _bounds(file)
+def _time_may_match(first: str, last: str, condition: Predicate) -> bool:
+    earliest, latest = _bounds(first, last)
     test = _OPPOSITE[condition.test] if condition.negated else condition.test
     if test in (Comparison.EQUAL, Comparison.AMONG):
         return any(earliest <= value <= latest for value in condition.values)
@@ -143,10 +170,10 @@ def _time_may_match(file: DataFile, condition: Predicate) -> bool:
     return _HOLDS[test](bound, condition.values[0])
 
 
-def _bounds(file: DataFile) -> tuple[datetime, datetime]:
-    """The span of its rows' times, a little wider; all of time where it is unknown, or at the end of what a
+def _bounds(first: str, last: str) -> tuple[datetime, datetime]:
+    """The span of rows' times, a little wider; all of time where it is unknown, or at the end of what a
     ``datetime`` holds."""
-    span = known_span(file.first, file.last)
+    span = known_span(first, last)
     if span is not None:
         with suppress(OverflowError):
             return span[0] - _ROUNDING, span[1] + _ROUNDING

@@ -7,7 +7,7 @@ the same offsets, so a table made before it still reads the same rows. Pure.
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from singerlake.arrow.plan.request import Request
@@ -17,7 +17,7 @@ from singerlake.arrow.schema.known import KnownObject, known_in
 from singerlake.arrow.schema.own import OF_READS, RESCUED, option_for, own_columns
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
-from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest
 
 
@@ -85,7 +85,7 @@ def check_lineage(manifest: Manifest, request: Request) -> None:
     raise LineageChangedError(what, hint=hint, tap=manifest.tap, stream=manifest.stream)
 
 
-def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
+def selected(manifest: Manifest, pinned: Pin) -> FileList:
     """The files that hold what was pinned, in the stream as it is now. Raises ``LineageChangedError``,
     ``ExpiredMessagesError``, and
     ``CorruptObjectError`` where their offsets leave a message out or hold one twice."""
@@ -105,19 +105,18 @@ def selected(manifest: Manifest, pinned: Pin) -> list[DataFile]:
             tap=manifest.tap,
             stream=manifest.stream,
         )
-    listed = manifest.files_from(pinned.first)
-    listed = listed[: bisect_left(listed, pinned.stop, key=_offset)]
+    listed = manifest.files_from(pinned.first, pinned.stop)
     selection.check_offsets(manifest, listed, pinned.first, pinned.stop)
-    return [file for file in listed if pinned.versions is None or file.version in pinned.versions]
+    return listed if pinned.versions is None else listed.of_versions(pinned.versions)
 
 
-def declared(manifest: Manifest, files: list[DataFile], request: Request) -> Struct | None:
-    """All columns there are: those of the versions of ``files`` united (of all that are asked for, where a range of
+def declared(manifest: Manifest, met: Iterable[str], request: Request) -> Struct | None:
+    """All columns there are: those of the versions that are ``met`` united (of all that are asked for, where a range of
     offsets holds no file), behind them those that are not the records' own. None where the stream has no version.
     Raises ``SettingError`` where names clash."""
     if not manifest.versions:
         return None
-    versions = list(dict.fromkeys(file.version for file in files)) or _asked_for(manifest, request)
+    versions = list(met) or _asked_for(manifest, request)
     columns = columns_of(selection.schema_of(manifest, version).schema for version in versions)
     if request.variant:
         columns = Struct(tuple(replace(field, type=with_variants(field.type)) for field in columns.fields))
@@ -187,10 +186,6 @@ def unknown_column(columns: Struct, name: str, path: str = "") -> UnknownNameErr
         option = option_for(name)
         hint = f"set option {option!r} to {'all' if option == 'messages' else 'true'} to have it; {hint}"
     return UnknownNameError(f"no column {path + name!r} in the versions selected", hint=hint)
-
-
-def _offset(file: DataFile) -> int:
-    return file.offset
 
 
 def _files_mark(manifest: Manifest, stop: int) -> str:

@@ -10,7 +10,7 @@ import click
 
 from singerlake.cli.durations import duration
 from singerlake.cli.options import json_option, with_lake
-from singerlake.format.state.selection import offset_left, select
+from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
@@ -77,7 +77,7 @@ def _blocks(stream: LakeStream, lines: int, from_offset: int | None, every: floa
     if every is not None:
         yield from stream.follow(first, lineage=state.lineage, every=every)
         return
-    for part in select(state, offset=offset_left(state, first, skip_expired=False)):
+    for part in slices(state, offset=offset_left(state, first, skip_expired=False)):
         yield from stream.read(part)
 
 

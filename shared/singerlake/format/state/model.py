@@ -157,9 +157,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         begin = self.files.begin
         return self.next_offset if begin is None else begin
 
-    def files_from(self, offset: int) -> tuple[DataFile, ...]:
-        """Listed files that hold any message at or after ``offset``, in offset order."""
-        return self.files[self.files.index_behind(offset) :]
+    def files_from(self, offset: int, stop: int | None = None) -> FileList:
+        """Listed files that hold any message at or after ``offset``, and begin before ``stop``, in offset order."""
+        files = self.files.between(self.files.index_behind(offset))
+        if stop is None:
+            return files
+        behind = files.index_behind(stop)
+        cut = behind < len(files) and files[behind].offset < stop
+        return files.between(0, behind + cut)
 
     def place_of(self, file: DataFile) -> int:
         """The index of a listed file. Raises ``ValueError`` where it is not listed."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError, UnknownNameError
 from singerlake.format import FORMAT, layout
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.model import Manifest, SchemaVersion
 
 
@@ -106,21 +108,29 @@ def offset_left(manifest: Manifest, wanted: int, *, skip_expired: bool) -> int:
 def select(
     manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
 ) -> list[Slice]:
+    """As ``slices``, all of them."""
+    return list(slices(manifest, offset=offset, end=end, versions=versions))
+
+
+def slices(
+    manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
+) -> Iterator[Slice]:
     """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
     ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``, and
-    ``CorruptObjectError`` as ``check_offsets``."""
+    ``CorruptObjectError`` as ``check_offsets``, before the first is given."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
     stop = manifest.next_offset if end is None else min(end, manifest.next_offset)
-    offset = max(offset, manifest.floor)
-    listed = [file for file in manifest.files_from(offset) if file.offset < stop]
-    check_offsets(manifest, listed, offset, stop)
-    return [Slice(file, max(0, offset - file.offset)) for file in listed if wanted is None or file.version in wanted]
+    first = max(offset, manifest.floor)
+    listed = manifest.files_from(first, stop)
+    check_offsets(manifest, listed, first, stop)
+    meant = listed if wanted is None else listed.of_versions(wanted)
+    return (Slice(file, max(0, first - file.offset)) for file in meant)
 
 
-def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, stop: int) -> None:
+def check_offsets(manifest: Manifest, listed: FileList, first: int, stop: int) -> None:
     """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
     each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
-    little or twice."""
+    little or twice. That the files of a segment do so is seen when it is read."""
     begin, end = manifest.files.begin or 0, manifest.files.end or 0
     if manifest.format > FORMAT:
         # The oldest files may have expired, or all of them.
@@ -132,14 +142,19 @@ def check_offsets(manifest: Manifest, listed: Sequence[DataFile], first: int, st
         raise _contradiction(manifest, said)
     if manifest.files.gap is not None:
         raise _contradiction(manifest, f"no segment begins at offset {manifest.files.gap}, where the one before ends")
-    offset = min(listed[0].offset, first) if listed else first
-    for file in listed:
-        if file.offset != offset:
-            raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
-        held = file.members[0][1] if len(file.members) == 1 else sum(count for _, count in file.members)
-        if held != file.messages:
-            raise _contradiction(manifest, f"file {file.path} has {file.messages} messages, its members have {held}")
-        offset = file.end
+    offset = first if listed.begin is None else min(listed.begin, first)
+    for part in (*listed.parts, listed.tail):
+        if isinstance(part, Segment):
+            # Where it begins was told by the gaps.
+            offset = part.end
+            continue
+        for file in part:
+            if file.offset != offset:
+                raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
+            if file.tabled != file.messages:
+                said = f"file {file.path} has {file.messages} messages, its members have {file.tabled}"
+                raise _contradiction(manifest, said)
+            offset = file.end
     if offset < stop:
         raise _contradiction(manifest, f"no file holds offset {offset}")
 

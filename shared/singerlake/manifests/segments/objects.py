@@ -130,6 +130,15 @@ class SegmentObjects:
                 hint=_DAMAGED,
                 key=self._key(segment),
             )
+        offset = segment.offset
+        for file in files:
+            if file.offset != offset or file.tabled != file.messages:
+                raise CorruptObjectError(
+                    f"a segment of the stream's state contradicts itself at file {file.path}",
+                    hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",
+                    key=self._key(segment),
+                )
+            offset += file.messages
         return AppendOnlyList(files)
 
     def _key(self, segment: Segment) -> str:

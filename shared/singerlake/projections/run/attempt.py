@@ -173,7 +173,7 @@ class TableAttempt:
         )
         answers = []
         for start, stop, by in self._parts():
-            files = [file for file in plan.manifest.files_from(start) if file.offset < stop]
+            files = plan.manifest.files_from(start, stop)
             selection.check_offsets(plan.manifest, files, start, stop)
             part = replace(task, maker=RowMaker(by, plan.columns, plan.key))
             for _, answer in self._done(part, pack(runs(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):

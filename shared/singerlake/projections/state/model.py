@@ -51,13 +51,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def source_of(manifest: Manifest) -> Source:
     """All of a stream as it is in that state."""
+    erased = manifest.files.matching(lambda segment: segment.erased > 0)
     return Source(
         tap=manifest.tap,
         stream=manifest.stream,
         lineage=manifest.lineage or "",
         offset=manifest.next_offset,
         begin=manifest.floor,
-        erased=tuple((file.end, file.erased) for file in manifest.files if file.erased),
+        erased=tuple((file.end, file.erased) for file in erased if file.erased),
         floor=manifest.floor,
     )
 

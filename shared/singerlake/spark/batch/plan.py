@@ -10,6 +10,7 @@ from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
 from singerlake.arrow.schema.own import FILES, TIME
+from singerlake.format.state.files.totals import totals_of
 from singerlake.spark.batch.pushdown import PushingReader, check_supported
 from singerlake.spark.batch.reader import SingerlakeReader
 from singerlake.spark.lake import open_stream, snapshot
@@ -32,7 +33,7 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
     manifest = snapshot(stream)
     check_lineage(manifest, request)
     files = selected(manifest, pinned)
-    there = declared(manifest, files, request)
+    there = declared(manifest, totals_of(files).versions, request)
     columns = requested(schema, there, request)
     known = looked_for(columns, there, request, chosen=chosen)
 

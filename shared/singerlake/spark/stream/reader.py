@@ -8,9 +8,8 @@ stream ends and what lies between two offsets. A copy goes to the tasks and does
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,6 +25,8 @@ from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
@@ -161,7 +162,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         files = list(self._files(state, first, stop))
         if not files:
             return []
-        columns = self._columns or self._settle(state, files)
+        columns = self._columns or self._settle(state, dict.fromkeys(file.version for file in files))
         if self._whole:
             self._tell_of_new(state, files, columns)
         known = self._known(state, files, columns)
@@ -203,7 +204,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             request = self._options.request
             # Where a query begins counts for its first start alone; what was before may have expired since.
             pinned = pin(state, replace(request, skip_expired=True))
-            self._settle(state, selected(state, pinned))
+            self._settle(state, totals_of(selected(state, pinned)).versions)
             self._source = _Source(
                 follower, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
             )
@@ -212,11 +213,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._newest = state
         return state, self._source
 
-    def _settle(self, state: Manifest, files: list[DataFile]) -> Struct:
-        """What the schema's columns mean by what ``files`` declare. It stays so while the query runs: what a string
+    def _settle(self, state: Manifest, versions: Iterable[str]) -> Struct:
+        """What the schema's columns mean by what ``versions`` declare. It stays so while the query runs: what a string
         column holds, the string or its JSON, must not change from one row to the next. Before there is data, nobody
         can tell; it is then the first batch that does."""
-        known = declared(state, files, self._options.request)
+        known = declared(state, versions, self._options.request)
         columns = requested(self._schema, known, self._options.request)
         if known is not None:
             self._columns, self._declared = columns, known
@@ -244,8 +245,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
         """The files that hold selected messages with offsets [first, stop)."""
         versions = self._source.versions if self._source is not None else None
-        files = takewhile(lambda file: file.offset < stop, state.files_from(first)) if first < stop else iter(())
-        return (file for file in files if versions is None or file.version in versions)
+        files = state.files_from(first, stop) if first < stop else FileList()
+        return iter(files if versions is None else files.of_versions(versions))
 
     def _tell_of_new(self, state: Manifest, files: list[DataFile], columns: Struct) -> None:
         """Say once of each version what of it this query does not read."""

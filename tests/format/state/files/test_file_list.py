@@ -39,6 +39,39 @@ def test_it_is_a_sequence_of_its_files(made: Cut, start: int, stop: int, step: i
             cut[outside]
 
 
+@given(cut_lists(), INDEX, INDEX)
+def test_a_part_of_it_reads_no_segment_but_those_that_are_cut(made: Cut, start: int, stop: int) -> None:
+    files, cut, shelf = made
+    shelf.read.clear()
+    part = cut.between(start, stop)
+    assert len(shelf.read) <= 2
+    assert part == files[start:stop]
+    assert len(part) == len(files[start:stop])
+    assert cut.between(start) == files[start:]
+
+
+@given(cut_lists(), st.sets(st.sampled_from("vw")))
+def test_the_files_of_some_versions_are_those(made: Cut, versions: set[str]) -> None:
+    files, cut, shelf = made
+    shelf.read.clear()
+    found = cut.of_versions(versions)
+    of_both = [part.name for part in cut.segments if len(part.versions) == 2]
+    assert shelf.read == (of_both if versions and versions != {"v", "w"} else [])
+    assert list(found) == [file for file in files if file.version in versions]
+    assert totals_of(found).versions == totals_of(FileList(found)).versions
+
+
+@given(cut_lists(), st.integers(0, 5))
+def test_segments_that_are_ruled_out_are_not_read(made: Cut, least: int) -> None:
+    files, cut, shelf = made
+    shelf.read.clear()
+    found = list(cut.matching(lambda segment: segment.files >= least))
+    assert shelf.read == [part.name for part in cut.segments if part.files >= least]
+    kept = [file for file in files if file in found]
+    assert found == kept
+    assert len(found) == len(files) - sum(part.files for part in cut.segments if part.files < least)
+
+
 @given(cut_lists(), st.integers(-1, 60))
 def test_a_place_is_found_by_offset(made: Cut, offset: int) -> None:
     files, cut, shelf = made

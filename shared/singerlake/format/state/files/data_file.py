@@ -31,6 +31,11 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     erased: int = 0
     attached: tuple[Attached, ...] = ()
 
+    @property
+    def tabled(self) -> int:
+        """The messages of its members together: ``messages``, in a file that is as it should be."""
+        return self.members[0][1] if len(self.members) == 1 else sum(messages for _, messages in self.members)
+
 
 class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
     """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""

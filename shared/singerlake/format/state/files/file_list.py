@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Protocol, overload
@@ -140,6 +140,36 @@ class FileList(Sequence[DataFile]):
             return self._starts[at]
         return self._starts[at] + bisect_right(self._files(part), offset, key=_end)
 
+    def between(self, start: int, stop: int | None = None) -> FileList:
+        """The files from index ``start`` up to ``stop``. Of segments none is read but those that are cut."""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        parts: list[Part] = []
+        for begin, part in zip(self._starts, self.parts, strict=False):
+            first, last = max(start - begin, 0), min(stop - begin, _count(part))
+            if first < last:
+                whole = last - first == _count(part)
+                parts.append(part if whole else AppendOnlyList(self._files(part)[first:last]))
+        begin = self._starts[-1]
+        tail = self.tail if start <= begin and stop == len(self) else self.tail[max(start - begin, 0) : stop - begin]
+        return FileList(tail if stop > begin else (), parts=parts, source=self._source)
+
+    def of_versions(self, versions: Container[str]) -> FileList:
+        """The files of these versions, which may leave gaps. Of segments none is read but those that have others,
+        too."""
+        parts: list[Part] = []
+        for part in self.parts:
+            if isinstance(part, Segment) and all(version in versions for version in part.versions):
+                parts.append(part)
+            elif not isinstance(part, Segment) or any(version in versions for version in part.versions):
+                run = [file for file in self._files(part) if file.version in versions]
+                parts += (AppendOnlyList(run),) if run else ()
+        return FileList((file for file in self.tail if file.version in versions), parts=parts, source=self._source)
+
+    def matching(self, may_match: Callable[[Segment], bool]) -> Iterator[DataFile]:
+        """All files but those of segments that ``may_match`` rules out, which are not read."""
+        parts = [part for part in self.parts if not isinstance(part, Segment) or may_match(part)]
+        return chain(chain.from_iterable(self.runs(parts)), self.tail)
+
     def extended(self, more: Iterable[DataFile]) -> FileList:
         """This with ``more`` at its end, as of ``AppendOnlyList``."""
         tail = self.tail.extended(more)
@@ -176,8 +206,7 @@ class FileList(Sequence[DataFile]):
 
     def with_rows(self) -> Iterator[DataFile]:
         """The files of all parts that have rows of attached files, and of those that are at hand."""
-        parts = [part for part in self.parts if not isinstance(part, Segment) or part.attached]
-        return chain(chain.from_iterable(self.runs(parts)), self.tail)
+        return self.matching(lambda segment: segment.attached > 0)
 
     @overload
     def __getitem__(self, index: int) -> DataFile: ...
