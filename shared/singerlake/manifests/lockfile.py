@@ -13,9 +13,10 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import Transaction
+from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
+from singerlake.manifests.segments.new_state import in_new_segments
 from singerlake.manifests.segments.stored import to_stored
 from singerlake.manifests.shared_states import note, read_manifest
 from singerlake.storage.conditional import put_on_condition
@@ -66,8 +67,9 @@ class LockfileStore:
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
+        manifest = in_new_segments(self._storage, manifest)
         note(manifest)
-        body = to_stored(self._storage, manifest, ())[1]
+        body = to_stored(self._storage, manifest, manifest.files.segments)[1]
         born = put_on_condition(self._storage, self._key, body, etag=None)
         if isinstance(born, Refused) and (there := self._storage.head(self._key)) and self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
@@ -97,7 +99,11 @@ class LockfileStore:
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
-        after, body = to_stored(self._storage, after, base.manifest.files.segments)
+        usable = base.manifest.files.segments
+        if isinstance(transaction.change, Rebase):
+            after = in_new_segments(self._storage, after)
+            usable = (*usable, *after.files.segments)
+        after, body = to_stored(self._storage, after, usable)
         outcome = put_on_condition(self._storage, self._key, body, etag=base.mark)
         if isinstance(outcome, Refused):
             return Outdated()

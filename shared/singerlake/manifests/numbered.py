@@ -8,7 +8,7 @@ tail or appends looks at the floor *afterwards*. A gap was skipped: it is an err
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -24,10 +24,11 @@ from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import settlement
-from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction
+from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
+from singerlake.manifests.segments.new_state import for_log, opened
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
 
@@ -66,9 +67,10 @@ class TransactionLog(Protocol):
         """The newest snapshot; None where there is none yet."""
         ...
 
-    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
+    def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
         """Keep an immutable snapshot, read it back, and let ``base`` find it; ``base`` never goes back. Gives
-        the segments that were written for it. Those that it took from ``manifest.json`` may have left that by now."""
+        the segments that were written for it, the ``fresh`` ones of before among them. Those that it took from
+        ``manifest.json`` may have left that by now."""
         ...
 
     def floor(self) -> int:
@@ -113,6 +115,8 @@ class NumberedStore:
         self._clock = clock
         self._key = layout.manifest_key(tap, stream)
         self._decisions = Decisions(storage, tap)
+        self.fresh: tuple[Segment, ...] = ()
+        """Segments of the last new state that this store put into its log."""
 
     @property
     def exclusive(self) -> bool:
@@ -141,21 +145,23 @@ class NumberedStore:
         then, publishing is left to the writer that settles it."""
         manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
-        birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
         number = manifest.transaction.number
+        birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
+        birth, self.fresh = for_log(self._storage, birth, number)
+        assert isinstance(birth.change, Rebase)
         if number > 0:
             # A stream that comes from another store goes on with its numbers: none below was ever used in this log, or
             # they are of a closed one.
-            self._log.snapshot(manifest)
+            self._log.snapshot(birth.change.manifest, self.fresh)
             self._log.raise_floor(number - 1)
-        self._log.append(number, encode(Record(number=number, after=None, transaction=birth)))
+        self._log.append(number, encode(Record(number=number, after=None, transaction=as_written(birth))))
         loaded = self.load()
         if loaded is None:
             raise CorruptObjectError(
                 "a stream just born has no state", hint="check the manifest store, then run again", key=self._key
             )
         if self._settles(loaded):
-            publish_manifest(self._storage, self._key, loaded.manifest)
+            publish_manifest(self._storage, self._key, loaded.manifest, fresh=self.fresh)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -170,7 +176,11 @@ class NumberedStore:
         if isinstance(after, Conflict):
             return after
         number = after.transaction.number
-        record = Record(number=number, after=base.manifest.transaction.id, transaction=transaction)
+        if isinstance(transaction.change, Rebase):
+            transaction, self.fresh = for_log(self._storage, transaction, number)
+            after = apply(base.manifest, transaction)
+            assert isinstance(after, Manifest)
+        record = Record(number=number, after=base.manifest.transaction.id, transaction=as_written(transaction))
         if not self._log.append(number, encode(record)):
             return Outdated()
         if self._log.floor() >= number:
@@ -192,6 +202,7 @@ class NumberedStore:
             now=self._clock.now(),
             run_ended=run_ended,
             eager=not self.abilities.followable,
+            fresh=self.fresh,
         )
 
     def other_lakes(self) -> tuple[str, ...]:
@@ -209,7 +220,7 @@ class NumberedStore:
         floor = loaded.manifest.transaction.number - keep
         if not dry_run:
             self._finish(loaded)
-            fresh = self._log.snapshot(loaded.manifest)
+            fresh = self._log.snapshot(loaded.manifest, self.fresh)
             publish_manifest(self._storage, self._key, loaded.manifest, fresh=fresh)
             self._log.raise_floor(floor)
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
@@ -304,15 +315,16 @@ class NumberedStore:
             record = decode(body, Record)
         except msgspec.DecodeError as error:
             raise self._corrupt(f"transaction {number} is not one this version knows: {error}", number) from error
+        transaction = opened(self._storage, record.transaction)
         before = state.transaction.id if state else None
         if record.number != number or record.after != before:
             raise self._corrupt(f"transaction {number} does not continue the log before it", number)
         if state is None:
-            if not isinstance(record.transaction.change, Rebase):
+            if not isinstance(transaction.change, Rebase):
                 raise self._corrupt(f"transaction {number} is not the stream's birth", number)
-            born = record.transaction.change.manifest
+            born = transaction.change.manifest
             return check_own(born, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
-        after = apply(state, record.transaction)
+        after = apply(state, transaction)
         if isinstance(after, Conflict):
             raise self._corrupt(f"transaction {number} does not fit the state before it: {after.reason}", number)
         return after

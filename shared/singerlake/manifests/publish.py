@@ -53,7 +53,14 @@ def is_due(
 
 
 def publish_where_due(
-    storage: Storage, key: str, newest: Manifest, *, now: datetime, run_ended: bool, eager: bool
+    storage: Storage,
+    key: str,
+    newest: Manifest,
+    *,
+    now: datetime,
+    run_ended: bool,
+    eager: bool,
+    fresh: Iterable[Segment] = (),
 ) -> None:
     """Bring ``key`` up to ``newest`` where ``is_due`` says so. Raises as ``publish_manifest``."""
     entry = storage.head(key)
@@ -63,7 +70,7 @@ def publish_where_due(
     there = published(storage, key) if entry else None
     number = there.number if there else -1
     if is_due(published=number, newest=newest, since=since, now=now, run_ended=run_ended, eager=eager):
-        publish_manifest(storage, key, newest)
+        publish_manifest(storage, key, newest, fresh=fresh)
 
 
 def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: Iterable[Segment] = ()) -> None:

@@ -246,7 +246,7 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
         return Conflict("the new state is of another stream")
     if base.lineage == manifest.lineage and base.next_offset < manifest.next_offset:
         return Conflict("the new state keeps the lineage and lowers the next offset")
-    going = [file.id for file in manifest.retired if file.deleted is not None and file.id in base.by_id]
+    going = list(base.files.with_ids(file.id for file in manifest.retired if file.deleted is not None))
     going += attached_objects.going(manifest.retired, base.files)
     if going and base.lineage == manifest.lineage:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")

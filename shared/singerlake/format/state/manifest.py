@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
-from singerlake.format import FORMAT, NEWEST_FORMAT
+from singerlake.format import FORMAT, NEWEST_FORMAT, SEGMENTS_FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.files.file_list import FileList
@@ -25,6 +25,17 @@ class _ManifestHead(msgspec.Struct):
 def to_json(manifest: Manifest) -> bytes:
     """The manifest as stored: one JSON object."""
     return encode(manifest)
+
+
+def head_of(manifest: Manifest) -> Manifest:
+    """A state with segments as it is stored: they are named, and ``files`` are those behind them."""
+    return msgspec.structs.replace(
+        manifest,
+        format=SEGMENTS_FORMAT,
+        state_format=manifest.format,
+        segments=manifest.files.segments,
+        files=FileList(manifest.files.tail),
+    )
 
 
 def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:

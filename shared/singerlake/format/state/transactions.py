@@ -6,6 +6,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.manifest import head_of
 from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
 
 
@@ -99,6 +100,10 @@ class Rebase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="r
     manifest: Manifest
 
 
+class RebaseSegments(Rebase, frozen=True, kw_only=True, tag_field="kind", tag="rebase_segments"):
+    """The same as a log keeps it, where the state has segments."""
+
+
 class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="close"):
     """The stream continues in another manifest store; every later commit here is void."""
 
@@ -118,6 +123,7 @@ Change = (
     | CollectFiles
     | RecordRun
     | Rebase
+    | RebaseSegments
     | Close
 )
 
@@ -136,6 +142,14 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
+def as_written(transaction: Transaction) -> Transaction:
+    """A transaction as a log keeps it: of a whole new state with segments these are named, and not their files."""
+    change = transaction.change
+    if not isinstance(change, Rebase) or not change.manifest.files.segments:
+        return transaction
+    return msgspec.structs.replace(transaction, change=RebaseSegments(manifest=head_of(change.manifest)))
+
+
 prepare_decoders(
     AddFiles,
     AttachFiles,
@@ -149,6 +163,7 @@ prepare_decoders(
     CollectFiles,
     RecordRun,
     Rebase,
+    RebaseSegments,
     Close,
     Transaction,
 )

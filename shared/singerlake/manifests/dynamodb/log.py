@@ -13,7 +13,7 @@ nothing). One region's table only: replicas of a global table answer conditions 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.clock import IdSource
@@ -118,14 +118,14 @@ class DynamoLog:
             before = pointer
         return None
 
-    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
+    def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
         number = manifest.transaction.number
         if self._reaches(number):
             return ()
         name = layout.log_own_name(number, self._ids(), _SNAPSHOT)
         key = self._folder + name
         usable = names_of(self._storage, self._manifest_key)
-        kept, body = to_stored(self._storage, manifest, usable)
+        kept, body = to_stored(self._storage, manifest, (*usable, *fresh))
         fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         written = hashlib.sha256(body).digest()
         self._storage.put(key, body)

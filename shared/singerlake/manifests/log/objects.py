@@ -105,10 +105,10 @@ class ObjectLog:
             before = floor
         return manifest
 
-    def snapshot(self, manifest: Manifest) -> tuple[Segment, ...]:
+    def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
         key = self._log + layout.log_snapshot_name(manifest.transaction.number)
         usable = names_of(self._storage, self._manifest_key)
-        kept, body = to_stored(self._storage, manifest, usable)
+        kept, body = to_stored(self._storage, manifest, (*usable, *fresh))
         fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         put_on_condition(self._storage, key, body, etag=None)
         there = self._read(key)
@@ -139,7 +139,8 @@ class ObjectLog:
         return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
-        """Records and snapshots that the floor covers, the snapshot that it names excepted."""
+        """Records and snapshots that the floor covers, the snapshot that it names excepted, and the new states of such
+        records."""
         floor = self._floor()
         kept = floor[0].snapshot if floor else ""
         keys = []
@@ -147,6 +148,9 @@ class ObjectLog:
             name = entry.key[len(self._log) :]
             number = layout.log_number(name)
             snapshot = layout.log_snapshot_number(name)
+            new_state = layout.log_own_name_parts(name)
+            if new_state is not None:
+                number = new_state[0]
             if (number is not None and number <= up_to) or (
                 snapshot is not None and snapshot < up_to and self._prefix + kept != entry.key
             ):

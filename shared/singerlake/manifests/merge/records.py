@@ -24,6 +24,7 @@ from singerlake.manifests.merge.log import KIND, SettleLog, SettleRecord
 from singerlake.manifests.merge.settings import RESOLUTION, MergeSettings
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded
+from singerlake.manifests.segments.new_state import opened
 from singerlake.storage.port import Storage
 
 _WINDOWS = 4
@@ -146,6 +147,7 @@ class SettledStore(NumberedStore):
         if not isinstance(record, SettleRecord) or record.number != number or record.after != state.transaction.id:
             raise self._corrupt(f"settle record {number} does not continue the log before it", number)
         for held in record.entries:
+            held = msgspec.structs.replace(held, transaction=opened(self._storage, held.transaction))
             outcome = placed(state, held)
             if isinstance(outcome, Manifest):
                 state = outcome

@@ -6,12 +6,15 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import msgspec
+
 from singerlake.clock import IdSource, timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.format.merge.entry_key import LAST_TIME, entry_key, moment
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.merge.entries import Entries
+from singerlake.format.state.transactions import as_written
+from singerlake.manifests.merge.entries import Entries, StoredEntry
 from singerlake.manifests.merge.log import SettleLog, SettleRecord
 from singerlake.manifests.merge.records import SettledStore
 from singerlake.manifests.merge.settings import MergeSettings
@@ -97,7 +100,7 @@ class Settler:
             at=timestamp(moment(certainly)),
             since=oldest,
             until=until,
-            entries=tuple(held[name] for name in batch if name in held),
+            entries=tuple(_as_written(held[name]) for name in batch if name in held),
         )
         try:
             if self._log.offer(number, encode(record)):
@@ -145,6 +148,10 @@ class Settler:
             return ordered, horizon
         until = max(_time(ordered[self._settings.entries]), _time(ordered[0]) + 1)
         return [name for name in ordered if _time(name) < until], until
+
+
+def _as_written(held: StoredEntry) -> StoredEntry:
+    return msgspec.structs.replace(held, transaction=as_written(held.transaction))
 
 
 def _time(name: str) -> int:

@@ -33,6 +33,7 @@ from singerlake.format.state.transactions import (
     ReplaceFiles,
     RetireFiles,
     Transaction,
+    as_written,
 )
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.merge.entries import Entries
@@ -46,6 +47,7 @@ from singerlake.manifests.merge.watch import LastChange
 from singerlake.manifests.merge.write import EntryWriter
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Pending, Trimmed
+from singerlake.manifests.segments.new_state import for_log
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
@@ -135,7 +137,11 @@ class MergeStore:
         if refused is not None:
             return refused
         after = base.manifest.transaction.id if isinstance(transaction.change, Rebase) else None
-        key = self._writer.write(to_entry(transaction, after=after), waiting=bool(self._waiting))
+        if after is not None:
+            number = base.manifest.transaction.number + 1
+            transaction, self._records.fresh = for_log(self._storage, transaction, number)
+        entry = to_entry(as_written(transaction), after=after)
+        key = self._writer.write(entry, waiting=bool(self._waiting))
         self._await(transaction.id, _Waiting(key.name, key.time, transaction.change))
         self._last_change.touch()
         return Pending(transaction.id, self._entries.key(key.name))

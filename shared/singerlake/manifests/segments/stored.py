@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from singerlake.format import SEGMENTS_FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.state.files.cut import Sizes, cut, is_whole
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
-from singerlake.format.state.manifest import to_json
+from singerlake.format.state.manifest import head_of, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.segments.objects import SegmentObjects, checksum, to_text
 from singerlake.storage.port import Storage
@@ -49,14 +48,7 @@ def to_stored(storage: Storage, manifest: Manifest, usable: Iterable[Segment]) -
     written = iter(objects.write([piece for piece in pieces if not isinstance(piece, Segment)]))
     segments = tuple(piece if isinstance(piece, Segment) else next(written) for piece in pieces)
     kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=segments, source=objects))
-    head = msgspec.structs.replace(
-        manifest,
-        format=SEGMENTS_FORMAT,
-        state_format=manifest.format,
-        segments=segments,
-        files=FileList(tail),
-    )
-    return kept, to_json(head)
+    return kept, to_json(head_of(kept))
 
 
 def with_source(storage: Storage, manifest: Manifest) -> Manifest:
