@@ -92,7 +92,7 @@ def test_those_read_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, "a segment of the stream's state is gone"),
         (b"", "a segment of the stream's state is damaged"),
         (b"no gzip", "a segment of the stream's state is damaged"),
-        (gzip.compress(b"[]"), "has another checksum than the state says"),
+        (gzip.compress(b"[]", mtime=0), "has another checksum than the state says"),
         (gzip.compress(objects.to_text(FILES[1:])), "has another checksum than the state says"),
     ],
 )
