@@ -118,6 +118,12 @@ def test_messages_lineage_and_versions_are_those_expected(
     assert everything(Path(lake.storage.url)) == before, "whoever reads changes nothing"
 
 
+def test_cases_with_segments_begin_with_a_state_that_names_some(case: str, expected: dict[str, Any]) -> None:
+    states = [path for path in (SUITE / case / "lake").rglob("*.json") if "raw" in path.parts]
+    heads = [json.loads(path.read_bytes()) for path in states if path.name.endswith(("manifest.json", "snapshot.json"))]
+    assert any(head.get("segments") for head in heads) == bool(expected.get("segments"))
+
+
 def test_attached_files_are_those_expected(stream: LakeStream, expected: dict[str, Any]) -> None:
     if expected.get("error"):
         return
