@@ -16,6 +16,7 @@ from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import ManifestStore
+from singerlake.manifests.snapshots import SnapshotSettings
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
@@ -108,16 +109,25 @@ def open_store(
     storage, tap, stream, clock, ids = place.storage, place.tap, place.stream, place.clock, place.ids
     if kind == "lockfile":
         return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
+    snapshots = SnapshotSettings(transactions=settings.snapshot_transactions, minutes=settings.snapshot_minutes)
     if kind == "log":
-        return NumberedStore(
-            kind, ObjectLog(storage, tap, stream, ids), storage, tap, stream, clock, lake_id=known_lake_id
-        )
+        log = ObjectLog(storage, tap, stream, ids)
+        return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=known_lake_id, snapshots=snapshots)
     if kind == "merge":
         from singerlake.manifests.merge.settings import MergeSettings
         from singerlake.manifests.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
-        return MergeStore(storage, tap, stream, settings=times, clock=clock, ids=ids, lake_id=known_lake_id)
+        return MergeStore(
+            storage,
+            tap,
+            stream,
+            settings=times,
+            clock=clock,
+            ids=ids,
+            lake_id=known_lake_id,
+            snapshots=snapshots,
+        )
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
@@ -138,11 +148,12 @@ def open_store(
             schema=settings.postgres_schema,
             patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
         )
-        return PostgresStore(place, tables, table_id=f"{tap_id}/{layout.stream_segment(stream)}", lake_id=own_id)
+        table_id = f"{tap_id}/{layout.stream_segment(stream)}"
+        return PostgresStore(place, tables, table_id=table_id, lake_id=own_id, snapshots=snapshots)
     from singerlake.manifests.dynamodb.store import DynamoStore
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
-    return DynamoStore(place, table, tap_id=tap_id, lake_id=own_id)
+    return DynamoStore(place, table, tap_id=tap_id, lake_id=own_id, snapshots=snapshots)
 
 
 @lru_cache(maxsize=8)

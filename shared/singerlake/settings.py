@@ -180,6 +180,26 @@ STORE_SETTINGS: dict[str, dict[str, Any]] = {
 }
 """The settings of manifest stores, name -> JSON Schema. Each serves the store it is named after."""
 
+SNAPSHOT_SETTINGS: dict[str, dict[str, Any]] = {
+    "snapshot_transactions": setting(
+        "integer",
+        "Transactions between snapshots",
+        "For every manifest store but `lockfile`: while it commits, a run brings `manifest.json` up so often that a "
+        "reader that starts replays at most this many transactions.",
+        default=100,
+        minimum=1,
+    ),
+    "snapshot_minutes": setting(
+        "integer",
+        "Minutes between snapshots",
+        "For every manifest store but `lockfile`: `manifest.json` is also brought up by the next commit, or the next "
+        "run, that finds it this old.",
+        default=10,
+        minimum=1,
+    ),
+}
+"""Further ones, of those who write for long: of all manifest stores but one, name -> JSON Schema."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings:
@@ -190,12 +210,15 @@ class StoreSettings:
     postgres_url: str | None = field(default=None, repr=False)
     postgres_schema: str = "singerlake"
     merge_stale_seconds: int = 2
+    snapshot_transactions: int = 100
+    snapshot_minutes: int = 10
 
 
 def store_settings(config: Mapping[str, Any]) -> StoreSettings:
     """What ``config`` says of manifest stores; settings that are unset, null or empty keep their defaults."""
-    chosen: dict[str, Any] = {name: config[name] for name in STORE_SETTINGS if config.get(name) not in (None, "")}
-    return StoreSettings(**_with_numbers(chosen, STORE_SETTINGS))
+    known = {**STORE_SETTINGS, **SNAPSHOT_SETTINGS}
+    chosen: dict[str, Any] = {name: config[name] for name in known if config.get(name) not in (None, "")}
+    return StoreSettings(**_with_numbers(chosen, known))
 
 
 def _with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
-from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS, setting, unread, unread_variables
+from singerlake.settings import (
+    LAKE_ROOT,
+    SNAPSHOT_SETTINGS,
+    STORAGE_SETTINGS,
+    STORE_SETTINGS,
+    setting,
+    unread,
+    unread_variables,
+)
 from target_singerlake.file_settings import FILE_SETTINGS, FileSettings, file_settings
 
 PLUGIN = "target-singerlake"
@@ -122,6 +130,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     ),
     **FILE_SETTINGS,
     **STORE_SETTINGS,
+    **SNAPSHOT_SETTINGS,
     **STORAGE_SETTINGS,
 }
 

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from singerlake.cli.main import main
-from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
+from singerlake.settings import SNAPSHOT_SETTINGS, STORAGE_SETTINGS, STORE_SETTINGS
 from tests.cli.test_docs import leaves
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ def test_help_reads_fluently(path: str, command: click.Command) -> None:
 
 
 def test_settings_read_fluently() -> None:
-    assert hard(json.dumps([STORAGE_SETTINGS, STORE_SETTINGS])) == []
+    assert hard(json.dumps([STORAGE_SETTINGS, STORE_SETTINGS, SNAPSHOT_SETTINGS])) == []
     assert hard("".join(path.read_text() for path in (ROOT / "plugins").glob("*.yml"))) == []
 
 

@@ -80,14 +80,16 @@ def haste() -> Haste:
 def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     """A lake in a folder, with a database beside it where the store has one."""
     root = str(tmp_path / "lake")
+    # Writers make snapshots all the time, so that whatever befalls a commit befalls them, too.
+    stores = StoreSettings(snapshot_transactions=1)
     if kind.on == "dynamodb":
         dynamodb: DynamoServer = request.getfixturevalue("dynamodb_ready")
-        stores = StoreSettings(dynamodb_table=NAME, dynamodb_endpoint_url=dynamodb.endpoint_url)
+        stores = replace(stores, dynamodb_table=NAME, dynamodb_endpoint_url=dynamodb.endpoint_url)
         return Place(kind, root, StorageSettings(s3=dynamodb.settings()), stores)
     if kind.on == "postgres":
         postgres: Server = request.getfixturevalue("postgres_ready")
-        return Place(kind, root, stores=StoreSettings(postgres_url=postgres.dsn, postgres_schema=NAME))
-    return Place(kind, root, haste=request.getfixturevalue("haste") if kind.settles else None)
+        return Place(kind, root, stores=replace(stores, postgres_url=postgres.dsn, postgres_schema=NAME))
+    return Place(kind, root, stores=stores, haste=request.getfixturevalue("haste") if kind.settles else None)
 
 
 @pytest.fixture

@@ -27,15 +27,14 @@ from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
-from singerlake.manifests.publish import publish_manifest, publish_where_due, published, refuse_foreign
+from singerlake.manifests.publish import publish_manifest, published, refuse_foreign
 from singerlake.manifests.segments.new_state import for_log, opened
 from singerlake.manifests.shared_states import read_manifest
+from singerlake.manifests.snapshots import Snapshots, SnapshotSettings
 from singerlake.storage.port import Storage
 
 _RELOADS = 10
 _LOOK_AGAIN = 0.02
-_LONG_TAIL = 50
-"""Transactions from which on it is quicker to look at what is published than to read them."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +103,7 @@ class NumberedStore:
         clock: Clock,
         *,
         lake_id: str | None = None,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
         self.kind = kind
         self._lake_id = lake_id
@@ -115,8 +115,8 @@ class NumberedStore:
         self._clock = clock
         self._key = layout.manifest_key(tap, stream)
         self._decisions = Decisions(storage, tap)
-        self.fresh: tuple[Segment, ...] = ()
-        """Segments of the last new state that this store put into its log."""
+        settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
+        self.snapshots = Snapshots(storage, self._key, clock, settings, eager=eager)
 
     @property
     def exclusive(self) -> bool:
@@ -147,12 +147,12 @@ class NumberedStore:
         refuse_foreign(self._storage, self._key, manifest)
         number = manifest.transaction.number
         birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
-        birth, self.fresh = for_log(self._storage, birth, number)
+        birth, self.snapshots.fresh = for_log(self._storage, birth, number)
         assert isinstance(birth.change, Rebase)
         if number > 0:
             # A stream that comes from another store goes on with its numbers: none below was ever used in this log, or
             # they are of a closed one.
-            self._log.snapshot(birth.change.manifest, self.fresh)
+            self._log.snapshot(birth.change.manifest, self.snapshots.fresh)
             self._log.raise_floor(number - 1)
         self._log.append(number, encode(Record(number=number, after=None, transaction=as_written(birth))))
         loaded = self.load()
@@ -161,7 +161,7 @@ class NumberedStore:
                 "a stream just born has no state", hint="check the manifest store, then run again", key=self._key
             )
         if self._settles(loaded):
-            publish_manifest(self._storage, self._key, loaded.manifest, fresh=self.fresh)
+            publish_manifest(self._storage, self._key, loaded.manifest, fresh=self.snapshots.fresh)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -177,7 +177,7 @@ class NumberedStore:
             return after
         number = after.transaction.number
         if isinstance(transaction.change, Rebase):
-            transaction, self.fresh = for_log(self._storage, transaction, number)
+            transaction, self.snapshots.fresh = for_log(self._storage, transaction, number)
             after = apply(base.manifest, transaction)
             assert isinstance(after, Manifest)
         record = Record(number=number, after=base.manifest.transaction.id, transaction=as_written(transaction))
@@ -185,7 +185,9 @@ class NumberedStore:
             return Outdated()
         if self._log.floor() >= number:
             return Outdated()
-        return _loaded(after)
+        committed = _loaded(after)
+        self.publish_behind(committed, own=number)
+        return committed
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """Not needed: every commit is answered at once."""
@@ -195,15 +197,13 @@ class NumberedStore:
         """As the port says; an undecided state is left to the writer that settles it."""
         if not self._settles(state):
             return
-        publish_where_due(
-            self._storage,
-            self._key,
-            state.manifest,
-            now=self._clock.now(),
-            run_ended=run_ended,
-            eager=not self.abilities.followable,
-            fresh=self.fresh,
-        )
+        self.snapshots.where_due(state.manifest, run_ended=run_ended)
+
+    def publish_behind(self, state: Loaded, *, own: int) -> None:
+        """After the transaction of number ``own``, which ``state`` holds: publish where so many wait that a reader that
+        starts would have to replay too many. Raises nothing that storage raises."""
+        if state.manifest.prepared is msgspec.UNSET:
+            self.snapshots.after_commit(state.manifest, own=own, first=lambda: self._finish(state))
 
     def other_lakes(self) -> tuple[str, ...]:
         """As the port says."""
@@ -220,7 +220,7 @@ class NumberedStore:
         floor = loaded.manifest.transaction.number - keep
         if not dry_run:
             self._finish(loaded)
-            fresh = self._log.snapshot(loaded.manifest, self.fresh)
+            fresh = self._log.snapshot(loaded.manifest, self.snapshots.fresh)
             publish_manifest(self._storage, self._key, loaded.manifest, fresh=fresh)
             self._log.raise_floor(floor)
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
@@ -288,6 +288,8 @@ class NumberedStore:
             base = self._published_after(base) or base
         if base is not None:
             check_own(base, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
+            if self.abilities.followable:
+                self.snapshots.saw(base.transaction.number)
         return base
 
     def _published_after(self, base: Manifest | None) -> Manifest | None:
@@ -296,7 +298,9 @@ class NumberedStore:
         there = published(self._storage, self._key)
         if there is None or there.store != self.kind:
             return None
-        if there.number < (base.transaction.number if base else -1) + _LONG_TAIL:
+        self.snapshots.saw(there.number)
+        # A few that the snapshot is behind cost less to read than another state.
+        if there.number < (base.transaction.number if base else -1) + self.snapshots.settings.step:
             return None
         first = next(iter(self._log.read(there.number - 1, whole=False)), None)
         stored = self._storage.get(self._key)

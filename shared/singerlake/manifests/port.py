@@ -109,8 +109,9 @@ class ManifestStore(Protocol):
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Bring ``manifest.json`` up to ``state`` where that is due: conditionally, and never back to a lower number.
 
-        Due: at a run's end, when the unpublished tail exceeds an eighth of what is published (or readers have nothing
-        but ``manifest.json``), and at any time when it is an hour behind. Losing a race to a newer state is success.
+        Due: at a run's end, when the unpublished tail exceeds an eighth of what is published or what may wait (or
+        readers have nothing but ``manifest.json``), and at any time when it is old. Losing a race to a newer state is
+        success. After its commits a store does by itself what keeps the tail short; see ``SnapshotSettings``.
         """
         ...
 

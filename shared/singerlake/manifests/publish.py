@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 import msgspec
 
 from singerlake.errors import CorruptObjectError, MissingFileError
-from singerlake.format import layout
+from singerlake.format import SEGMENTS_FORMAT, layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.state.files.segment import Segment
@@ -21,11 +20,6 @@ from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import Replacement, replace_as_found
 from singerlake.storage.port import Storage
 
-BEHIND = timedelta(hours=1)
-"""How old what is published may get while transactions wait."""
-LONGEST_TAIL = 1000
-"""Transactions that may wait at a run's end, however many files there are: each is one request to a reader."""
-_SHARE = 8
 _HEAD = 8192
 _BEGINNING = re.compile(
     rb'\{"format":[12345],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
@@ -33,44 +27,12 @@ _BEGINNING = re.compile(
     re.DOTALL,
 )
 _ATTEMPTS = 20
-_LARGE = 1 << 15
-"""Files of a manifest from which on memory matters more than a request."""
+_LARGE = 1 << 12
+"""Files of a manifest from which on time and memory matter more than a request."""
+_SOME = 1 << 20
+"""Bytes of a whole manifest from which on it is large."""
 _MUCH = 16 << 20
 """Bytes of a body from which on it is a whole manifest that is large: one that names segments has less."""
-
-
-def is_due(
-    *, published: int, newest: Manifest, since: datetime | None, now: datetime, run_ended: bool, eager: bool
-) -> bool:
-    """Whether ``manifest.json`` at transaction number ``published`` (-1: none), last written at ``since``, should
-    follow to ``newest``. ``eager``: readers have nothing but it, so that every run's end counts."""
-    tail = newest.transaction.number - published
-    if tail <= 0:
-        return False
-    if published < 0 or (since is not None and now - since >= BEHIND):
-        return True
-    return run_ended and (eager or tail > min(len(newest.files) // _SHARE, LONGEST_TAIL))
-
-
-def publish_where_due(
-    storage: Storage,
-    key: str,
-    newest: Manifest,
-    *,
-    now: datetime,
-    run_ended: bool,
-    eager: bool,
-    fresh: Iterable[Segment] = (),
-) -> None:
-    """Bring ``key`` up to ``newest`` where ``is_due`` says so. Raises as ``publish_manifest``."""
-    entry = storage.head(key)
-    since = entry.last_modified if entry else None
-    if since is not None and not run_ended and now - since < BEHIND:
-        return
-    there = published(storage, key) if entry else None
-    number = there.number if there else -1
-    if is_due(published=number, newest=newest, since=since, now=now, run_ended=run_ended, eager=eager):
-        publish_manifest(storage, key, newest, fresh=fresh)
 
 
 def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: Iterable[Segment] = ()) -> None:
@@ -119,6 +81,7 @@ class _There:
 
 
 class _ManifestBeginning(msgspec.Struct, frozen=True):
+    format: int
     tap: str
     stream: str
     store: str
@@ -127,12 +90,15 @@ class _ManifestBeginning(msgspec.Struct, frozen=True):
 
 def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There | None:
     """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
-    without holding another state beside this one."""
+    without reading another state beside this one."""
     entry = storage.head(key) if large else None
-    beginning = _beginning(storage, key) if entry and entry.size > _MUCH else None
+    beginning = _beginning(storage, key) if entry and entry.size > min(_SOME, _MUCH) else None
     own = (like.tap, like.stream, like.store)
     if entry and beginning and (beginning.tap, beginning.stream, beginning.store) == own:
-        return _There(beginning.transaction.number, entry.etag)
+        names_segments = beginning.format == SEGMENTS_FORMAT
+        # Those are to be named again, so that it is read for them.
+        if not names_segments or entry.size > _MUCH:
+            return _There(beginning.transaction.number, entry.etag)
     stored = storage.get(key)
     if stored is None:
         return None

@@ -19,7 +19,7 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.port import Pending
 from singerlake.manifests.postgres import store as postgres
-from singerlake.manifests.publish import BEHIND
+from singerlake.manifests.snapshots import SnapshotSettings
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, published
@@ -118,7 +118,7 @@ def test_a_newer_format_is_refused(place: PostgresPlace) -> None:
         place.store().load()
 
 
-def test_readers_get_every_run_s_end_and_nothing_older_than_an_hour(place: PostgresPlace) -> None:
+def test_readers_get_every_run_s_end_and_nothing_that_is_old(place: PostgresPlace) -> None:
     assert isinstance(place.clock, FakeClock)
     place = place.but(storage=MemoryStorage(clock=place.clock, ids=random_id))
     base = place.committed(place.born(), add(*(new_file(f"f{number}") for number in range(50))))
@@ -128,7 +128,7 @@ def test_readers_get_every_run_s_end_and_nothing_older_than_an_hour(place: Postg
     place.store().publish(base, run_ended=True)
     assert published(place) == 1
     base = place.committed(base, add(new_file("a")))
-    place.clock.seconds += BEHIND.total_seconds() + 1
+    place.clock.seconds += SnapshotSettings().age.total_seconds() + 1
     place.store().publish(base)
     assert published(place) == 2
 

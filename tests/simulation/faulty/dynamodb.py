@@ -32,7 +32,8 @@ class LoserDeletes(DynamoLog):
     """Names a snapshot after its number alone, and takes one's own away again where another was faster: it is the
     other's too."""
 
-    def snapshot(self, manifest: Manifest) -> None:
+    def snapshot(self, manifest: Manifest, fresh: object = ()) -> None:
+        del fresh
         number = manifest.transaction.number
         name = layout.log_own_name(number, _SAME_FOR_ALL, "snapshot")
         self._storage.put(self._folder + name, to_json(manifest))
@@ -45,7 +46,8 @@ class LoserDeletes(DynamoLog):
 class PointsElsewhere(DynamoLog):
     """Moves the pointer to any other snapshot than it names, be it older."""
 
-    def snapshot(self, manifest: Manifest) -> None:
+    def snapshot(self, manifest: Manifest, fresh: object = ()) -> None:
+        del fresh
         number = manifest.transaction.number
         name = layout.log_own_name(number, self._ids(), "snapshot")
         self._storage.put(self._folder + name, to_json(manifest))

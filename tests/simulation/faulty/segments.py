@@ -10,6 +10,7 @@ from unittest import mock
 
 from singerlake.format import layout
 from singerlake.format.state.files.segment import Segment
+from singerlake.format.state.files.wanted_ids import IdRanges
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.gc import segments
 from singerlake.manifests import publish
@@ -56,10 +57,10 @@ def _published_alone(storage: Storage, tap: str, stream: str) -> set[str]:
     return {segment.name for segment in names_of(storage, layout.manifest_key(tap, stream))}
 
 
-def _never_there(segment: Segment, id: str) -> bool:
+def _nowhere(ranges: IdRanges, id: str) -> Iterator[Segment]:
     """Takes an id for one that no segment has, whatever was not read."""
-    del segment, id
-    return False
+    del ranges, id
+    return iter(())
 
 
 def _takes_over(storage: Storage, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
@@ -92,7 +93,7 @@ SEGMENTS = (
     _with(
         replace(_LOCKFILE, cast=_writing),
         "segments-not-read",
-        lambda: mock.patch.object(Segment, "may_have", _never_there),
+        lambda: mock.patch.object(IdRanges, "may_have", _nowhere),
     ),
     _with(_LOG, "segments-taken-over", lambda: mock.patch.object(publish, "to_stored", _takes_over)),
 )

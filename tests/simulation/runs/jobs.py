@@ -21,6 +21,7 @@ from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
 from tests.simulation.runs.truth import Runs
 from tests.simulation.runs.watch import STREAMS, RunsWatch
 from tests.simulation.stores.kinds import Kind
+from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.files import SCHEMA, TAP, VERSION, written_file
 from tests.simulation.world.scheduler import Process
@@ -253,7 +254,8 @@ def watched_store(actor: Actor, process: Process, stream: str) -> WatchedStore:
     """A stream's store with all its promises looked after."""
     world = actor.world
     log = ObjectLog(world.storage, TAP, stream, world.ids)
-    store = NumberedStore("log", log, world.storage, TAP, stream, process.clock)
+    snapshots = snapshot_settings(world)
+    store = NumberedStore("log", log, world.storage, TAP, stream, process.clock, snapshots=snapshots)
     truth = runs_of(world).streams[stream]
     note = partial(_note, world, stream)
     return actor.kind.watched(store, truth, world.fail, note, lambda number: None, lambda transaction: None)

@@ -21,6 +21,7 @@ from singerlake.manifests.merge.store import MergeStore
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import ManifestStore
 from tests.simulation.jobs import Actor, WriterJob
+from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.stores.serial import Database, SerialStore
 from tests.simulation.watches.dynamodb import DynamoWatch
 from tests.simulation.watches.merge import MergeWatch
@@ -75,7 +76,8 @@ def lockfile_watches(world: World) -> Watches:
 
 def _log(world: World, process: Process) -> NumberedStore:
     log = ObjectLog(world.storage, TAP, STREAM, world.ids)
-    return NumberedStore("log", log, world.storage, TAP, STREAM, process.clock)
+    snapshots = snapshot_settings(world)
+    return NumberedStore("log", log, world.storage, TAP, STREAM, process.clock, snapshots=snapshots)
 
 
 def log_watches(world: World) -> Watches:
@@ -108,7 +110,8 @@ def dynamo_store(
     table = DynamoTable("singerlake", clock=process.clock)
     table._connected = watch.table
     records = log(world.storage, table, table_id=TABLE_ID, tap=TAP, stream=STREAM, ids=world.ids)
-    return store("dynamodb", records, world.storage, TAP, STREAM, process.clock)
+    snapshots = snapshot_settings(world)
+    return store("dynamodb", records, world.storage, TAP, STREAM, process.clock, snapshots=snapshots)
 
 
 def dynamo_watches(world: World) -> Watches:
@@ -150,7 +153,15 @@ class NearlyFull(EntryKeys):
 
 
 def _merge(world: World, process: Process) -> MergeStore:
-    return MergeStore(world.storage, TAP, STREAM, settings=MERGE, clock=process.clock, ids=world.ids)
+    return MergeStore(
+        world.storage,
+        TAP,
+        STREAM,
+        settings=MERGE,
+        clock=process.clock,
+        ids=world.ids,
+        snapshots=snapshot_settings(world),
+    )
 
 
 def _rolling_soon() -> AbstractContextManager[object]:

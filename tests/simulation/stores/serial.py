@@ -26,7 +26,9 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
-from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
+from singerlake.manifests.publish import publish_manifest, refuse_foreign
+from singerlake.manifests.snapshots import Snapshots
+from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.world.faults import Fate
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
@@ -54,9 +56,9 @@ class SerialStore:
 
     def __init__(self, world: World, process: Process, database: Database, key: str) -> None:
         self._world = world
-        self._clock = process.clock
         self._database = database
         self._key = key
+        self._snapshots = Snapshots(world.storage, key, process.clock, snapshot_settings(world), eager=True)
 
     def load(self) -> Loaded | None:
         return self._transacted("read", lambda: _loaded(self._database.state))
@@ -94,14 +96,16 @@ class SerialStore:
             self._became(after)
             return Loaded(after, str(after.transaction.number))
 
-        return self._transacted("write", effect)
+        outcome = self._transacted("write", effect)
+        if isinstance(outcome, Loaded):
+            self._snapshots.after_commit(outcome.manifest, own=outcome.manifest.transaction.number)
+        return outcome
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         raise TypeError("gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
-        now = self._clock.now()
-        publish_where_due(self._world.storage, self._key, state.manifest, now=now, run_ended=run_ended, eager=True)
+        self._snapshots.where_due(state.manifest, run_ended=run_ended)
 
     def other_lakes(self) -> tuple[str, ...]:
         return ()

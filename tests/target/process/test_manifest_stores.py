@@ -90,6 +90,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "dynamodb_endpoint_url",
     ),
     "clocks too tolerant of nothing": ({"manifest_store": "merge", "merge_stale_seconds": "0"}, "merge_stale_seconds"),
+    "no snapshot ever": ({"manifest_store": "log", "snapshot_transactions": "0"}, "snapshot_transactions"),
+    "a snapshot at once": ({"manifest_store": "log", "snapshot_minutes": "-1"}, "snapshot_minutes"),
 }
 
 

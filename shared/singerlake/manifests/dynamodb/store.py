@@ -23,6 +23,7 @@ from singerlake.manifests.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecor
 from singerlake.manifests.numbered import NumberedStore, Record
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Outdated
+from singerlake.manifests.snapshots import SnapshotSettings
 
 _COMMIT = "#commit/"
 
@@ -39,13 +40,21 @@ class DynamoStore(NumberedStore):
         tap_id: str,
         lake_id: str | None = None,
         completion: Completion | None = None,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
         table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         self._dynamo_log = DynamoLog(
             place.storage, table, table_id=table_id, tap=place.tap, stream=place.stream, ids=place.ids
         )
         super().__init__(
-            "dynamodb", self._dynamo_log, place.storage, place.tap, place.stream, place.clock, lake_id=lake_id
+            "dynamodb",
+            self._dynamo_log,
+            place.storage,
+            place.tap,
+            place.stream,
+            place.clock,
+            lake_id=lake_id,
+            snapshots=snapshots,
         )
         self.abilities = Abilities(followable=False, together=True, most_together=MOST_STREAMS)
         self._place = place
@@ -107,4 +116,5 @@ class DynamoStore(NumberedStore):
             tap_id=self._tap_id,
             lake_id=self._lake_id,
             completion=completion,
+            snapshots=self.snapshots.settings,
         )

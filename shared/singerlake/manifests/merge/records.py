@@ -25,6 +25,7 @@ from singerlake.manifests.merge.settings import RESOLUTION, MergeSettings
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.segments.new_state import opened
+from singerlake.manifests.snapshots import SnapshotSettings
 from singerlake.storage.port import Storage
 
 _WINDOWS = 4
@@ -66,8 +67,9 @@ class SettledStore(NumberedStore):
         clock: Clock,
         *,
         lake_id: str | None = None,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
-        super().__init__(KIND, log, storage, tap, stream, clock, lake_id=lake_id)
+        super().__init__(KIND, log, storage, tap, stream, clock, lake_id=lake_id, snapshots=snapshots)
         self._records = log
         self._stale = settings.stale_ms + int(RESOLUTION * 1000)
         self._window = settings.window_ms

@@ -32,10 +32,12 @@ _TRUSTED = 2
 class Round:
     """What one attempt at the next record came to. ``missed``: own entries whose time has come and that do not wait:
     another's record that was not followed has them, or they are gone. ``tried``: there was something to settle, so
-    the log has grown, by this record or another's. ``more``: one record could not hold it all."""
+    the log has grown, by this record or another's; ``written`` is the number of this one. ``more``: one record could
+    not hold it all."""
 
     missed: frozenset[str] = frozenset()
     tried: bool = False
+    written: int | None = None
     more: bool = False
 
 
@@ -102,12 +104,14 @@ class Settler:
             until=until,
             entries=tuple(_as_written(held[name]) for name in batch if name in held),
         )
+        written = None
         try:
             if self._log.offer(number, encode(record)):
+                written = number
                 self._last_change.touch(always=True)
         except UnknownOutcomeError as error:
             logger.debug("it is not known whether a settle record was written: %s", error)
-        return Round(missed, tried=True, more=len(batch) < len(waiting))
+        return Round(missed, tried=True, written=written, more=len(batch) < len(waiting))
 
     def needed(self, state: Manifest) -> int:
         """How many records up to ``state`` have to stay, for the next ones to be written by."""

@@ -48,6 +48,7 @@ from singerlake.manifests.merge.write import EntryWriter
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Pending, Trimmed
 from singerlake.manifests.segments.new_state import for_log
+from singerlake.manifests.snapshots import SnapshotSettings
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class MergeStore:
         clock: Clock,
         ids: IdSource,
         lake_id: str | None = None,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
         self._storage = storage
         self._settings = settings
@@ -90,12 +92,13 @@ class MergeStore:
         key = layout.log_prefix(tap, stream) + LAST_CHANGE
         self._last_change = LastChange(storage, key, settings, time, clock, ids)
         log = SettleLog(StreamPlace(storage, tap, stream, clock, ids), self._entries, settings, time)
-        self._records = SettledStore(log, storage, tap, stream, settings, clock, lake_id=lake_id)
+        self._records = SettledStore(log, storage, tap, stream, settings, clock, lake_id=lake_id, snapshots=snapshots)
         self._settler = Settler(self._entries, log, self._records, self._last_change, settings, time, ids)
         self._sweep = Sweep(self._entries, self._records, settings, time, stream)
         self._waiting: dict[str, _Waiting] = {}
         self._gone: set[str] = set()
         self._said = False
+        self._written: int | None = None
 
     @property
     def exclusive(self) -> bool:
@@ -139,7 +142,7 @@ class MergeStore:
         after = base.manifest.transaction.id if isinstance(transaction.change, Rebase) else None
         if after is not None:
             number = base.manifest.transaction.number + 1
-            transaction, self._records.fresh = for_log(self._storage, transaction, number)
+            transaction, self._records.snapshots.fresh = for_log(self._storage, transaction, number)
         entry = to_entry(as_written(transaction), after=after)
         key = self._writer.write(entry, waiting=bool(self._waiting))
         self._await(transaction.id, _Waiting(key.name, key.time, transaction.change))
@@ -214,9 +217,17 @@ class MergeStore:
             grown = current.manifest.transaction != state.manifest.transaction
             state = current
             self._miss(state.manifest, tried.missed)
+            self._written = self._written if tried.written is None else tried.written
+            self._publish_behind(state)
             if not grown or not (tried.more or self._is_due()):
                 break
         return state
+
+    def _publish_behind(self, state: Loaded) -> None:
+        """Publish where that is for the writer of the record to do which this one wrote last, once it is believed."""
+        if self._written is not None and self._written <= state.manifest.transaction.number:
+            written, self._written = self._written, None
+            self._records.publish_behind(state, own=written)
 
     def _seen(self, state: Loaded | None) -> Loaded | None:
         """Note what became of own transactions on the way to ``state``."""

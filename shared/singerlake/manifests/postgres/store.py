@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -53,7 +54,8 @@ from singerlake.manifests.postgres.schema import check_name
 from singerlake.manifests.postgres.session import Session, WriteResult, current_xid
 from singerlake.manifests.postgres.settings import PostgresSettings
 from singerlake.manifests.postgres.step import Step, write_together
-from singerlake.manifests.publish import publish_manifest, publish_where_due, refuse_foreign
+from singerlake.manifests.publish import publish_manifest, refuse_foreign
+from singerlake.manifests.snapshots import Snapshots, SnapshotSettings
 from singerlake.storage.patience import Patience
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class PostgresStore:
         table_id: str,
         lake_id: str | None = None,
         completion: Completion | None = None,
+        snapshots: SnapshotSettings | None = None,
     ) -> None:
         check_name(settings.schema)
         driver()
@@ -112,6 +115,7 @@ class PostgresStore:
         self._session = Session(connections_to(settings.url), settings.schema, patience)
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)
+        self._snapshots = Snapshots(place.storage, self._key, place.clock, snapshots or SnapshotSettings(), eager=True)
 
     @property
     def exclusive(self) -> bool:
@@ -184,7 +188,12 @@ class PostgresStore:
             step.write(connection)
             return WriteResult(_loaded(step.after), step.xid)
 
-        return self._session.write(work, lambda connection: self._has(connection, aim[0]))
+        outcome = self._session.write(work, lambda connection: self._has(connection, aim[0]))
+        if isinstance(outcome, Loaded) and aim:
+            newest = outcome.manifest
+            complete = partial(self.completion.complete, newest)
+            self._snapshots.after_commit(newest, own=aim[0].number, first=complete)
+        return outcome
 
     def commit_together(
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
@@ -217,14 +226,7 @@ class PostgresStore:
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """As the port says. The decision about the state's last atomic run comes first."""
         self.completion.complete(state.manifest)
-        publish_where_due(
-            self._storage,
-            self._key,
-            state.manifest,
-            now=self._clock.now(),
-            run_ended=run_ended,
-            eager=not self.abilities.followable,
-        )
+        self._snapshots.where_due(state.manifest, run_ended=run_ended)
 
     def other_lakes(self) -> tuple[str, ...]:
         """As the port says."""
@@ -320,6 +322,7 @@ class PostgresStore:
             table_id=f"{self._tap_id}/{layout.stream_segment(stream)}",
             lake_id=self._lake_id,
             completion=completion,
+            snapshots=self._snapshots.settings,
         )
 
     def _trim_to(self, number: int) -> None:

@@ -10,7 +10,7 @@ from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
-from singerlake.settings import STORE_SETTINGS, storage_settings, store_settings
+from singerlake.settings import SNAPSHOT_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
 from singerlake.spark.option_values import absolute, checked, named_as_options, names, storage, whole
 
 OPTIONAL = (
@@ -54,7 +54,7 @@ class WriteOptions:
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
-    options = checked(given, (*OPTIONAL, *STORE_SETTINGS))
+    options = checked(given, (*OPTIONAL, *STORE_SETTINGS, *SNAPSHOT_SETTINGS))
     keys = names("key_properties", options) or ()
     if len(set(keys)) != len(keys):
         raise SettingError("option 'key_properties' names a column twice", hint="name it once")
@@ -74,7 +74,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
             refresh=whole("lock_refresh_seconds", options, default=int(_LOCK.refresh), least=1),
         ),
         storage=storage(options),
-        stores={name: options[name] for name in STORE_SETTINGS if name in options},
+        stores={name: options[name] for name in (*STORE_SETTINGS, *SNAPSHOT_SETTINGS) if name in options},
     )
 
 
