@@ -36,6 +36,8 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
     if kind in ("add_files", "attach_files"):
         made = added(state, change, transaction["at"])
         return {**made, "format": 3} if made is not None and kind == "attach_files" else made
+    if kind == "add_together":
+        return added_together(state, change["parts"], transaction["at"])
     if kind == "replace_files":
         return replaced(state, change, transaction["at"], both=False)
     if kind == "erase_files":
@@ -48,6 +50,23 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
     if kind == "collect_files":
         return collected(state, change, transaction["at"])
     return state
+
+
+def added_together(state: dict[str, Any], parts: list[dict[str, Any]], at: str) -> dict[str, Any] | None:
+    ids = [file["id"] for part in parts for file in part["files"]]
+    if not parts or len(set(ids)) < len(ids):
+        return None
+    made: dict[str, Any] | None = state
+    for part in parts:
+        if made is None:
+            return None
+        known = {file["id"]: file["sha256"] for file in made["files"]}
+        replaced_ids = {file["id"] for file in made.get("retired", ()) if file["by"] is not None}
+        there = [known.get(file["id"]) == file["sha256"] or file["id"] in replaced_ids for file in part["files"]]
+        if there and all(there):
+            continue
+        made = applied(made, {"at": at, "change": part})
+    return made
 
 
 def settled(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:

@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.settings import StoreSettings
-from tools.golden_suite import atomic, attached, erased, expired, more, odd, segmented  # noqa: F401  register their cases
+from tools.golden_suite import (  # noqa: F401  register their cases
+    atomic,
+    attached,
+    erased,
+    expired,
+    more,
+    odd,
+    segmented,
+    together,
+)
 from tools.golden_suite.cases import CASES
 from tools.golden_suite.maker import Maker
 

@@ -8,11 +8,12 @@ import msgspec
 
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
-from singerlake.format.state.additions import Conflict
+from singerlake.format.state.additions import Conflict, is_known
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,
+    AddTogether,
     Change,
     CollectFiles,
     CommitFiles,
@@ -101,6 +102,9 @@ def is_done(manifest: Manifest, change: Change) -> bool:
         return manifest.prepared.commit == change.commit
     if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
         files = change.files
+    elif isinstance(change, AddTogether):
+        # A part without files says how a run stands, which no file tells.
+        return all(is_done(manifest, part) for part in change.parts)
     elif isinstance(change, ReplaceFiles):
         files = change.new
     elif isinstance(change, CollectFiles):
@@ -110,7 +114,7 @@ def is_done(manifest: Manifest, change: Change) -> bool:
         return left and change.lineage == manifest.lineage and change.before <= manifest.next_offset
     else:
         return False
-    return bool(files) and all(_known(manifest, file) for file in files)
+    return bool(files) and all(is_known(manifest, file) for file in files)
 
 
 def refuse_missing(store: ManifestStore, base: Loaded, missing: Mapping[str, NewFile]) -> None:
@@ -137,11 +141,3 @@ def _collected(manifest: Manifest, change: CollectFiles) -> bool:
         if any(mark == "id" or getattr(file, mark) is None for file in there):
             return False
     return True
-
-
-def _known(manifest: Manifest, file: NewFile) -> bool:
-    listed = manifest.by_id.get(file.id)
-    if listed is not None:
-        return listed.sha256 == file.sha256
-    gone = manifest.retired_by_id.get(file.id)
-    return gone is not None and gone.by is not None

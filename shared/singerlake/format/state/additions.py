@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -86,6 +86,32 @@ def add(manifest: Manifest, change: Addition, at: str) -> dict[str, Any] | Confl
         "runs": runs,
         "format": with_format(manifest, added),
     }
+
+
+def add_together(manifest: Manifest, parts: Sequence[Addition], at: str) -> dict[str, Any] | Conflict:
+    """The fields after each of ``parts`` in turn. A part that is in the state already is passed over with its run, of
+    which newer things may have been said since."""
+    if not parts:
+        return Conflict("a transaction of several has none")
+    state, changed = manifest, dict[str, Any]()
+    for part in parts:
+        if part.files and all(is_known(state, file) for file in part.files):
+            continue
+        fields = add(state, part, at)
+        if isinstance(fields, Conflict):
+            return fields
+        changed |= fields
+        state = msgspec.structs.replace(state, **fields)
+    return changed
+
+
+def is_known(manifest: Manifest, file: NewFile) -> bool:
+    """Whether a file that was to be added is listed, or was and is replaced since."""
+    listed = manifest.by_id.get(file.id)
+    if listed is not None:
+        return listed.sha256 == file.sha256
+    gone = manifest.retired_by_id.get(file.id)
+    return gone is not None and gone.by is not None
 
 
 def with_format(manifest: Manifest, added: Iterable[DataFile]) -> int:

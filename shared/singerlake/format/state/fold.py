@@ -11,7 +11,15 @@ from singerlake.format import ATOMIC_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
-from singerlake.format.state.additions import Conflict, add, listed, schema_version, with_format, with_run
+from singerlake.format.state.additions import (
+    Conflict,
+    add,
+    add_together,
+    listed,
+    schema_version,
+    with_format,
+    with_run,
+)
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
@@ -82,6 +90,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         return Conflict(f"commit {manifest.prepared.commit} is not decided", undecided=manifest.prepared.commit)
     if isinstance(change, tx.AddFiles):
         fields = add(manifest, change, transaction.at)
+    elif isinstance(change, tx.AddTogether):
+        fields = add_together(manifest, change.parts, transaction.at)
     elif isinstance(change, tx.PrepareFiles):
         fields = prepare(manifest, change, transaction.at)
     elif isinstance(change, tx.CommitFiles):
@@ -112,6 +122,8 @@ def _names_twice(change: tx.Change) -> bool:
     ids: list[str] = []
     if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
         ids = [file.id for file in change.files]
+    elif isinstance(change, tx.AddTogether):
+        ids = [file.id for part in change.parts for file in part.files]
     elif isinstance(change, tx.ReplaceFiles):
         ids = [*change.old, *(file.id for file in change.new)]
     elif isinstance(change, tx.RetireFiles):

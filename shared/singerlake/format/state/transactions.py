@@ -22,6 +22,12 @@ class AttachFiles(AddFiles, frozen=True, kw_only=True, tag_field="kind", tag="at
     """The same, where records of the new files have attached files."""
 
 
+class AddTogether(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="add_together"):
+    """What several writers add at once, in the order of ``parts``, each as if it came alone."""
+
+    parts: tuple[AddFiles | AttachFiles, ...]
+
+
 class PrepareFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="prepare_files"):
     """What an atomic run adds to this stream once its commit is decided; ``commit`` is the commit's name."""
 
@@ -113,6 +119,7 @@ class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cl
 Change = (
     AddFiles
     | AttachFiles
+    | AddTogether
     | PrepareFiles
     | CommitFiles
     | Settle
@@ -153,6 +160,7 @@ def as_written(transaction: Transaction) -> Transaction:
 prepare_decoders(
     AddFiles,
     AttachFiles,
+    AddTogether,
     PrepareFiles,
     CommitFiles,
     Settle,

@@ -19,6 +19,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import (
     AddFiles,
+    AddTogether,
     Change,
     Close,
     CollectFiles,
@@ -60,7 +61,7 @@ def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
     """What ``change`` did to the files, in the table's terms."""
     if isinstance(change, (RecordRun, Close)):
         return Delta()
-    if isinstance(change, AddFiles | CommitFiles):
+    if isinstance(change, AddFiles | AddTogether | CommitFiles):
         # Objects of attached files that are listed again.
         back = [] if after.retired is before.retired else before.retired
         return Delta(

@@ -24,6 +24,7 @@ from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
     AddFiles,
+    AddTogether,
     CollectFiles,
     CommitFiles,
     ExpireFiles,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 _LONGEST_TAIL = 1000
 """Transactions read while the stream's row is locked; a writer further behind catches up first."""
 _TRIMMED_AT_ONCE = 10_000
-_FIT_ANY = (AddFiles, CommitFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+_FIT_ANY = (AddFiles, AddTogether, CommitFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
 """Changes that need not follow the state that their author saw. What replaces a whole state, or ends it, does."""
 
 _BY_ID = "SELECT FROM transactions WHERE table_id = %s AND number = %s AND id = %s"
