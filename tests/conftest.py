@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.servers.azurite",
     "tests.servers.gcs.server",
     "tests.servers.dynamodb",
+    "tests.servers.sqs.server",
     "tests.servers.databases",
     "tests.servers.browser",
 ]

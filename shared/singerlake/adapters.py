@@ -26,6 +26,9 @@ from singerlake.storage.settings import AnySettings, StorageSettings, together
 
 if TYPE_CHECKING:
     from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.manifests.queued.sender import Sender
+    from singerlake.manifests.queued.settings import QueueSettings
+    from singerlake.manifests.queued.sqs import SqsQueue
     from singerlake.storage.clouds.driver import Driver
     from singerlake.storage.s3.settings import S3Settings
 
@@ -154,6 +157,32 @@ def open_store(
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
     return DynamoStore(place, table, tap_id=tap_id, lake_id=own_id, snapshots=snapshots)
+
+
+def by_queue(
+    store: ManifestStore, place: StreamPlace, settings: QueueSettings | None, s3: S3Settings | None, *, lake_id: str
+) -> ManifestStore:
+    """``store`` with its commits sent to a queue, if there is one. ``s3`` has the credentials."""
+    if settings is None:
+        return store
+    from singerlake.manifests.queued.store import QueuedStore
+
+    return QueuedStore(store, place, _sender(settings, s3, place.clock), lake_id=lake_id)
+
+
+def open_queue(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> SqsQueue:
+    """A queue of commits. ``s3`` has the credentials."""
+    from singerlake.manifests.queued.sqs import SqsQueue
+
+    return SqsQueue(settings, s3, clock=clock)
+
+
+@lru_cache(maxsize=8)
+def _sender(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> Sender:
+    """One for all streams of a lake: what one writer learns of the queue is true for all."""
+    from singerlake.manifests.queued.sender import Sender
+
+    return Sender(open_queue(settings, s3, clock), settings, clock)
 
 
 @lru_cache(maxsize=8)

@@ -218,10 +218,10 @@ def store_settings(config: Mapping[str, Any]) -> StoreSettings:
     """What ``config`` says of manifest stores; settings that are unset, null or empty keep their defaults."""
     known = {**STORE_SETTINGS, **SNAPSHOT_SETTINGS}
     chosen: dict[str, Any] = {name: config[name] for name in known if config.get(name) not in (None, "")}
-    return StoreSettings(**_with_numbers(chosen, known))
+    return StoreSettings(**with_numbers(chosen, known))
 
 
-def _with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """``config`` with whole numbers where the environment or Spark gave their digits. Raises ``SettingError``."""
     numbers = {name: keys.get("minimum", 0) for name, keys in described.items() if "integer" in keys["type"]}
     return {
@@ -303,7 +303,7 @@ def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
     from singerlake.storage.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
 
-    given = {name: value for name, value in _with_numbers(config, STORAGE_SETTINGS).items() if value not in (None, "")}
+    given = {name: value for name, value in with_numbers(config, STORAGE_SETTINGS).items() if value not in (None, "")}
 
     def chosen(fields: Mapping[str, str]) -> dict[str, Any]:
         return {field: given[name] for name, field in fields.items() if name in given}

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, open_store
+from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, by_queue, open_store
 from singerlake.attached.read import attached_from, open_attached
 from singerlake.clock import timestamp
 from singerlake.errors import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from singerlake.lake import Lake
+    from singerlake.manifests.queued.settings import QueueSettings
 
 logger = logging.getLogger(__name__)
 
@@ -328,17 +329,23 @@ class LakeStream:
         store: str | None = None,
         lock: LockSettings | None = None,
         sending: Executor | None = None,
+        queue: QueueSettings | None = None,
     ) -> StreamWriter:
         """A writer to this stream. ``store`` is the manifest store's kind, or None for the one the lake has. Raises
-        ``SettingError`` where it is not the lake's. ``sending`` uploads several files at once where storage is far."""
+        ``SettingError`` where it is not the lake's. ``sending`` uploads several files at once where storage is far.
+        ``queue``: new files are sent there, for a committer to commit them."""
         kind = self._chosen(store)
         if kind not in MANIFEST_STORES:
             # Before anything is written, this says which there are.
             self.store(kind)
-        lake_id = self.lake.lake_id(kind)
+        lake_id, s3 = self.lake.lake_id(kind), self.lake.settings.s3
+
+        def store_of(kind: str) -> ManifestStore:
+            return by_queue(self.store(kind), self._place, queue, s3, lake_id=lake_id)
+
         return StreamWriter(
             storage=self.lake.storage,
-            store=self.store(kind),
+            store=store_of(kind),
             tap=self.tap,
             stream=self.name,
             writer_id=writer_id,
@@ -346,7 +353,7 @@ class LakeStream:
             rebuild=lambda kind: self.rebuilt(lineage=self.lake.ids(), store=kind),
             clock=self.lake.clock,
             ids=self.lake.ids,
-            successor=self.store,
+            successor=store_of,
             lake_id=lake_id,
             sending=None if self.lake.storage.near else sending,
         )
@@ -356,12 +363,17 @@ class LakeStream:
         lake = self.lake
         return open_store(
             kind or self._chosen(None),
-            StreamPlace(lake.storage, self.tap, self.name, lake.clock, lake.ids),
+            self._place,
             settings=lake.stores,
             s3=lake.settings.s3,
             lake_id=lambda: lake.known_lake_id() or lake._root.fresh_id(),
             known_lake_id=lake._root.seen_id(),
         )
+
+    @property
+    def _place(self) -> StreamPlace:
+        lake = self.lake
+        return StreamPlace(lake.storage, self.tap, self.name, lake.clock, lake.ids)
 
     def _chosen(self, kind: str | None) -> str:
         """The kind of store for a writer that was told ``kind``: a stream that has a state stays where it is."""

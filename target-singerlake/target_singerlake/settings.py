@@ -10,6 +10,7 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
+from singerlake.manifests.queued.settings import QUEUE_SETTINGS, URL, QueueSettings, queue_settings
 from singerlake.settings import (
     LAKE_ROOT,
     SNAPSHOT_SETTINGS,
@@ -129,6 +130,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         minimum=1,
     ),
     **FILE_SETTINGS,
+    **QUEUE_SETTINGS,
     **STORE_SETTINGS,
     **SNAPSHOT_SETTINGS,
     **STORAGE_SETTINGS,
@@ -156,6 +158,7 @@ class Settings:
     spool_dir: str | None
     lock: LockSettings
     files: FileSettings
+    queue: QueueSettings | None = None
 
 
 def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -172,6 +175,12 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
     tap_id = tap_id or environment.get(EXTRACTOR_NAME)
     if not tap_id:
         raise SettingError("tap_id is not set", hint=f"set tap_id, or run under Meltano, which gives ${EXTRACTOR_NAME}")
+    queue = queue_settings(config)
+    if queue is not None and value("atomic_run"):
+        raise SettingError(
+            f"atomic_run and {URL} exclude each other: an atomic run commits once, at its end, and decides by itself",
+            hint=f"leave {URL} unset for this run, or atomic_run",
+        )
     return Settings(
         lake_root=value("lake_root") or "",
         tap_id=tap_id,
@@ -192,6 +201,7 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
             refresh=value("lock_refresh_seconds"),
         ),
         files=file_settings(value),
+        queue=queue,
     )
 
 

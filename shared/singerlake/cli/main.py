@@ -38,6 +38,7 @@ _NAMES = [
     "erase",
     "expire",
     "policy",
+    "commit-worker",
     "lock",
     "store",
     "project",
@@ -56,7 +57,7 @@ class _Commands(click.Group):
         if cmd_name not in _NAMES:
             return None
         with collector_paused():
-            module = importlib.import_module(f"singerlake.cli.commands.{cmd_name}")
+            module = importlib.import_module(f"singerlake.cli.commands.{cmd_name.replace('-', '_')}")
         return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:

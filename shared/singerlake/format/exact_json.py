@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError(f"no JSON for {type(value).__name__}")
 
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
@@ -33,6 +35,20 @@ def encode(value: Any) -> bytes:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
         return json.dumps(finite(msgspec.to_builtins(value, enc_hook=_plain)), separators=(",", ":")).encode("ascii")
+
+
+def ascii_json(value: Any) -> str:
+    """JSON text in ASCII, for a place of any encoding; every character beyond is an escape."""
+    text = encode(value).decode()
+    return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def indented(value: Any) -> bytes:

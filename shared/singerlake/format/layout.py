@@ -19,6 +19,7 @@ SCHEMA = "schema.json"
 ATTACHED = "_files"
 SEGMENTS = "_segments"
 UNNAMED_SEGMENTS = "unnamed.json"
+QUEUE = "_queue"
 LOG_FLOOR = "floor.json"
 COMMITS = "_commits"
 SUFFIX = ".singer.gz"
@@ -39,6 +40,8 @@ _LOG_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json\Z", re.ASCII)
 _LOG_OWN_NAME = re.compile(r"(\d{20})-[0-9a-v]{16}\.(body|snapshot)\.json\Z", re.ASCII)
 _SEGMENT_NAME = re.compile(r"\d{20}-[0-9a-v]{16}\Z", re.ASCII)
 _SEGMENT_SUFFIX = ".json.gz"
+_QUEUED_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,79}\Z", re.ASCII)
+_REFUSED = ".refused"
 _ATTACHED_NAME = re.compile(r"[0-9a-f]{64}(\.([2-9]|[1-9][0-9]{1,8}))?\Z")
 _SHOWN = ".shown"
 _COMMIT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-[0-9a-v]{16}\Z", re.ASCII)
@@ -216,6 +219,38 @@ def segment_name_in(name: str) -> str | None:
     """The segment whose object has this name below ``segments_prefix``; None for anything else."""
     found = name.removesuffix(_SEGMENT_SUFFIX)
     return found if found != name and _SEGMENT_NAME.match(found) else None
+
+
+def queue_prefix(tap_id: str, stream: str) -> str:
+    """The folder of what belongs to queued transactions of a stream; ends in ``/``."""
+    return f"{stream_prefix(tap_id, stream)}{QUEUE}/"
+
+
+def is_queued_id(id: str) -> bool:
+    """Whether a transaction's id can name objects below ``queue_prefix``, and a message of a queue."""
+    return _QUEUED_ID.match(id) is not None
+
+
+def queued_body_key(tap_id: str, stream: str, id: str) -> str:
+    """Where a transaction is that is too large for a message. Raises ``ValueError`` for what is no such id."""
+    return f"{queue_prefix(tap_id, stream)}{_queued_id(id)}.json"
+
+
+def refusal_key(tap_id: str, stream: str, id: str) -> str:
+    """Where a committer says why it did not commit a transaction. Raises ``ValueError`` as ``queued_body_key``."""
+    return f"{queue_prefix(tap_id, stream)}{_queued_id(id)}{_REFUSED}.json"
+
+
+def queued_id_in(name: str) -> str | None:
+    """The transaction's id in the name of such an object below ``queue_prefix``; None for anything else."""
+    id = name.removesuffix(".json").removesuffix(_REFUSED)
+    return id if name in (f"{id}.json", f"{id}{_REFUSED}.json") and is_queued_id(id) else None
+
+
+def _queued_id(id: str) -> str:
+    if not is_queued_id(id):
+        raise ValueError(f"{id!r} is no transaction's id that a queue takes")
+    return id
 
 
 def stream_lock_key(tap_id: str, stream: str) -> str:

@@ -218,6 +218,7 @@ class Publisher:
                 store=self._settings.manifest_store,
                 lock=self._settings.lock,
                 sending=self._sending,
+                queue=self._settings.queue,
             )
             channel.writer.committed = partial(self._committed, channel)
         return channel.writer

@@ -47,6 +47,7 @@ from singerlake.maintenance.file_count import tally
 from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
 from singerlake.maintenance.gc.batch_files import old_batches
 from singerlake.maintenance.gc.plan import attached_among
+from singerlake.maintenance.gc.queued import collect_queued
 from singerlake.maintenance.gc.segments import CollectedSegments, collect_segments
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
@@ -60,7 +61,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class _StreamCollection:
-    """What was done to one stream, or would be. ``locks`` and ``deleted`` are keys."""
+    """What was done to one stream, or would be. ``locks`` and ``queued`` are keys."""
 
     tap: str
     stream: str
@@ -69,6 +70,7 @@ class _StreamCollection:
     locks: tuple[str, ...]
     expired: Expired
     segments: CollectedSegments
+    queued: tuple[str, ...]
 
 
 @click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
@@ -168,6 +170,7 @@ def gc(
                 # Of a stream that was dropped nothing is kept.
                 trimmed = store.trim(keep=0 if collected.without_versions else keep, dry_run=not delete)
                 segments = collect_segments(lake.storage, name, each, time=time, grace=grace, delete=delete)
+                queued = collect_queued(lake.storage, name, each, time=time, grace=grace, delete=delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
                     locks = remove_locks(lake.storage, locks)
@@ -180,7 +183,7 @@ def gc(
                 continue
             findings += collected.findings
             keys = tuple(held.key for held in locks)
-            done.append(_StreamCollection(name, each, collected, trimmed, keys, expired, segments))
+            done.append(_StreamCollection(name, each, collected, trimmed, keys, expired, segments, queued))
     if as_json:
         say_json(_json(lake, done, findings, failed, delete))
     else:
@@ -247,6 +250,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         gone.append(f"{counted(one.trimmed.keys, 'record')} of old transactions {would}removed")
     if one.segments.deleted.files:
         gone.append(f"{counted(one.segments.deleted.files, 'segment')} of old states {would}deleted")
+    if one.queued:
+        gone.append(f"{counted(len(one.queued), 'object')} of a commit queue {would}deleted")
     if one.locks:
         gone.append(f"{counted(len(one.locks), 'stale lock')} {would}removed")
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
@@ -312,6 +317,7 @@ def _json(
                 "left_attached": asdict(one.collected.plan.left_attached),
                 "transactions": asdict(one.trimmed),
                 "segments": asdict(one.segments),
+                "queued": one.queued,
                 "locks": one.locks,
             }
             for one in done

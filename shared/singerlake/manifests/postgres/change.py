@@ -6,7 +6,6 @@ compared file by file.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from singerlake.format.exact_json import encode
+from singerlake.format.exact_json import ascii_json
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PAGE = 2000
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,20 +104,6 @@ def whole_delta(before: Manifest | None, after: Manifest) -> Delta:
 def listed_and_retired(manifest: Manifest) -> str | None:
     """An id that a state calls both; None where there is none, as should be."""
     return next((file.id for file in manifest.retired if file.id in manifest.by_id), None)
-
-
-def ascii_json(value: Any) -> str:
-    """JSON text in ASCII, for a column of any encoding; every character beyond is an escape."""
-    text = encode(value).decode()
-    return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def record_body(before: Manifest, transaction: Transaction) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from singerlake.format.decision import Decision, decision_from_json
-from singerlake.manifests.postgres.change import ascii_json
+from singerlake.format.exact_json import ascii_json
 
 if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection

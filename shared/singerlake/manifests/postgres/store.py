@@ -18,6 +18,7 @@ import msgspec
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision
+from singerlake.format.exact_json import ascii_json
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply, in_lake
 from singerlake.format.state.manifest import check_own
@@ -43,7 +44,6 @@ from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
     TransactionRow,
-    ascii_json,
     listed_and_retired,
     whole_delta,
     write_change,

@@ -1,0 +1,1 @@
+"""Committers: what commits to a lake's streams what writers sent to a queue."""

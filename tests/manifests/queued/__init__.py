@@ -1,0 +1,1 @@
+"""Commits by way of a queue."""

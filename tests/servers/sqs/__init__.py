@@ -1,0 +1,1 @@
+"""An SQS server for tests."""
