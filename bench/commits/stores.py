@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.commits import latency, million
+from bench.commits import latency, million, queue
 from bench.commits.committing import CLOCK, Crew, Job, Stream, birth, commit
 from bench.commits.slow import slow_wire
 from bench.measure import Row
@@ -113,6 +113,7 @@ def rows(cache: Path) -> Iterator[Row]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work)))
         yield from latency.rows(folder, servers.near, servers.s3)
         yield from million.rows(folder)
+        yield from queue.rows(work)
     yield _simulated()
 
 

@@ -1,0 +1,1 @@
+"""The target with a queue, and committers beside it."""
