@@ -126,6 +126,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "diff",
         "tail",
         "annotate",
+        "commit-worker",
         "put",
         "export",
         "build",

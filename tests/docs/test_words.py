@@ -15,6 +15,7 @@ import click
 import pytest
 
 from singerlake.cli.main import main
+from singerlake.manifests.queued.settings import QUEUE_SETTINGS
 from singerlake.settings import SNAPSHOT_SETTINGS, STORAGE_SETTINGS, STORE_SETTINGS
 from tests.cli.test_docs import leaves
 
@@ -72,7 +73,7 @@ def test_help_reads_fluently(path: str, command: click.Command) -> None:
 
 
 def test_settings_read_fluently() -> None:
-    assert hard(json.dumps([STORAGE_SETTINGS, STORE_SETTINGS, SNAPSHOT_SETTINGS])) == []
+    assert hard(json.dumps([STORAGE_SETTINGS, STORE_SETTINGS, SNAPSHOT_SETTINGS, QUEUE_SETTINGS])) == []
     assert hard("".join(path.read_text() for path in (ROOT / "plugins").glob("*.yml"))) == []
 
 

@@ -12,6 +12,7 @@ from tests.simulation.faulty.messages.attach import ATTACHMENTS
 from tests.simulation.faulty.messages.drop import DROPS
 from tests.simulation.faulty.messages.erase import ERASURES
 from tests.simulation.faulty.messages.expire import EXPIRIES
+from tests.simulation.faulty.queue import QUEUES
 from tests.simulation.faulty.runs import RUNS_WITH_HOLES
 from tests.simulation.faulty.segments import SEGMENTS
 from tests.simulation.tables.kinds import FAULTY_TABLES
@@ -28,6 +29,7 @@ _ALL = (
     *EXPIRIES,
     *ATTACHMENTS,
     *SEGMENTS,
+    *QUEUES,
     *RUNS_WITH_HOLES,
 )
 FAULTY = {kind.name: kind for kind in _ALL}

@@ -17,6 +17,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
     AddFiles,
+    AddTogether,
     CollectFiles,
     ExpireFiles,
     RecordRun,
@@ -36,7 +37,7 @@ from tests.storage.memory import Step
 
 Answer = TypeVar("Answer")
 
-_FITS_ANY_STATE = (AddFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+_FITS_ANY_STATE = (AddFiles, AddTogether, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
 
 
 @dataclass

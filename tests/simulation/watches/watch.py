@@ -231,6 +231,9 @@ class Watches:
             self._truth.attached(path, after.body if after else None)
         elif _IN_LOG.match(path) and self.log is not None:
             self.log.changed(key, before, after, by)
+        elif path.startswith(f"{layout.QUEUE}/"):
+            if layout.queued_id_in(path.removeprefix(f"{layout.QUEUE}/")) is None:
+                self._fail(f"nobody knows what {key} is")
         elif key.startswith(PROBE_PREFIX):
             return
         else:
