@@ -12,6 +12,7 @@ import msgspec
 from singerlake.format.decoders import PREPARED, prepare_decoders
 
 NEVER_DECODED = {
+    "singerlake.manifests.queued.objects.Refusal",
     "singerlake.maintenance.scan.scan.ScanResult",
     "singerlake.storage.port.Entry",
     "target_singerlake.input.messages.Records",
