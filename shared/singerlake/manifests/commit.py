@@ -104,7 +104,7 @@ def is_done(manifest: Manifest, change: Change) -> bool:
         files = change.files
     elif isinstance(change, AddTogether):
         # A part without files says how a run stands, which no file tells.
-        return all(is_done(manifest, part) for part in change.parts)
+        return bool(change.parts) and all(is_done(manifest, part) for part in change.parts)
     elif isinstance(change, ReplaceFiles):
         files = change.new
     elif isinstance(change, CollectFiles):

@@ -114,6 +114,7 @@ def test_it_is_done_when_all_of_its_parts_are() -> None:
     parts = (add(new_file("a")), add(new_file("b")))
     state = done(born(), parts[0])
     assert not is_done(state, AddTogether(parts=parts))
+    assert not is_done(state, AddTogether(parts=()))
     assert is_done(done(state, parts[1]), AddTogether(parts=parts))
 
 
