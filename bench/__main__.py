@@ -33,6 +33,7 @@ GROUPS = {
     "attached": "bench.plugins.attached",
     "stores": "bench.commits.stores",
     "maintenance": "bench.upkeep.maintenance",
+    "many-files": "bench.many_files.rows",
     "spark": "bench.readers.spark",
     "site": "bench.readers.site",
     "tables": "bench.tables.making",

@@ -15,6 +15,7 @@ from bench.commits.slow import SlowStorage
 from singerlake.adapters import open_storage
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
+from singerlake.format.file_id import timed_id
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import NewFile
@@ -88,7 +89,7 @@ def birth(store: ManifestStore) -> Loaded:
 
 def new_file() -> NewFile:
     """A file of a thousand records, as a target would describe it."""
-    id = random_id()
+    id = timed_id(CLOCK.now(), random_id())
     return NewFile(
         id=id,
         path=f"{layout.to_segment(VERSION)}/orders-20260101T000000.001000Z-20260101T000001.001000Z-{id}.singer.gz",

@@ -41,7 +41,7 @@ class FileList(Sequence[DataFile]):
     every method may raise what that does.
     """
 
-    __slots__ = ("_ends", "_ranges", "_source", "_starts", "parts", "tail")
+    __slots__ = ("_by_ids", "_ends", "_source", "_starts", "parts", "tail")
 
     def __init__(
         self, tail: Iterable[DataFile] = (), *, parts: Sequence[Part] = (), source: SegmentSource | None = None
@@ -51,7 +51,7 @@ class FileList(Sequence[DataFile]):
         self._source = source
         self._starts = [0, *accumulate(_count(part) for part in self.parts)]
         self._ends = [_end_of(part) for part in self.parts]
-        self._ranges: IdRanges | None = None
+        self._by_ids: tuple[IdRanges, tuple[Run, ...]] | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -105,10 +105,11 @@ class FileList(Sequence[DataFile]):
         found = self.tail.find(id)
         if found is not None or not self.parts:
             return found
-        if self._ranges is None:
-            self._ranges = IdRanges(self.segments)
-        at_hand = (part for part in self.parts if not isinstance(part, Segment))
-        runs = chain(at_hand, map(self._files, self._ranges.may_have(id)))
+        if self._by_ids is None:
+            at_hand = tuple(part for part in self.parts if not isinstance(part, Segment))
+            self._by_ids = IdRanges(self.segments), at_hand
+        ranges, at_hand = self._by_ids
+        runs = chain(at_hand, map(self._files, ranges.may_have(id)))
         return next((file for run in runs if (file := run.find(id)) is not None), None)
 
     def with_ids(self, ids: Iterable[str]) -> dict[str, DataFile]:
@@ -289,7 +290,7 @@ class FileList(Sequence[DataFile]):
             return FileList(tail, parts=parts, source=self._source)
         grown = FileList.__new__(FileList)
         grown.parts, grown.tail, grown._source = self.parts, tail, self._source
-        grown._starts, grown._ends, grown._ranges = self._starts, self._ends, self._ranges
+        grown._starts, grown._ends, grown._by_ids = self._starts, self._ends, self._by_ids
         return grown
 
 
