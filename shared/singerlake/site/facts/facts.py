@@ -127,7 +127,7 @@ def stream_facts(
         versions=versions,
         current=next((each for each in versions if each.version.hash == newest), versions[-1] if versions else None),
         tally=tally(manifest.files),
-        attached=attached_totals(manifest.files),
+        attached=attached_totals(manifest.files.with_rows()),
         samples=samples,
         trouble=trouble,
     )
