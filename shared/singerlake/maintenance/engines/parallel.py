@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import TypeVar
+
+from singerlake.interpreter.threads import threads_ahead
 
 THREADS = 8
 """Files read at once by default; each holds a few MiB."""
@@ -24,7 +26,7 @@ def in_parallel(
     """``work`` done on each item by up to ``threads`` threads; answers in the order of the items, few of them waiting
     at any time. ``most`` says how many items may be under way with one, itself included, where that is fewer than there
     are threads for. The first exception ends it."""
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="singerlake-read") as pool:
+    with threads_ahead(threads, "singerlake-read") as pool:
         waiting: deque[Future[Answer]] = deque()
         try:
             for item in items:
@@ -39,3 +41,5 @@ def in_parallel(
         finally:
             for future in waiting:
                 future.cancel()
+            # What is at work may change something, so that it has ended when this has.
+            wait(waiting)

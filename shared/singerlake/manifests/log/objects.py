@@ -4,7 +4,6 @@ as the snapshot it is read from."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -16,6 +15,7 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
+from singerlake.interpreter.threads import threads_ahead
 from singerlake.manifests.port import Abilities
 from singerlake.manifests.publish import published
 from singerlake.manifests.segments.stored import names_of, to_stored
@@ -74,7 +74,7 @@ class ObjectLog:
             bodies: Iterator[Stored | None] = (self._storage.get(self._key(number)) for number in numbers)
             yield from _present(numbers, bodies)
             return
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log") as executor:
+        with threads_ahead(_AT_ONCE, "log") as executor:
             yield from _present(numbers, executor.map(lambda number: self._storage.get(self._key(number)), numbers))
 
     def base(self) -> Manifest | None:

@@ -20,6 +20,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import Run
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
@@ -64,20 +65,16 @@ class SegmentObjects:
         if len(segments) < 2 or _AHEAD < 2:
             yield from map(self.load, segments)
             return
-        with ThreadPoolExecutor(_AHEAD, thread_name_prefix="segments") as executor:
+        with threads_ahead(_AHEAD, "segments") as executor:
             waiting: deque[tuple[Segment, Future[bytes]]] = deque()
             following = iter(segments)
-            try:
-                while True:
-                    while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
-                        waiting.append((segment, executor.submit(self._text, segment)))
-                    if not waiting:
-                        return
-                    segment, text = waiting.popleft()
-                    yield self._decoded(segment, text.result())
-            finally:
-                for _, text in waiting:
-                    text.cancel()
+            while True:
+                while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
+                    waiting.append((segment, executor.submit(self._text, segment)))
+                if not waiting:
+                    return
+                segment, text = waiting.popleft()
+                yield self._decoded(segment, text.result())
 
     def write(self, pieces: Sequence[Sequence[DataFile]]) -> list[Segment]:
         """Keep each of ``pieces`` as a new segment. Raises what storage raises."""

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
+from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.arranged import SENT, Together, arranged
 from singerlake.storage.clouds.driver import Ask
 from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
@@ -100,7 +101,7 @@ class Composer:
             parts = arranged(wanted, least=1, longest=SENT, copy=False)
             together = (part for part in parts if not isinstance(part, Part))
             # A pool of their own: each of them waits for what the other pool fetches.
-            with ThreadPoolExecutor(_AHEAD, thread_name_prefix="singerlake-blocks") as ahead:
+            with threads_ahead(_AHEAD, "singerlake-blocks") as ahead:
                 yield from _ahead(ahead, partial(self.fetched, pool=pool), together)
 
         send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
