@@ -29,14 +29,14 @@ def test_an_error_ends_it_and_nothing_else_is_begun() -> None:
     futures: list[Future[object]] = []
 
     def fails() -> object:
-        raise ValueError
+        raise ValueError("it fails")
 
     def blocks() -> object:
         begun.set()
         return None
 
     works = ahead([fails, blocks], futures)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="it fails"):
         next(works)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
     assert futures[1].cancelled() or begun.is_set()
