@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from singerlake.errors import ForeignManifestError, UnsupportedFormatError
-from singerlake.format import FORMAT, NEWEST_FORMAT
+from singerlake.format import FORMAT, NEWEST_FORMAT, SEGMENTS_FORMAT
+from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.manifests import publish
 from singerlake.manifests.publish import publish_manifest, published
+from singerlake.manifests.segments import stored
+from singerlake.manifests.segments.stored import names_of
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, born, done, new_file
 from tests.storage.memory import MemoryStorage, Step
@@ -26,9 +29,9 @@ def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def there(storage: MemoryStorage) -> Manifest:
-    stored = storage.get(KEY)
-    assert stored is not None
-    return from_json(stored.body, key=KEY)
+    found = storage.get(KEY)
+    assert found is not None
+    return from_json(found.body, key=KEY)
 
 
 def states(name: str = 'q"\\\u2028') -> list[Manifest]:
@@ -76,10 +79,10 @@ def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> No
     assert there(storage) == two
 
 
-@pytest.mark.parametrize("format", [FORMAT, NEWEST_FORMAT])
+@pytest.mark.parametrize("format", [FORMAT, SEGMENTS_FORMAT - 1])
 def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch, format: int) -> None:
     monkeypatch.setattr(publish, "_LARGE", 0)
-    monkeypatch.setattr(publish, "_MUCH", 0)
+    monkeypatch.setattr(publish, "_SOME", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
     one, two, _ = (msgspec.structs.replace(state, format=format) for state in states())
     publish_manifest(storage, KEY, one)
@@ -90,6 +93,22 @@ def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPat
     assert there is not None
     assert (there.store, there.number) == (two.store, two.transaction.number)
     assert "get" not in asked
+
+
+def test_a_large_head_is_read_for_its_segments_alone_which_are_named_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "SIZES", Sizes(whole=0, segment=1, tail=0))
+    monkeypatch.setattr(publish, "_LARGE", 0)
+    monkeypatch.setattr(publish, "_SOME", 0)
+    storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
+    _, one, two = states("s")
+    publish_manifest(storage, KEY, one)
+    before = names_of(storage, KEY)
+    assert before
+    monkeypatch.setattr(publish, "read_manifest", lambda *_, **__: pytest.fail("another state was made"))
+    publish_manifest(storage, KEY, two)
+    after = names_of(storage, KEY)
+    assert after[: len(before)] == before
+    assert len(after) == len(two.files) > len(before)
 
 
 def test_of_a_newer_format_nothing_is_taken_from_the_beginning() -> None:

@@ -31,8 +31,6 @@ _LARGE = 1 << 12
 """Files of a manifest from which on time and memory matter more than a request."""
 _SOME = 1 << 20
 """Bytes of a whole manifest from which on it is large."""
-_MUCH = 16 << 20
-"""Bytes of a body from which on it is a whole manifest that is large: one that names segments has less."""
 
 
 def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: Iterable[Segment] = ()) -> None:
@@ -87,30 +85,37 @@ class _ManifestBeginning(msgspec.Struct, frozen=True):
     store: str
     transaction: Position
 
+    def is_like(self, manifest: Manifest) -> bool:
+        """Whether it is of the same tap, stream and store."""
+        return (self.tap, self.stream, self.store) == (manifest.tap, manifest.stream, manifest.store)
+
 
 def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There | None:
     """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
-    without reading another state beside this one."""
+    without decoding another state beside this one."""
     entry = storage.head(key) if large else None
-    beginning = _beginning(storage, key) if entry and entry.size > min(_SOME, _MUCH) else None
-    own = (like.tap, like.stream, like.store)
-    if entry and beginning and (beginning.tap, beginning.stream, beginning.store) == own:
-        names_segments = beginning.format == SEGMENTS_FORMAT
-        # Those are to be named again, so that it is read for them.
-        if not names_segments or entry.size > _MUCH:
-            return _There(beginning.transaction.number, entry.etag)
+    beginning = _beginning(storage, key) if entry and entry.size > _SOME else None
+    if entry and beginning and beginning.is_like(like) and beginning.format != SEGMENTS_FORMAT:
+        return _There(beginning.transaction.number, entry.etag)
     stored = storage.get(key)
     if stored is None:
         return None
+    if beginning and (own := _beginning_of(stored.body)) and own.is_like(like):
+        # The segments are to be named again. Of the rest, which may be long, nothing is made.
+        return _There(own.transaction.number, stored.etag, named_in(stored.body))
     number = _number(read_manifest(stored.body, key=key, storage=storage), like, key)
     return _There(number, stored.etag, named_in(stored.body))
 
 
 def _beginning(storage: Storage, key: str) -> _ManifestBeginning | None:
     try:
-        match = _BEGINNING.match(storage.read_range(key, 0, _HEAD))
+        return _beginning_of(storage.read_range(key, 0, _HEAD))
     except MissingFileError:
         return None
+
+
+def _beginning_of(body: bytes) -> _ManifestBeginning | None:
+    match = _BEGINNING.match(body[:_HEAD])
     return decode(match.group(0) + b"}", _ManifestBeginning) if match else None
 
 
