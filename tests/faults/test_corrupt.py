@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.format import layout
+from tests.faults.conftest import Hire
 from tests.faults.support.crew import Crew
-from tests.faults.support.places import Kind, of_kinds
+from tests.faults.support.places import Kind, Place, of_kinds
 from tests.faults.support.worker import Point
 
 pytestmark = pytest.mark.in_turn("kind")
@@ -67,7 +69,9 @@ def test_15_a_lock_that_cannot_be_read_is_named_and_left(crew: Crew) -> None:
 
 
 @of_kinds(lambda kind: kind.on == "lake" and bool(kind.tail))
-def test_15_a_record_that_cannot_be_read_is_named_and_left(crew: Crew) -> None:
+def test_15_a_record_that_cannot_be_read_is_named_and_left(place: Place, hire: Hire) -> None:
+    # No snapshot, so that the record is read.
+    crew = hire(replace(place, stores=replace(place.stores, snapshot_transactions=100)))
     crew.publish("before", files=1)
     # Killed before it brings manifest.json up to what it did, so that the record is still to be read.
     crew.start("ada", Point(r"^store\.publish", "kill", nth=2)).killed()

@@ -300,7 +300,7 @@ class NumberedStore:
             return None
         self.snapshots.saw(there.number)
         # A few that the snapshot is behind cost less to read than another state.
-        if there.number < (base.transaction.number if base else -1) + self.snapshots.settings.step:
+        if there.number < (base.transaction.number if base else -1) + max(1, self.snapshots.settings.room):
             return None
         first = next(iter(self._log.read(there.number - 1, whole=False)), None)
         stored = self._storage.get(self._key)

@@ -42,7 +42,12 @@ class SnapshotSettings:
     def least(self) -> int:
         """Transactions that wait when a writer publishes after a commit. Fewer than may, since others commit while a
         large state is on its way, and a writer may die."""
-        return self.transactions - self.transactions // _LEFT
+        return self.transactions - self.room
+
+    @property
+    def room(self) -> int:
+        """What is left then."""
+        return self.transactions // _LEFT
 
     @property
     def step(self) -> int:
