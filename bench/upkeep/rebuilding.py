@@ -65,6 +65,8 @@ class Generated:
         for number in range(self.files):
             moment = _FIRST + timedelta(seconds=number)
             name = layout.file_path("orders", VERSION, moment, moment, f"{number:016d}")
+            if _PREFIX + name <= start_after:
+                continue
             etag = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
             yield Entry(_PREFIX + name, size, moment, f'"{etag}"')
 
@@ -94,13 +96,15 @@ _EXTRA, _HEAD, _RECORD = _parts()
 
 
 def main() -> None:
-    """Rebuild a stream of so many files as the second argument says, below the folder of the first."""
+    """Rebuild a stream of so many files as the second argument says, below the folder of the first, with the options
+    that follow."""
     folder = Path(sys.argv[1])
     storage = Generated(int(sys.argv[2]), LocalStorage(folder / "lake", clock=SystemClock(), ids=random_id))
-    (folder / "lake" / _PREFIX).mkdir(parents=True)
+    (folder / "lake" / _PREFIX).mkdir(parents=True, exist_ok=True)
     (folder / "lake" / _PREFIX / "x").touch()
     with mock.patch.object(singerlake.lake, "open_storage", return_value=storage):
-        command(["rebuild", str(folder / "lake"), "--journal", str(folder / "journal"), "--threads", "1"])
+        given = ["--journal", str(folder / "journal"), "--threads", "1", *sys.argv[3:]]
+        command(["rebuild", str(folder / "lake"), *given])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -16,6 +18,7 @@ from tests.cli.commands.stores import close
 from tests.cli.conftest import Run
 from tests.lakes import record_line
 from tests.maintenance.shelf import file_bytes
+from tests.maintenance.spooled.sizes import keep_little
 from tests.maintenance.verify.test_verify import body_of
 
 FLIGHTS, ROOT, CATALOGUE = layout.manifest_key("t", "flights"), layout.root_metadata_key(), layout.catalogue_key("t")
@@ -282,3 +285,22 @@ def test_the_journal_of_a_verification_is_refused_before_anything_is_written(
     assert result.exit_code == 2
     assert "not a journal of 'singerlake rebuild', but of 'singerlake verify'; give another file" in result.stderr
     assert lake.storage.get(FLIGHTS) is None
+
+
+def test_a_full_disk_of_this_machine_is_named_and_nothing_is_written(
+    run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = everything(lake)
+    keep_little(monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no space is left for the files that a rebuild found" in result.stderr
+    assert "set $TMPDIR" in result.stderr
+    assert everything(lake) == before
+    assert run("rebuild", lake.storage.url, "--discard-manifest").exit_code == 0
+    assert run("verify", lake.storage.url).exit_code == 0

@@ -25,8 +25,8 @@ from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
 from singerlake.maintenance.engines.parallel import in_parallel
 from singerlake.maintenance.progress import Progress
-from singerlake.maintenance.rebuild import choose
 from singerlake.maintenance.rebuild.scanned_file import content_id
+from singerlake.maintenance.rebuild.spooled import found_files
 from singerlake.maintenance.rebuild.survey import data_files
 from singerlake.maintenance.scan.scan import scan
 from tests.fakes import START
@@ -245,7 +245,8 @@ def test_the_order_is_the_same_however_many_files_are_sorted_at_once(
         shelf.original(number, created=created)
     shelf.put(8, gzip.compress(schema_line() + record(8)), path="x/by-hand.singer.gz")
     all_at_once = shelf.rebuild().manifest.files
-    monkeypatch.setattr(choose, "_SORTED", at_once)
+    monkeypatch.setattr(found_files, "HELD", at_once)
+    monkeypatch.setattr(found_files, "_RUN", at_once)
     assert shelf.rebuild().manifest.files == all_at_once
     assert [file.id for file in all_at_once[:-1]] == [file_id(number) for number in (5, 2, 3, 6, 1, 7, 4)]
     assert all_at_once[-1].path == "x/by-hand.singer.gz"

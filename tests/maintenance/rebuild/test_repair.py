@@ -18,6 +18,7 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, RetireFiles, Transaction
 from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.progress import Progress
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.manifests.lockfile import LockfileStore
@@ -372,3 +373,20 @@ def test_without_conditions_the_streams_lock_is_held_while_writing() -> None:
     assert held == [True]
     assert shelf.numbers(stored(shelf)) == [1]
     assert stored(shelf).schemas[stored(shelf).files[0].version].schema == SCHEMA
+
+
+@pytest.mark.parametrize("held", [1, 2, 3, 4, 9])
+def test_who_looks_is_told_the_whole_before_anything_is_read(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    """Also where a listing has more entries than are held."""
+    for number in range(3):
+        shelf.original(number)
+    monkeypatch.setattr("singerlake.maintenance.rebuild.repair_stream._LISTED", held)
+    told: list[int] = []
+    store = LockfileStore(shelf.storage, TAP, STREAM)
+    context = StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids)
+    plan = repair_stream(context, RepairOptions(), progress=Progress(True, told.append, told.append))
+    assert told[0] == sum(told[1:]) == plan.read.bytes > 0
+    assert plan.read.files == 3
+    assert shelf.numbers(plan.after) == [0, 1, 2]

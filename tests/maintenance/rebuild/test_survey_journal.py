@@ -78,7 +78,8 @@ def without_journal(shelf: Shelf) -> Survey:
 
 
 def told(one: Survey) -> tuple[object, object]:
-    return one.files, one.findings
+    files = sorted(one.files, key=lambda file: file.path) if one.files.spooled else list(one.files)
+    return files, one.findings
 
 
 @pytest.mark.parametrize("most", range(FILES))

@@ -27,16 +27,13 @@ from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeErro
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
-
-_NAMED = 5
-"""How many files of each kind of difference are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def _streams(
                     planned=_show if not as_json else lambda _: None,
                 )
                 done[tap, stream] = _kept(repair, asked.dry_run, as_json)
-                needed, changed = repair.needed and not asked.dry_run, _changed(repair)
+                needed, changed = repair.needed and not asked.dry_run, repair.totals.files
                 del repair
                 if needed:
                     record_run(context, "rebuild", changed, started=started)
@@ -146,13 +143,6 @@ def _streams(
                 way_out = f"{error.hint}, or run again with --discard-manifest" if discardable else error.hint
                 findings.append(Finding("manifest", there.prefix, f"{error.message}; {way_out}"))
     return done, findings
-
-
-def _changed(repair: Repair) -> Tally:
-    """The files whose listing changes, or ends."""
-    new, old = repair.after.by_id, repair.before.by_id if repair.before else {}
-    ids = {id for each in repair.difference.by_kind.values() for id in each}
-    return tally((new[id] if id in new else old[id]).bytes for id in ids)
 
 
 def _kept(repair: Repair, dry_run: bool, as_json: bool) -> RepairSummary:
@@ -210,21 +200,15 @@ def _show(repair: Repair) -> None:
     """The difference of a stream: how many files of each kind, and the first of them; then whether offsets mean other
     messages."""
     say(f"{shown(repair.after.tap)}/{shown(repair.after.stream)}: difference")
-    for kind, ids in repair.difference.by_kind.items():
-        if ids:
-            say(f"  {kind}: {counted(len(ids), 'file')}")
-            for id in ids[:_NAMED]:
-                say(f"    {shown(_path(repair, id))}")
-            if len(ids) > _NAMED:
-                say(f"    and {len(ids) - _NAMED:,} more")
+    for kind, totals in repair.totals.by_kind.items():
+        if totals.files.files:
+            say(f"  {kind}: {counted(totals.files.files, 'file')}")
+            for path in totals.paths:
+                say(f"    {shown(path)}")
+            if totals.files.files > len(totals.paths):
+                say(f"    and {totals.files.files - len(totals.paths):,} more")
     if _new_lineage(repair):
         say("  under a new lineage")
-
-
-def _path(repair: Repair, id: str) -> str:
-    """Where a file of the difference lies, below its stream's folder."""
-    held = repair.after if id in repair.after.by_id or repair.before is None else repair.before
-    return held.by_id[id].path
 
 
 def _outcome(repair: Repair, dry_run: bool) -> str:
@@ -233,7 +217,8 @@ def _outcome(repair: Repair, dry_run: bool) -> str:
     verb = "would be" if dry_run else "was"
     if repair.before is None:
         return f"{verb} made anew, {_holds(repair.after)}"
-    changes = [f"{len(ids)} {kind}" for kind, ids in repair.difference.by_kind.items() if ids]
+    totals = repair.totals.by_kind.items()
+    changes = [f"{kind_totals.files.files} {kind}" for kind, kind_totals in totals if kind_totals.files.files]
     lineage = ", under a new lineage" if _new_lineage(repair) else ""
     return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from operator import attrgetter
 
 import msgspec
@@ -24,8 +23,6 @@ from singerlake.maintenance.verify.findings import Finding
 
 _ERASED = 1 << 48
 """More messages than a file holds."""
-_SORTED = 1 << 17
-"""Files that are sorted at once: their keys take some 250 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +36,17 @@ class ChosenFiles:
 
 
 def distinct(
-    files: Sequence[ScannedFile], *, prefix: str, listed: Mapping[str, DataFile] | None = None
+    files: Sequence[ScannedFile],
+    *,
+    prefix: str,
+    listed: Mapping[str, DataFile] | None = None,
+    taken: Callable[[str], bool] = lambda _: False,
 ) -> tuple[list[ScannedFile], list[Finding]]:
     """``files`` with one file for each id. A copy adds nothing, whole or cut; other content under the same id is kept
     under an id of its own, since one of the two would be lost otherwise.
 
     ``listed`` are the files of a manifest by id, which say the content that it means by one; without that, it is the
-    fullest.
+    fullest. ``taken`` says which ids others than ``files`` have.
     """
     known = listed or {}
     repeated = _repeated(file.id for file in files)
@@ -58,7 +59,7 @@ def distinct(
     for own, group in groups.items():
         meant = known[own].sha256 if own in known else None
         group.sort(key=lambda file: (meant != file.facts.sha256, *_fullest(file)))
-        kept += _without_copies(group, prefix, findings, used)
+        kept += _without_copies(group, prefix, findings, used, taken)
     return kept, findings
 
 
@@ -86,10 +87,8 @@ def choose(files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = 
 
 
 def _in_order(files: Sequence[ScannedFile]) -> list[ScannedFile]:
-    """In the order of a rebuild. ``_SORTED`` files are sorted at a time: the keys of a million take half as much memory
-    as the files."""
-    runs = [sorted(files[at : at + _SORTED], key=attrgetter("order")) for at in range(0, len(files), _SORTED)]
-    return runs[0] if len(runs) == 1 else list(merge(*runs, key=attrgetter("order")))
+    """In the order of a rebuild."""
+    return sorted(files, key=attrgetter("order"))
 
 
 def _covered(files: Sequence[ScannedFile], done: frozenset[str]) -> tuple[set[int], list[int]]:
@@ -130,8 +129,16 @@ def _fullest(file: ScannedFile) -> tuple[int, int, bool, str]:
     return -file.messages, -len(file.facts.attached), layout.file_id_in(file.path) != file.id, file.path
 
 
+def own_ids(file: ScannedFile) -> Iterator[str]:
+    """The ids under which a file may be kept whose own id is another's: the first one of them that is free."""
+    own = content_id(file.facts.sha256)
+    while True:
+        yield own
+        own = content_id(hashlib.sha256(own.encode()).hexdigest())
+
+
 def _without_copies(
-    group: Sequence[ScannedFile], prefix: str, findings: list[Finding], used: set[str]
+    group: Sequence[ScannedFile], prefix: str, findings: list[Finding], used: set[str], taken: Callable[[str], bool]
 ) -> list[ScannedFile]:
     kept: list[ScannedFile] = []
     for file in group:
@@ -141,10 +148,8 @@ def _without_copies(
         elif not kept:
             kept.append(file)
         else:
-            own = content_id(file.facts.sha256)
-            while own in used:
-                # Only a header that was made up for it says so.
-                own = content_id(hashlib.sha256(own.encode()).hexdigest())
+            # Only a header that was made up for it says what another is called by its content.
+            own = next(own for own in own_ids(file) if own not in used and not taken(own))
             used.add(own)
             holes = tuple((own, records) for _, records in file.erased)
             kept.append(msgspec.structs.replace(file, id=own, replaces=(), erased=holes))

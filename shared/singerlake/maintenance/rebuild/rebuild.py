@@ -16,28 +16,29 @@ import msgspec
 from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import hash_among
-from singerlake.format.state.additions import format_of
 from singerlake.format.state.attached_objects import left_behind
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.rebuild.choose import choose, distinct
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
+from singerlake.maintenance.rebuild.spooled.former import FormerFiles
+from singerlake.maintenance.rebuild.spooled.listing import Listing
+from singerlake.maintenance.rebuild.spooled.settled import DistinctFiles
 from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
 from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
-from singerlake.maintenance.scan.batches import consumed
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A stream's state made anew, and what was odd on the way. ``held`` are former files whose messages others hold."""
+    """A stream's state made anew, and what was odd on the way. ``unlisted`` are the paths of files that no former state
+    listed, where one was given."""
 
     manifest: Manifest
     findings: tuple[Finding, ...]
-    held: frozenset[str] = frozenset()
+    unlisted: tuple[tuple[str, str], ...] = ()
 
 
 def rebuild_manifest(
@@ -55,32 +56,74 @@ def rebuild_manifest(
     return rebuilt(without_uncommitted(surveyed, storage, tap, stream), birth)
 
 
-def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | None = None) -> Rebuilt:
+def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None) -> Rebuilt:
     """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
 
-    Takes what was found out of ``surveyed``, file by file: a million of them and the state of them must not stand
-    beside each other. Nor are files kept twice that are as they are in ``former``, files by id.
+    Meets those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
+    ``ScratchFile`` raises.
     """
     prefix = layout.stream_prefix(birth.tap, birth.stream)
-    files, copies = distinct(list(consumed(surveyed.files)), prefix=prefix)
-    choice = choose(files, prefix=prefix)
-    files.clear()
-    versions: dict[str, str] = {}
-    schemas: dict[str, SchemaVersion] = {}
-    latest: dict[str, StreamSchema] = {}
-    listed: list[DataFile] = []
+    files = DistinctFiles(surveyed.files, prefix)
+    choice = files.chosen()
+    versions = _Versions()
+    listed = Listing()
+    unlisted: list[tuple[str, str]] = []
     offset = 0
-    hashes = Hashes({})
-    held: set[str] = set()
     kept = deque(surveyed.kept)
+    for file in files.in_order(choice.files):
+        while kept and kept[0].order < file.order:
+            versions.seen(kept[0].content, kept.popleft().created, offset)
+        facts = file.facts
+        placed = place(file, facts, versions.seen(file.schema, facts.created, offset), offset)
+        if former is not None:
+            known = former.meet(file.id)
+            if known is None:
+                unlisted.append((file.id, file.path))
+            else:
+                placed = timed(placed, facts, known)
+            for source, _ in file.replaces:
+                former.meet(source)
+            placed = known if known is not None and known == placed else placed
+        listed.append(placed)
+        offset += file.messages
+    for held_schema in kept:
+        if versions.hashes.of(held_schema.content) not in versions.labels:
+            versions.seen(held_schema.content, held_schema.created, offset)
+    retired = [Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered]
+    erased: list[Retired] = []
+    all_files = listed.files()
+    if not any(finding.problem for finding in surveyed.findings):
+        # A damaged file may have rows of such objects, and be restored.
+        erased = left_behind((file.facts for file, _ in choice.covered), all_files, birth.created)
+    manifest = msgspec.structs.replace(
+        birth,
+        format=max(birth.format, listed.format, ATTACHED_FORMAT if erased else FORMAT),
+        next_offset=offset,
+        versions=versions.labels,
+        schemas=versions.schemas,
+        files=all_files,
+        retired=(*retired, *erased),
+    )
+    return Rebuilt(manifest, surveyed.findings + tuple(files.findings) + choice.findings, tuple(unlisted))
 
-    def seen(schema: StreamSchema, created: str) -> str:
-        version = hashes.of(schema)
-        if schema is not latest.get(version):
-            latest[version] = schema
-            versions.setdefault(version, f"v{len(versions) + 1}")
-            before = schemas.get(version)
-            schemas[version] = SchemaVersion(
+
+class _Versions:
+    """The labels and the schemas of a stream that begins."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, str] = {}
+        self.schemas: dict[str, SchemaVersion] = {}
+        self.hashes = Hashes({})
+        self._latest: dict[str, StreamSchema] = {}
+
+    def seen(self, schema: StreamSchema, created: str, offset: int) -> str:
+        """The version of messages with this schema, which come next."""
+        version = self.hashes.of(schema)
+        if schema is not self._latest.get(version):
+            self._latest[version] = schema
+            self.labels.setdefault(version, f"v{len(self.labels) + 1}")
+            before = self.schemas.get(version)
+            self.schemas[version] = SchemaVersion(
                 schema=schema.schema,
                 key_properties=schema.key_properties,
                 bookmark_properties=schema.bookmark_properties,
@@ -88,36 +131,6 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: Mapping[str, DataFile] | 
                 first_seen=before.first_seen if before else created,
             )
         return version
-
-    for file in consumed(choice.files):
-        while kept and kept[0].order < file.order:
-            seen(kept[0].content, kept.popleft().created)
-        version = seen(file.schema, file.facts.created)
-        placed = place(file, version, offset)
-        known = former.get(file.id) if former else None
-        if known is not None:
-            placed = timed(placed, file.facts, known)
-        listed.append(known if known is not None and known == placed else placed)
-        held.update(source for source, _ in file.replaces if former and source in former)
-        offset += file.messages
-    for held_schema in kept:
-        if hashes.of(held_schema.content) not in versions:
-            seen(held_schema.content, held_schema.created)
-    retired = [Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered]
-    erased: list[Retired] = []
-    if not any(finding.problem for finding in surveyed.findings):
-        # A damaged file may have rows of such objects, and be restored.
-        erased = left_behind((file.facts for file, _ in choice.covered), listed, birth.created)
-    manifest = msgspec.structs.replace(
-        birth,
-        format=max(birth.format, format_of(listed), ATTACHED_FORMAT if erased else FORMAT),
-        next_offset=offset,
-        versions=versions,
-        schemas=schemas,
-        files=tuple(listed),
-        retired=(*retired, *erased),
-    )
-    return Rebuilt(manifest, surveyed.findings + tuple(copies) + choice.findings, frozenset(held))
 
 
 class Hashes:
@@ -152,14 +165,13 @@ def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
 
 def describe(file: ScannedFile, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
-    placed = msgspec.structs.asdict(place(file, version, 0))
+    placed = msgspec.structs.asdict(place(file, file.facts, version, 0))
     del placed["offset"]
     return NewFile(**placed)
 
 
-def place(file: ScannedFile, version: str, offset: int) -> DataFile:
-    """A file at an offset of the log."""
-    said = file.facts
+def place(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
+    """A file at an offset of the log; ``said`` are its facts."""
     first, last = said.first or said.created, said.last or said.created
     return DataFile(
         id=file.id,

@@ -6,7 +6,7 @@ is made anew from files alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -16,65 +16,42 @@ from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
-from singerlake.format.state.additions import Conflict, format_of
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.rebuild.choose import choose, distinct
+from singerlake.maintenance.rebuild.choose import choose
+from singerlake.maintenance.rebuild.difference import Difference, DifferenceTotals, difference, difference_totals
 from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile
+from singerlake.maintenance.rebuild.spooled.former import FormerFiles
+from singerlake.maintenance.rebuild.spooled.listing import Listing
+from singerlake.maintenance.rebuild.spooled.settled import DistinctFiles
 from singerlake.maintenance.rebuild.survey import Survey
 from singerlake.maintenance.verify.check_state import check_state, is_of
 from singerlake.maintenance.verify.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How a stream's files change, in file ids. ``moved`` have another offset, ``mended`` other facts (path, size,
-    checksum, members) at the same offset."""
-
-    added: tuple[str, ...]
-    dropped: tuple[str, ...]
-    moved: tuple[str, ...]
-    mended: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.dropped or self.moved or self.mended)
-
-    @property
-    def by_kind(self) -> dict[str, tuple[str, ...]]:
-        """The ids under the names of their fields."""
-        return {"added": self.added, "dropped": self.dropped, "moved": self.moved, "mended": self.mended}
-
-
-@dataclass(frozen=True, slots=True)
 class Repair:
     """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
-    commit: the state is as it should be, or (``before`` None) is to be created. ``read`` is what was read of the data
-    files, ``noted`` what a journal says was read before."""
+    commit: the state is as it should be, or (``before`` None) is to be created. ``totals`` are those of the
+    ``difference``. ``read`` is what was read of the data files, ``noted`` what a journal says was read before."""
 
     before: Manifest | None
     after: Manifest
     change: Rebase | AddFiles | None
     findings: tuple[Finding, ...]
+    totals: DifferenceTotals
     read: Tally = NONE
     noted: Tally = NONE
 
     @property
     def difference(self) -> Difference:
-        new = self.after.by_id
-        if self.before is None:
-            return Difference(added=tuple(new), dropped=(), moved=(), mended=())
-        old = self.before.by_id
-        both = [(old[id], file) for id, file in new.items() if id in old]
-        return Difference(
-            added=tuple(id for id in new if id not in old),
-            dropped=tuple(id for id in old if id not in new),
-            moved=tuple(file.id for was, file in both if was.offset != file.offset),
-            mended=tuple(file.id for was, file in both if was.offset == file.offset and was != file),
-        )
+        """How the listed files change: the ids of all of them are held."""
+        return difference(self.before.files if self.before else None, self.after.files)
 
     @property
     def needed(self) -> bool:
@@ -90,24 +67,29 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
     ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may
     never have been committed, so that their messages come twice.
     """
-    made = rebuilt(surveyed, birth, before.by_id if before else None)
     if before is None:
-        return Repair(None, made.manifest, None, made.findings, surveyed.read, surveyed.noted)
+        made = rebuilt(surveyed, birth)
+        totals = difference_totals(None, made.manifest.files)
+        return Repair(None, made.manifest, None, made.findings, totals, surveyed.read, surveyed.noted)
+    former = FormerFiles(before.files)
+    made = rebuilt(surveyed, birth, former)
     prefix = layout.stream_prefix(birth.tap, birth.stream)
     unknown = tuple(
-        Finding("uncommitted", prefix + file.path, "was not listed before; its messages may come twice", problem=False)
-        for file in made.manifest.files
-        if file.id not in before.by_id and file.id not in before.retired_by_id
+        Finding("uncommitted", prefix + path, "was not listed before; its messages may come twice", problem=False)
+        for id, path in made.unlisted
+        if id not in before.retired_by_id
     )
-    kept = made.held | made.manifest.by_id.keys() | made.manifest.retired_by_id.keys()
+    for gone in made.manifest.retired:
+        former.meet(gone.id)
     lost = tuple(
         Finding("missing", prefix + file.path, "was listed and is not among the sound files; its offsets go to others")
-        for file in before.files
-        if file.id not in kept
+        for file in former.unmet
     )
+    del former
     after = _still_collected(made.manifest, before)
-    change = Rebase(manifest=after)
-    return Repair(before, after, change, made.findings + unknown + lost, surveyed.read, surveyed.noted)
+    totals = difference_totals(before.files, after.files)
+    findings = made.findings + unknown + lost
+    return Repair(before, after, Rebase(manifest=after), findings, totals, surveyed.read, surveyed.noted)
 
 
 def _still_collected(made: Manifest, before: Manifest) -> Manifest:
@@ -129,18 +111,35 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
     prefix = layout.stream_prefix(before.tap, before.stream)
     sound = {version: held for version, held in before.schemas.items() if is_of(held.schema, version)}
     hashes = Hashes({version: held.schema for version, held in sound.items()})
-    files, copies = distinct(surveyed.files, prefix=prefix, listed=before.by_id)
-    by_id = {file.id: file for file in files}
-    findings = [*surveyed.findings, *copies]
-    listed = tuple(_mended(file, by_id.get(file.id), hashes, prefix, findings) for file in before.files)
-    versions, schemas = _versions(before, sound, by_id, surveyed.kept)
-    newest = max(before.format, format_of(listed))
-    mended = msgspec.structs.replace(before, files=listed, versions=versions, schemas=schemas, format=newest)
-    if (mended.files, versions, schemas) == (before.files, before.versions, before.schemas):
+    files = DistinctFiles(surveyed.files, prefix, before.files)
+    findings = [*surveyed.findings, *files.findings]
+    versions = _Versions(before, sound)
+    listing = Listing(before.files)
+    listed = _Listed(files)
+    same = True
+    for part, run in before.files.segments_with_files():
+        mended_run: list[DataFile] = []
+        for file in run:
+            scanned = listed.meet(file.id)
+            versions.see(file, scanned)
+            mended_run.append(_mended(file, scanned, hashes, prefix, findings))
+        if all(one is two for one, two in zip(run, mended_run, strict=True)):
+            listing.keep(part, run)
+        else:
+            same = False
+            for file in mended_run:
+                listing.append(file)
+    labels, schemas = versions.completed(surveyed.kept)
+    newest = max(before.format, listing.format)
+    if same and (labels, schemas) == (before.versions, before.schemas):
         mended = before
+    else:
+        fields = {"files": listing.files(), "versions": labels, "schemas": schemas, "format": newest}
+        mended = msgspec.structs.replace(before, **fields)
     change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)
     after = mended
-    fresh = _unlisted(before, files, prefix, findings)
+    fresh = _unlisted(before, listed, prefix, findings)
+    del files, listed
     if not adopt:
         findings += [
             Finding("unlisted", prefix + file.path, "is not listed; --adopt adds it", problem=False) for file in fresh
@@ -154,48 +153,84 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
             after = outcome
             change = adding if change is None else Rebase(manifest=after)
     findings += check_state(after, prefix + layout.MANIFEST)
-    return Repair(before, after, change, tuple(findings), surveyed.read, surveyed.noted)
+    totals = difference_totals(before.files, after.files)
+    return Repair(before, after, change, tuple(findings), totals, surveyed.read, surveyed.noted)
 
 
-def _versions(
-    before: Manifest, sound: Mapping[str, SchemaVersion], by_id: Mapping[str, ScannedFile], kept: Sequence[KeptSchema]
-) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
+class _Listed:
+    """Which of many files a state lists."""
+
+    def __init__(self, files: DistinctFiles) -> None:
+        self.files = files
+        self._plain = bytearray(files.numbers // 8 + 1)
+        self._odd: set[str] = set()
+
+    def meet(self, id: str) -> ScannedFile | None:
+        """The file with this id, which is listed; None where there is none."""
+        found = self.files.find(id)
+        if found is None:
+            return None
+        number, file = found
+        if number is None:
+            self._odd.add(id)
+        else:
+            self._plain[number >> 3] |= 1 << (number & 7)
+        return file
+
+    def each(self) -> Iterator[tuple[bool, ScannedFile]]:
+        """All files, and whether they were met."""
+        for number, file in self.files.plain():
+            yield bool(self._plain[number >> 3] >> (number & 7) & 1), file
+        for file in self.files.odd:
+            yield file.id in self._odd, file
+
+
+class _Versions:
     """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version, or
-    from what is ``kept`` of it. That also gives a stream its first version that has none."""
-    labels, schemas = dict(before.versions), dict(before.schemas)
-    right = set(sound)
-    for file in before.files:
-        if file.version in right and file.version in labels:
-            continue
-        scanned = by_id.get(file.id)
+    from what is kept of it. That also gives a stream its first version that has none."""
+
+    def __init__(self, before: Manifest, sound: Mapping[str, SchemaVersion]) -> None:
+        self._before = before
+        self._labels, self._schemas = dict(before.versions), dict(before.schemas)
+        self._right = set(sound)
+
+    def see(self, file: DataFile, scanned: ScannedFile | None) -> None:
+        """A listed file, and what was found of it."""
+        labels = self._labels
+        if file.version in self._right and file.version in labels:
+            return
         if scanned is None or not is_of(scanned.schema.schema, file.version):
-            continue
+            return
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
-        if file.version not in right:
-            right.add(file.version)
-            schemas[file.version] = SchemaVersion(
+        if file.version not in self._right:
+            self._right.add(file.version)
+            self._schemas[file.version] = SchemaVersion(
                 schema=scanned.schema.schema,
                 key_properties=scanned.schema.key_properties,
                 bookmark_properties=scanned.schema.bookmark_properties,
                 first_offset=file.offset,
                 first_seen=scanned.facts.created,
             )
-    for held in kept:
-        version = next((known for known in labels if is_of(held.schema, known)), None)
-        if version in right or (version is None and labels):
-            continue
-        if version is None:
-            version = hash_among(held.schema, {})
-            labels[version] = "v1"
-        right.add(version)
-        schemas[version] = SchemaVersion(
-            schema=held.schema,
-            key_properties=held.key_properties,
-            bookmark_properties=held.bookmark_properties,
-            first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
-            first_seen=held.created,
-        )
-    return labels, schemas
+
+    def completed(self, kept: Sequence[KeptSchema]) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
+        """Both, once all files were seen."""
+        before, labels = self._before, self._labels
+        for held in kept:
+            version = next((known for known in labels if is_of(held.schema, known)), None)
+            if version in self._right or (version is None and labels):
+                continue
+            if version is None:
+                version = hash_among(held.schema, {})
+                labels[version] = "v1"
+            self._right.add(version)
+            self._schemas[version] = SchemaVersion(
+                schema=held.schema,
+                key_properties=held.key_properties,
+                bookmark_properties=held.bookmark_properties,
+                first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
+                first_seen=held.created,
+            )
+        return labels, self._schemas
 
 
 def _mended(
@@ -206,7 +241,8 @@ def _mended(
         return listed
     version = hashes.of(file.schema)
     if (file.messages, version) == (listed.messages, listed.version):
-        mended = timed(place(file, version, listed.offset), file.facts, listed)
+        facts = file.facts
+        mended = timed(place(file, facts, version, listed.offset), facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(
@@ -220,23 +256,23 @@ def _mended(
     return listed
 
 
-def _unlisted(
-    before: Manifest, files: list[ScannedFile], prefix: str, findings: list[Finding]
-) -> tuple[ScannedFile, ...]:
+def _unlisted(before: Manifest, listed: _Listed, prefix: str, findings: list[Finding]) -> tuple[ScannedFile, ...]:
     """Files whose messages nothing listed holds, in the order of a rebuild."""
-    rest = [file for file in files if file.id not in before.by_id and file.id not in before.retired_by_id]
-    never = {file.id: why for file in rest if (why := _why_never(before, file)) is not None}
-    findings += [
-        Finding("unlisted", prefix + file.path, f"is not listed: {never[file.id]}", problem=False)
-        for file in rest
-        if file.id in never
-    ]
-    rest = [file for file in rest if file.id not in never]
+    rest: list[ScannedFile] = []
+    for met, file in listed.each():
+        if met or file.id in before.retired_by_id:
+            continue
+        why = _why_never(before, file)
+        if why is None:
+            rest.append(file)
+        else:
+            findings.append(Finding("unlisted", prefix + file.path, f"is not listed: {why}", problem=False))
     if not rest:
         return ()
-    held = {source for file in files if file.id in before.by_id for source, _ in file.sources}
-    known = before.by_id.keys() | before.retired_by_id.keys()
-    choice = choose(rest, prefix=prefix, done=frozenset(held | known))
+    asked = {source for file in rest for source, _ in file.sources}
+    done = {source for met, file in listed.each() if met for source, _ in file.sources if source in asked}
+    done.update(before.files.with_ids(asked), (id for id in asked if id in before.retired_by_id))
+    choice = choose(rest, prefix=prefix, done=frozenset(done))
     findings += choice.findings
     return tuple(choice.files)
 

@@ -6,9 +6,10 @@ made from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import msgspec
 
@@ -39,9 +40,11 @@ from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.publish import mend_published, published
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Entry, Storage
 
 _ATTEMPTS = 5
+_LISTED = 1 << 17
+"""Entries of a listing that are held."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +85,7 @@ def repair_stream(
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
         number = _unused_number(storage, tap, stream)
-        files = stream_objects(storage, tap, stream)
-        if progress.seen:
-            entries = list(files)
-            progress.sized(sum(entry.size for entry in entries))
-            files = consumed(entries)
+        files = _sized(context, progress) if progress.seen else stream_objects(storage, tap, stream)
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         surveyed = without_uncommitted(surveyed, storage, tap, stream, base.manifest if base else None)
         now = timestamp(clock.now())
@@ -104,7 +103,7 @@ def repair_stream(
             plan = plan_anew(base.manifest if base else None, surveyed, birth)
         else:
             plan = plan_repair(base.manifest, surveyed, adopt=options.adopt, at=now)
-        # Of a million files it takes half a gigabyte: what is written must not stand beside it.
+        # What is written must not stand beside it.
         del surveyed
         if plan.needed:
             planned(plan)
@@ -126,6 +125,17 @@ def repair_stream(
         tap=tap,
         stream=stream,
     )
+
+
+def _sized(context: StreamContext, progress: Progress) -> Iterator[Entry]:
+    """What is to be read, after ``progress`` was told how much that is. Of very much, most is listed twice."""
+    storage, tap, stream = context.storage, context.tap, context.stream
+    listed = stream_objects(storage, tap, stream)
+    first = list(islice(listed, _LISTED))
+    behind = first[-1].key if len(first) == _LISTED else None
+    progress.sized(sum(entry.size for entry in chain(first, listed)))
+    rest = stream_objects(storage, tap, stream, start_after=behind) if behind is not None else ()
+    return chain(consumed(first), rest)
 
 
 def _load(context: StreamContext, options: RepairOptions) -> tuple[Loaded | None, str | None]:

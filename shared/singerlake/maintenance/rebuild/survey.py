@@ -17,6 +17,7 @@ from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile, identify
+from singerlake.maintenance.rebuild.spooled.found_files import FoundFiles
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.scan.small_files import small_bodies
@@ -30,7 +31,7 @@ class Survey:
     rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
     before."""
 
-    files: list[ScannedFile]
+    files: FoundFiles
     findings: tuple[Finding, ...]
     read: Tally = NONE
     noted: Tally = NONE
@@ -43,10 +44,11 @@ def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
     return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
 
 
-def stream_objects(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
-    """Those, and the schemas that are kept beside them: all that a stream can be made from."""
+def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
+    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
+    key ``start_after``."""
     prefix = layout.stream_prefix(tap, stream)
-    for entry in storage.list(prefix):
+    for entry in storage.list(prefix, start_after=start_after):
         path = entry.key[len(prefix) :]
         if layout.is_data_file(path) or layout.is_kept_schema(path):
             yield entry
@@ -83,9 +85,9 @@ def survey(
 ) -> Survey:
     """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
     threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
-    read again. Raises what storage raises."""
+    read again. Raises what storage raises, and what ``ScratchFile`` raises."""
     prefix = layout.stream_prefix(tap, stream)
-    scanned: list[ScannedFile] = []
+    scanned = FoundFiles()
     findings: list[Finding] = []
     schemas = _Schemas()
     beside: list[Entry] = []
@@ -106,7 +108,7 @@ def survey(
             if known is None:
                 yield entry
             else:
-                scanned.append(schemas.shared(known))
+                scanned.add(schemas.shared(known))
                 noted += Tally(1, entry.size)
                 progress.advance(entry.size)
 
@@ -118,13 +120,12 @@ def survey(
             file = schemas.shared(outcome)
             if journal is not None:
                 journal.note(entry, file)
-            scanned.append(file)
+            scanned.add(file)
         files += 1
         stored += entry.size
         progress.advance(entry.size)
-    if journal is not None:
-        # As a listing has them: what was noted came before what was read.
-        scanned.sort(key=lambda file: file.path)
+    # What was noted came before what was read.
+    scanned.seal(by_path=journal is not None)
     kept: list[KeptSchema] = []
     for entry in beside:
         held = read_kept(storage, entry, tap, stream)

@@ -15,9 +15,12 @@ from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.journal_file import JournalFile, open_file, stamp
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
+from singerlake.maintenance.rebuild.spooled.places import Places
 from singerlake.storage.port import Entry
 
 _DIGEST_BYTES = 16
+_ASKED = 1 << 14
+"""Files that are between being asked for and being noted: those of a few batches, and those that are not sound."""
 
 
 class _NotedSchema(msgspec.Struct, frozen=True, tag_field="line", tag="schema"):
@@ -48,34 +51,43 @@ _LINE = msgspec.json.Decoder(_NotedSchema | _File)
 
 class SurveyJournal:
     """The journal of one lake, open. Made by ``open_survey_journal``. Holds in memory where the lines of files begin,
-    by stamp, and not what they say: there may be a million."""
+    by a part of the stamp, and not what they say: there may be ten millions."""
 
-    def __init__(self, file: JournalFile, schemas: dict[str, StreamSchema], begins: dict[bytes, int]) -> None:
+    def __init__(self, file: JournalFile, schemas: dict[str, StreamSchema], begins: Places) -> None:
         self._file = file
         self._schemas = schemas
         self._begins = begins
         self._ids: dict[int, tuple[StreamSchema, str]] = {}
+        self._asked: dict[str, tuple[Entry, bytes]] = {}
 
     def known(self, prefix: str, entry: Entry) -> ScannedFile | None:
         """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was no
         sound file. Raises ``SettingError`` where the journal cannot be read."""
         seen = _stamp(entry)
-        begin = self._begins.get(seen) if seen is not None else None
-        if begin is None:
-            return None
-        line = _LINE.decode(self._file.line(begin))
-        assert isinstance(line, _File)
-        path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
-        return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces, line.erased)
+        # Of a file that was noted twice, the last line counts.
+        for begin in reversed(self._begins.find(_part(seen))) if seen is not None else ():
+            line = _LINE.decode(self._file.line(begin))
+            assert isinstance(line, _File)
+            if seen is not None and line.stamp == seen.hex():
+                path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
+                said = bytes(line.said)
+                return ScannedFile(path, line.id, line.messages, schema, said, line.replaces, line.erased)
+        if seen is not None:
+            # It is read next, and noted: a stamp takes as long as the rest of both.
+            self._asked[entry.key] = entry, seen
+            if len(self._asked) > _ASKED:
+                self._asked.clear()
+        return None
 
     def note(self, entry: Entry, file: ScannedFile) -> None:
         """A sound file was read; one that says what is no Unicode is read again each time. Raises ``SettingError``
         where the journal cannot be written."""
-        seen = _stamp(entry)
+        asked = self._asked.pop(entry.key, None)
+        seen = asked[1] if asked is not None and asked[0] is entry else _stamp(entry)
         if seen is not None and _is_unicode(file.packed):
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
             line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces, file.erased)
-            self._begins[seen] = self._file.append(line)
+            self._begins.add(_part(seen), self._file.append(line))
 
     def _id(self, schema: StreamSchema) -> str:
         """Cheap for an object that was asked for before."""
@@ -95,14 +107,14 @@ def open_survey_journal(path: Path, lake: str) -> Iterator[SurveyJournal]:
     """The journal at ``path`` of the lake with the URL ``lake``, made where there is none, held as long as the block
     runs. Raises ``SettingError`` as ``open_file`` does."""
     schemas: dict[str, StreamSchema] = {}
-    begins: dict[bytes, int] = {}
+    begins = Places()
 
     def take(line: bytes, begin: int) -> None:
         noted = _LINE.decode(line)
         if isinstance(noted, _NotedSchema):
             schemas[noted.id] = msgspec.convert(json.loads(noted.content), StreamSchema)
         elif noted.schema in schemas and _SAID.decode(noted.said):
-            begins[bytes.fromhex(noted.stamp)] = begin
+            begins.add(_part(bytes.fromhex(noted.stamp)), begin)
         else:
             raise ValueError(noted.schema)
 
@@ -121,6 +133,10 @@ def _is_unicode(packed: bytes) -> bool:
     except REFUSALS:
         return False
     return True
+
+
+def _part(stamp: bytes) -> int:
+    return int.from_bytes(stamp[:8], "little")
 
 
 def _stamp(entry: Entry) -> bytes | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
-from singerlake.maintenance.rebuild.scanned_file import ScannedFile
+from singerlake.maintenance.rebuild.spooled.found_files import FoundFiles
 from singerlake.maintenance.rebuild.survey import Survey
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.atomic.decisions import Decisions
@@ -21,25 +21,46 @@ def without_uncommitted(
     perhaps, lost never.
 
     Raises ``CorruptObjectError``, ``UnsupportedFormatError`` for a decision that cannot be read, and what storage
-    raises. Asks storage for nothing where no file is of an atomic run.
+    and ``ScratchFile`` raise. Asks storage for nothing where no file is of an atomic run.
     """
-    open_to_doubt = [file for file in surveyed.files if file.atomic_run is not None and not _is_known(file, known)]
-    if not open_to_doubt:
+    found = surveyed.files
+    if not found.atomic:
+        return surveyed
+    listed = _listed(found, known) if known is not None else bytearray(found.numbers)
+    retired = known.retired_by_id if known is not None else {}
+    doubtful = {
+        file.atomic_run
+        for number, file in found.numbered()
+        if not listed[number] and file.atomic_run is not None and file.id not in retired
+    }
+    if not doubtful:
         return surveyed
     decisions = Decisions(storage, tap)
     decided = decisions.all_of(decisions.listed().names)
-    committed = {decision.run for decision in decided if decision.committed}
-    gone = {id(file): file for file in open_to_doubt if decided and file.atomic_run not in committed}
+    doubtful -= {decision.run for decision in decided if decision.committed}
+    if not decided or not doubtful:
+        return surveyed
+    gone = [
+        file.path
+        for number, file in found.numbered()
+        if not listed[number] and file.atomic_run in doubtful and file.id not in retired
+    ]
+    if found.spooled:
+        gone.sort()
     prefix = layout.stream_prefix(tap, stream)
     notes = tuple(
-        Finding(
-            "uncommitted", prefix + file.path, "is of an atomic run that was not committed; left out", problem=False
-        )
-        for file in gone.values()
+        Finding("uncommitted", prefix + path, "is of an atomic run that was not committed; left out", problem=False)
+        for path in gone
     )
-    files = [file for file in surveyed.files if id(file) not in gone]
-    return replace(surveyed, files=files, findings=surveyed.findings + notes)
+    return replace(surveyed, files=found.without(gone), findings=surveyed.findings + notes)
 
 
-def _is_known(file: ScannedFile, known: Manifest | None) -> bool:
-    return known is not None and (file.id in known.by_id or file.id in known.retired_by_id)
+def _listed(found: FoundFiles, known: Manifest) -> bytearray:
+    """By number, whether a file of this id is listed."""
+    places = found.places()
+    listed = bytearray(found.numbers)
+    for file in known.files:
+        for number in places.find(hash(file.id)):
+            if found[number].id == file.id:
+                listed[number] = True
+    return listed

@@ -97,13 +97,17 @@ class Repeats:
         mixed = hash(text) & _MASK
         self._buckets[mixed >> self._shift].append(mixed)
 
+    def repeated(self) -> frozenset[int]:
+        """The hashes of the texts that come more than once; that of two texts with one hash is among them."""
+        return frozenset(_signed(mixed) for bucket in self._buckets for mixed in _again(bucket))
+
     def among(self, texts: Callable[[], Iterable[str]]) -> Iterator[str]:
         """Of the texts that were added, which ``texts`` gives once more, each one that came before; it is not called
         where none can have."""
-        again = frozenset(mixed for bucket in self._buckets for mixed in _again(bucket))
+        again = self.repeated()
         seen: set[str] = set()
         for text in texts() if again else ():
-            if hash(text) & _MASK in again:
+            if hash(text) in again:
                 if text in seen:
                     yield text
                 seen.add(text)
@@ -111,3 +115,8 @@ class Repeats:
 
 def _again(bucket: Iterable[int]) -> Iterator[int]:
     return (before for before, after in pairwise(sorted(bucket)) if before == after)
+
+
+def _signed(mixed: int) -> int:
+    """A hash as ``hash`` gives it."""
+    return mixed - (1 << _BITS) if mixed >> _BITS - 1 else mixed
