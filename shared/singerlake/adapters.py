@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import SettingError
+from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.format import layout
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.log.objects import ObjectLog
 from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.place import StreamPlace
-from singerlake.manifests.port import ManifestStore
+from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.publish import published
 from singerlake.manifests.snapshots import SnapshotSettings
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
@@ -156,7 +157,38 @@ def open_store(
     from singerlake.manifests.dynamodb.store import DynamoStore
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
-    return DynamoStore(place, table, tap_id=tap_id, lake_id=own_id, snapshots=snapshots)
+    return DynamoStore(
+        place,
+        table,
+        tap_id=tap_id,
+        lake_id=own_id,
+        snapshots=snapshots,
+        query_items=settings.dynamodb_query_items,
+    )
+
+
+def has_log(kind: str | None, settings: StoreSettings) -> bool:
+    """Whether readers follow the log of a manifest store of that kind past ``manifest.json``."""
+    if kind in ON_THE_LAKE:
+        return kind != DEFAULT_STORE
+    return kind == "dynamodb" and settings.dynamodb_query_items
+
+
+def load_for_reader(store: ManifestStore, storage: Storage, key: str) -> Loaded | None:
+    """The newest state by the log of a store; None where ``manifest.json``, which is at ``key``, is newer: a database
+    may have lost what readers saw. A reader that looks into one because of a setting is told so where it may not.
+    Raises as ``ManifestStore.load``."""
+    try:
+        loaded = store.load()
+        shown = published(storage, key) if loaded is not None and not store.abilities.followable else None
+        is_behind = loaded is not None and shown is not None and shown.number > loaded.manifest.transaction.number
+        return None if is_behind else loaded
+    except (AccessDeniedError, SettingError) as error:
+        if store.kind in ON_THE_LAKE:
+            raise
+        from singerlake.manifests.dynamodb.items import with_setting
+
+        raise with_setting(error) from error
 
 
 def by_queue(

@@ -157,6 +157,14 @@ STORE_SETTINGS: dict[str, dict[str, Any]] = {
     "dynamodb_endpoint_url": setting(
         "string", "DynamoDB endpoint URL", "For servers that speak DynamoDB's protocol; unset: the region's own."
     ),
+    "dynamodb_query_items": setting(
+        "boolean",
+        "Query items",
+        "For the manifest store `dynamodb`: snapshots of more than 500 files also write the entry of each file as an "
+        "item of the table, and readers ask for those that they need, and for what is newer than `manifest.json`. "
+        "Set it for all writers of a lake. Readers need the permissions `dynamodb:GetItem` and `dynamodb:Query`.",
+        default=False,
+    ),
     "postgres_url": setting(
         "string",
         "PostgreSQL URL",
@@ -179,6 +187,11 @@ STORE_SETTINGS: dict[str, dict[str, Any]] = {
     ),
 }
 """The settings of manifest stores, name -> JSON Schema. Each serves the store it is named after."""
+
+QUERY_SETTINGS: dict[str, dict[str, Any]] = {
+    name: STORE_SETTINGS[name] for name in ("dynamodb_table", "dynamodb_endpoint_url", "dynamodb_query_items")
+}
+"""Those of them that readers have a use for, name -> JSON Schema."""
 
 SNAPSHOT_SETTINGS: dict[str, dict[str, Any]] = {
     "snapshot_transactions": setting(
@@ -207,6 +220,7 @@ class StoreSettings:
 
     dynamodb_table: str = "singerlake"
     dynamodb_endpoint_url: str | None = None
+    dynamodb_query_items: bool = False
     postgres_url: str | None = field(default=None, repr=False)
     postgres_schema: str = "singerlake"
     merge_stale_seconds: int = 2
@@ -218,7 +232,7 @@ def store_settings(config: Mapping[str, Any]) -> StoreSettings:
     """What ``config`` says of manifest stores; settings that are unset, null or empty keep their defaults."""
     known = {**STORE_SETTINGS, **SNAPSHOT_SETTINGS}
     chosen: dict[str, Any] = {name: config[name] for name in known if config.get(name) not in (None, "")}
-    return StoreSettings(**with_numbers(chosen, known))
+    return StoreSettings(**_with_truths(with_numbers(chosen, known), known))
 
 
 def with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -228,6 +242,21 @@ def with_numbers(config: Mapping[str, Any], described: Mapping[str, Mapping[str,
         name: _whole(value, name, numbers[name]) if name in numbers and isinstance(value, str) else value
         for name, value in config.items()
     }
+
+
+def _with_truths(config: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """``config`` with true or false where the environment or Spark gave the word. Raises ``SettingError``."""
+    truths = {name for name, keys in described.items() if "boolean" in keys["type"]}
+    return {
+        name: _truth(value, name) if name in truths and isinstance(value, str) else value
+        for name, value in config.items()
+    }
+
+
+def _truth(text: str, name: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise SettingError(f"{name} is neither true nor false", hint=f"set {name} to one of them", value=text)
+    return text.lower() == "true"
 
 
 def _whole(text: str, name: str, least: int) -> int:

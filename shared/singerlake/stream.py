@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, ON_THE_LAKE, by_queue, open_store
+from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, by_queue, has_log, load_for_reader, open_store
 from singerlake.attached.read import attached_from, open_attached
 from singerlake.clock import timestamp
 from singerlake.errors import (
@@ -83,11 +83,12 @@ class LakeStream:
 
     def state(self) -> Manifest | None:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
-        lake what came after it. None where there is none. Raises as ``snapshot``."""
+        lake what came after it; in ``dynamodb`` with the setting ``dynamodb_query_items`` what the table has after it.
+        None where there is none. Raises as ``snapshot``."""
         manifest = self._small_state()
         if manifest is None:
             return self._state_in(self.kind())
-        if manifest.store in ON_THE_LAKE and manifest.store != DEFAULT_STORE and not self._is_all_of_log(manifest):
+        if has_log(manifest.store, self.lake.stores) and not self._is_all_of_log(manifest):
             return self._state_in(manifest.store)
         return check_own(manifest, tap=self.tap, stream=self.name, store=None, key=self._manifest_key)
 
@@ -114,9 +115,9 @@ class LakeStream:
 
     def _state_in(self, kind: str | None, *tried: str) -> Manifest | None:
         key = self._manifest_key
-        if kind in ON_THE_LAKE and kind != DEFAULT_STORE:
+        if kind is not None and has_log(kind, self.lake.stores):
             try:
-                loaded = self.store(kind).load()
+                loaded = load_for_reader(self.store(kind), self.lake.storage, key)
             except ForeignManifestError:
                 # It may have moved to another store just now, or an older manifest.json was put back since it did.
                 now = self.kind()

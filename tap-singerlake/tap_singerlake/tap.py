@@ -26,8 +26,10 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.settings import (
     LAKE_ROOT,
+    QUERY_SETTINGS,
     STORAGE_SETTINGS,
     storage_settings,
+    store_settings,
     unknown_settings,
     unread,
     unread_variables,
@@ -71,7 +73,7 @@ class TapSingerlake(Tap):
 
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "type": "object",
-        "properties": {"lake_root": LAKE_ROOT, **settings.PROPERTIES, **STORAGE_SETTINGS},
+        "properties": {"lake_root": LAKE_ROOT, **settings.PROPERTIES, **QUERY_SETTINGS, **STORAGE_SETTINGS},
         "required": ["lake_root", "tap_id"],
     }
 
@@ -134,7 +136,7 @@ class TapSingerlake(Tap):
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
-        lake = Lake.open(self.config["lake_root"], storage_settings(self.config))
+        lake = Lake.open(self.config["lake_root"], storage_settings(self.config), store_settings(self.config))
         tap_id = self.config["tap_id"]
         found, state = lake.catalogue_or_state(tap_id)
         entries = {entry["tap_stream_id"]: entry for entry in found}

@@ -10,7 +10,7 @@ import pytest
 from singerlake.arrow.plan.request import Request
 from singerlake.errors import NotALakeError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.settings import STORAGE_SETTINGS
+from singerlake.settings import QUERY_SETTINGS, STORAGE_SETTINGS, store_settings
 from singerlake.spark.lake import open_stream
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.options import LIMITS, OPTIONAL, read_options
@@ -139,4 +139,17 @@ def test_storage_options_are_those_of_the_plugins_and_are_not_shown() -> None:
     found = read_options({**NEEDED, **{name.upper(): value for name, value in given.items()}})
     assert found.storage == {**given, "s3_path_style": True, "patience_seconds": 300, "s3_probe_max_wait_seconds": 5}
     assert "hush" not in repr(found)
+
+
+def test_options_of_the_table_that_readers_ask_are_known() -> None:
+    given = {"dynamodb_query_items": "true", "dynamodb_table": "t", "dynamodb_endpoint_url": "http://127.0.0.1:9"}
+    assert given.keys() == QUERY_SETTINGS.keys()
+    stores = store_settings(read_options({**NEEDED, **given}).storage)
+    assert (stores.dynamodb_query_items, stores.dynamodb_table) == (True, "t")
+    assert not store_settings(read_options({**NEEDED, "dynamodb_query_items": "False"}).storage).dynamodb_query_items
+    with pytest.raises(SettingError, match="dynamodb_query_items is neither true nor false"):
+        store_settings(read_options({**NEEDED, "dynamodb_query_items": "yes"}).storage)
+
+
+def test_no_option_is_one_of_storage_too() -> None:
     assert not {*OPTIONAL, *LIMITS} & set(STORAGE_SETTINGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.adapters import has_log, load_for_reader
 from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import check_own
@@ -24,7 +24,8 @@ transaction is never there."""
 class FollowedState:
     """Follows one stream, through a migration to another manifest store too. While nothing is new, a look is one HEAD,
     and lists nothing: a HEAD of the next transaction where the stream has a log on the lake, or of the decision that is
-    missing, of ``_log/last_change`` in ``merge``, and else of ``manifest.json``."""
+    missing, of ``_log/last_change`` in ``merge``, and else of ``manifest.json``. Where readers follow the log of a
+    database, a look asks that for what is new."""
 
     def __init__(self, stream: LakeStream) -> None:
         self._stream = stream
@@ -74,6 +75,8 @@ class FollowedState:
     def _may_have_changed(self, log: ManifestStore, base: Loaded) -> bool:
         if isinstance(log, MergeStore):
             return log.changed()
+        if not log.abilities.followable:
+            return True
         now = self._stream.lake.clock.monotonic()
         if now - self._looked < _LOOK:
             return self._stream.lake.storage.head(self._next(base.manifest)) is not None
@@ -106,11 +109,11 @@ class FollowedState:
 
     def _followed(self, kind: str | None) -> Loaded | None:
         """The state by the log of a store that keeps one on the lake."""
-        if kind not in ON_THE_LAKE or kind == DEFAULT_STORE:
+        if not has_log(kind, self._stream.lake.stores):
             return None
         store = self._stream.store(kind)
         self._looked = self._stream.lake.clock.monotonic()
-        loaded = store.load()
+        loaded = load_for_reader(store, self._stream.lake.storage, self._key)
         if loaded is not None:
             self._log = store
         return loaded

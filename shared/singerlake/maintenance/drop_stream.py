@@ -33,6 +33,7 @@ from singerlake.maintenance.gc.apply import Collected, collect_now
 from singerlake.maintenance.gc.segments import collect_segments
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 
@@ -102,7 +103,15 @@ def delete_now(context: StreamContext) -> Collected:
     context.store.trim(keep=0, dry_run=False)
     time = partial(storage_time, context.storage, ids=context.ids)
     for _ in ("unnamed", "abandoned", "deleted"):
-        collect_segments(context.storage, context.tap, context.stream, time=time, grace=timedelta(0), delete=True)
+        collect_segments(
+            context.storage,
+            context.tap,
+            context.stream,
+            time=time,
+            grace=timedelta(0),
+            delete=True,
+            copies=copies_of(context.store),
+        )
     return collected
 
 

@@ -15,6 +15,7 @@ same one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from singerlake.errors import (
     ConditionNotSupportedError,
     CorruptObjectError,
     ForeignManifestError,
+    SingerlakeError,
     StreamClosedError,
     UnknownOutcomeError,
 )
@@ -37,7 +39,10 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.manifests.commit import await_settled, commit_transaction
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import publish_manifest, published
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Storage
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,13 +103,24 @@ def _migrated(context: StreamContext, new: ManifestStore, dry_run: bool) -> Migr
     with _alone(old, new, storage, tap, stream, clock, ids):
         closed = _closed(old, base, new.kind, clock, ids)
         key = layout.manifest_key(tap, stream)
-        publish_manifest(storage, key, closed)
+        publish_manifest(storage, key, closed, copies=copies_of(old))
         first = _first_state(closed, new, storage)
         made = new.create(first).manifest
         if made != first and not _goes_on(made, closed):
             raise _other(made)
-        publish_manifest(storage, key, made)
+        _remove_copies(old)
+        publish_manifest(storage, key, made, copies=copies_of(new))
     return _described(made, old.kind, new.kind, needed=True, resumed=resumed)
+
+
+def _remove_copies(old: ManifestStore) -> None:
+    """Nobody looks for them once the stream is elsewhere. Who reads an older state finds the segments themselves."""
+    copies = copies_of(old)
+    try:
+        if copies is not None and (kept := copies.kept()):
+            copies.remove(kept)
+    except SingerlakeError as error:
+        logger.warning("the old manifest store keeps file entries that nobody reads: %s", error)
 
 
 def _described(state: Manifest, source: str, target: str, *, needed: bool = False, resumed: bool = False) -> Migration:

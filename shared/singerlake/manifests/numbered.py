@@ -28,7 +28,9 @@ from singerlake.format.state.transactions import PrepareFiles, Rebase, Transacti
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, published, refuse_foreign
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.new_state import for_log, opened
+from singerlake.manifests.segments.stored import with_source
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.manifests.snapshots import Snapshots, SnapshotSettings
 from singerlake.storage.port import Storage
@@ -91,7 +93,8 @@ class TransactionLog(Protocol):
 
 
 class NumberedStore:
-    """A manifest store over a ``TransactionLog``."""
+    """A manifest store over a ``TransactionLog``. ``copies`` are those of the segments of its snapshots, and are asked
+    for files."""
 
     def __init__(
         self,
@@ -104,8 +107,10 @@ class NumberedStore:
         *,
         lake_id: str | None = None,
         snapshots: SnapshotSettings | None = None,
+        copies: SegmentCopies | None = None,
     ) -> None:
         self.kind = kind
+        self.copies = copies
         self._lake_id = lake_id
         self.abilities = log.abilities
         self._log = log
@@ -116,7 +121,7 @@ class NumberedStore:
         self._key = layout.manifest_key(tap, stream)
         self._decisions = Decisions(storage, tap)
         settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
-        self.snapshots = Snapshots(storage, self._key, clock, settings, eager=eager)
+        self.snapshots = Snapshots(storage, self._key, clock, settings, eager=eager, copies=copies)
 
     @property
     def exclusive(self) -> bool:
@@ -147,7 +152,7 @@ class NumberedStore:
         refuse_foreign(self._storage, self._key, manifest)
         number = manifest.transaction.number
         birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
-        birth, self.snapshots.fresh = for_log(self._storage, birth, number)
+        birth, self.snapshots.fresh = for_log(self._storage, birth, number, self.copies)
         assert isinstance(birth.change, Rebase)
         if number > 0:
             # A stream that comes from another store goes on with its numbers: none below was ever used in this log, or
@@ -161,7 +166,7 @@ class NumberedStore:
                 "a stream just born has no state", hint="check the manifest store, then run again", key=self._key
             )
         if self._settles(loaded):
-            publish_manifest(self._storage, self._key, loaded.manifest, fresh=self.snapshots.fresh)
+            self._publish(loaded, self.snapshots.fresh)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -177,7 +182,7 @@ class NumberedStore:
             return after
         number = after.transaction.number
         if isinstance(transaction.change, Rebase):
-            transaction, self.snapshots.fresh = for_log(self._storage, transaction, number)
+            transaction, self.snapshots.fresh = for_log(self._storage, transaction, number, self.copies)
             after = apply(base.manifest, transaction)
             assert isinstance(after, Manifest)
         record = Record(number=number, after=base.manifest.transaction.id, transaction=as_written(transaction))
@@ -221,9 +226,12 @@ class NumberedStore:
         if not dry_run:
             self._finish(loaded)
             fresh = self._log.snapshot(loaded.manifest, self.snapshots.fresh)
-            publish_manifest(self._storage, self._key, loaded.manifest, fresh=fresh)
+            self._publish(loaded, fresh)
             self._log.raise_floor(floor)
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
+
+    def _publish(self, state: Loaded, fresh: Iterable[Segment]) -> None:
+        publish_manifest(self._storage, self._key, state.manifest, fresh=fresh, copies=self.copies)
 
     def _read(self, start: Manifest | None) -> Loaded | None:
         backoff = Backoff(self._clock, first=_LOOK_AGAIN, longest=_LOOK_AGAIN)
@@ -290,6 +298,7 @@ class NumberedStore:
             check_own(base, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
             if self.abilities.followable:
                 self.snapshots.saw(base.transaction.number)
+            base = with_source(self._storage, base, self.copies)
         return base
 
     def _published_after(self, base: Manifest | None) -> Manifest | None:
@@ -319,7 +328,7 @@ class NumberedStore:
             record = decode(body, Record)
         except msgspec.DecodeError as error:
             raise self._corrupt(f"transaction {number} is not one this version knows: {error}", number) from error
-        transaction = opened(self._storage, record.transaction)
+        transaction = opened(self._storage, record.transaction, self.copies)
         before = state.transaction.id if state else None
         if record.number != number or record.after != before:
             raise self._corrupt(f"transaction {number} does not continue the log before it", number)

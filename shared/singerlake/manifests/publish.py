@@ -15,6 +15,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.stored import named_in, to_stored
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import Replacement, replace_as_found
@@ -33,9 +34,17 @@ _SOME = 1 << 20
 """Bytes of a whole manifest from which on it is large."""
 
 
-def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: Iterable[Segment] = ()) -> None:
+def publish_manifest(
+    storage: Storage,
+    key: str,
+    manifest: Manifest,
+    *,
+    fresh: Iterable[Segment] = (),
+    copies: SegmentCopies | None = None,
+) -> None:
     """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
-    favour of this one gives way to its successor. ``fresh`` are segments that were written just now.
+    favour of this one gives way to its successor. ``fresh`` are segments that were written just now, ``copies`` gets
+    those that the state names.
 
     Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
@@ -47,12 +56,12 @@ def publish_manifest(storage: Storage, key: str, manifest: Manifest, *, fresh: I
         if there is not None and there.number >= manifest.transaction.number:
             return None
         usable = (*fresh, *(there.segments if there else ()))
-        return Replacement(to_stored(storage, manifest, usable)[1], there.etag if there else None)
+        return Replacement(to_stored(storage, manifest, usable, copies)[1], there.etag if there else None)
 
     replace_as_found(storage, key, look, attempts=_ATTEMPTS)
 
 
-def mend_published(storage: Storage, manifest: Manifest) -> bool:
+def mend_published(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> bool:
     """Where ``manifest.json`` shows this very state by segments that cannot be read, let it name new ones; True where
     that was done. Only for a state whose files were read from elsewhere. Raises as ``publish_manifest``."""
     key = layout.manifest_key(manifest.tap, manifest.stream)
@@ -65,7 +74,7 @@ def mend_published(storage: Storage, manifest: Manifest) -> bool:
         try:
             there.files.check()
         except CorruptObjectError:
-            return Replacement(to_stored(storage, manifest, ())[1], stored.etag)
+            return Replacement(to_stored(storage, manifest, (), copies)[1], stored.etag)
         return None
 
     return replace_as_found(storage, key, look, attempts=_ATTEMPTS)

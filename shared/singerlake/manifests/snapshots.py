@@ -17,6 +17,7 @@ from singerlake.errors import SettingError, SingerlakeError
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.model import Manifest
 from singerlake.manifests.publish import publish_manifest, published
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.storage.port import Storage
 
 logger = logging.getLogger(__name__)
@@ -88,10 +89,21 @@ def is_to_look(settings: SnapshotSettings, *, number: int, known: int) -> bool:
 
 
 class Snapshots:
-    """What one writer does for one stream's ``manifest.json``, ``key``. ``eager`` is as in ``is_due``."""
+    """What one writer does for one stream's ``manifest.json``, ``key``. ``eager`` is as in ``is_due``, ``copies`` as in
+    ``publish_manifest``."""
 
-    def __init__(self, storage: Storage, key: str, clock: Clock, settings: SnapshotSettings, *, eager: bool) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        key: str,
+        clock: Clock,
+        settings: SnapshotSettings,
+        *,
+        eager: bool,
+        copies: SegmentCopies | None = None,
+    ) -> None:
         self.settings = settings
+        self._copies = copies
         self._storage = storage
         self._key = key
         self._clock = clock
@@ -146,5 +158,5 @@ class Snapshots:
         return number
 
     def _publish(self, newest: Manifest) -> None:
-        publish_manifest(self._storage, self._key, newest, fresh=self.fresh)
+        publish_manifest(self._storage, self._key, newest, fresh=self.fresh, copies=self._copies)
         self.saw(newest.transaction.number)

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.adapters import has_log, load_for_reader
 from singerlake.arrow.plan.request import Request
 from singerlake.errors import LakeError
 from singerlake.format import layout
@@ -18,7 +18,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.manifests.atomic.bounds import bounded
 from singerlake.manifests.port import Loaded
-from singerlake.settings import storage_settings
+from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
 from singerlake.stream import LakeStream
@@ -36,11 +36,11 @@ class _OpenStream:
     manifest: Manifest
     loaded: Loaded | None
 
-    @property
-    def stays(self) -> bool:
+    def stays(self, stream: LakeStream) -> bool:
         """Whether this is the stream's state for as long as ``manifest.json`` stays as it is, or can be gone on from.
         What was rebuilt in memory is neither."""
-        return self.loaded is not None or (self.manifest.lineage is not None and not _has_log(self.manifest.store))
+        followed = has_log(self.manifest.store, stream.lake.stores)
+        return self.loaded is not None or (self.manifest.lineage is not None and not followed)
 
 
 _kept: OrderedDict[tuple[object, ...], _OpenStream] = OrderedDict()
@@ -50,7 +50,7 @@ _lock = threading.Lock()
 @named_as_options()
 def open_stream(options: ReadOptions) -> LakeStream:
     """The stream the options name. Raises ``NotALakeError``, ``UnknownNameError`` listing what there is."""
-    lake = Lake.open(options.path, storage_settings(options.storage))
+    lake = Lake.open(options.path, storage_settings(options.storage), store_settings(options.storage))
     return lake.require().existing_stream(options.tap, options.stream)
 
 
@@ -62,12 +62,12 @@ def snapshot(stream: LakeStream) -> Manifest:
     entry = storage.head(layout.manifest_key(stream.tap, stream.name))
     if entry is None:
         return stream.snapshot()
-    key = (storage.url, stream.lake.settings, stream.tap, stream.name)
+    key = (storage.url, stream.lake.settings, stream.lake.stores, stream.tap, stream.name)
     with _lock:
         known = _kept.get(key)
     cached = _followed(stream, known) if known is not None and known.etag == entry.etag else None
     cached = cached or _read(stream, entry.etag)
-    if cached.stays:
+    if cached.stays(stream):
         with _lock:
             _kept[key] = cached
             _kept.move_to_end(key)
@@ -95,15 +95,13 @@ def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:
     return _OpenStream(known.etag, loaded.manifest.shown, loaded) if loaded is not None else None
 
 
-def _has_log(kind: str) -> bool:
-    return kind in ON_THE_LAKE and kind != DEFAULT_STORE
-
-
 def _read(stream: LakeStream, etag: str) -> _OpenStream:
     kind = stream.kind()
-    if kind is not None and _has_log(kind):
+    if has_log(kind, stream.lake.stores):
         try:
-            loaded = stream.store(kind).load()
+            loaded = load_for_reader(
+                stream.store(kind), stream.lake.storage, layout.manifest_key(stream.tap, stream.name)
+            )
         except LakeError:
             # The stream may be on its way to another store; what is wrong with it is told below.
             loaded = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds, Mode, Request, messages_of, mode_of
 from singerlake.errors import SettingError
+from singerlake.settings import QUERY_SETTINGS
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
 from singerlake.spark.stream.limits import Limits
 
@@ -41,7 +42,8 @@ LIMITS = (
 @dataclass(frozen=True)
 class ReadOptions:
     """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the
-    options of storages under the names of the plugins' settings, secrets among them, and is not shown."""
+    options of storages, and of the table that has newer states, under the names of the plugins' settings, secrets
+    among them, and is not shown."""
 
     path: str
     tap: str
@@ -61,7 +63,7 @@ class ReadOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
-    options = checked(given, OPTIONAL, LIMITS)
+    options = checked(given, (*OPTIONAL, *QUERY_SETTINGS), LIMITS)
     return ReadOptions(
         path=absolute(options["path"]),
         tap=options["tap"],
@@ -87,7 +89,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             ),
             cores=_positive("cores", options, "not a positive number", "write it in digits, as 16"),
         ),
-        storage=storage(options),
+        storage={**storage(options), **{name: options[name] for name in QUERY_SETTINGS if name in options}},
         limits=Limits(
             records=_limit("maxRecordsPerTrigger", options),
             files=_limit("maxFilesPerTrigger", options),

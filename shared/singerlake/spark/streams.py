@@ -65,14 +65,14 @@ def _named(streams: Collection[str]) -> list[str]:
 
 def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
     from singerlake.lake import Lake
-    from singerlake.settings import storage_settings
+    from singerlake.settings import storage_settings, store_settings
     from singerlake.spark.option_values import named_as_options
     from singerlake.spark.options import read_options
 
     # No stream is meant here: what is wanted of the options is how to reach the lake.
     wanted = read_options(_options_of("*", path, tap, options))
     with named_as_options():
-        lake = Lake.open(wanted.path, storage_settings(wanted.storage)).require()
+        lake = Lake.open(wanted.path, storage_settings(wanted.storage), store_settings(wanted.storage)).require()
         known = lake.existing_streams(tap)
         filled = {entry["tap_stream_id"] for entry in lake.catalogue(tap)["streams"]}
     empty = [name for name in known if name not in filled]

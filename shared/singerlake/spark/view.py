@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from singerlake.lake import Lake
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.view import StreamView, load_each, view
-from singerlake.settings import storage_settings
+from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
 
@@ -22,7 +22,7 @@ def in_one_view(wanted: ReadOptions, given: Mapping[str, Given]) -> dict[str, Gi
     open_ended = [name for name, each in given.items() if not {"to_offset", "as_of"} & {key.lower() for key in each}]
     if len(given) < 2 or not open_ended:
         return dict(given)
-    lake = Lake.open(wanted.path, storage_settings(wanted.storage))
+    lake = Lake.open(wanted.path, storage_settings(wanted.storage), store_settings(wanted.storage))
     decisions = Decisions(lake.storage, wanted.tap)
     listed = decisions.listed()
     if not listed.names:

@@ -48,6 +48,14 @@ class TestDatabases:
             assert "is ready" in result.stderr
         assert dynamodb.client().describe_table(TableName=table)["Table"]["TableStatus"] == "ACTIVE"
 
+    def test_the_policy_says_what_items_need(self, run: Run, dynamo_env: dict[str, str]) -> None:
+        given = run("store", "create", "--kind", "dynamodb", "--dynamodb-query-items", env=dynamo_env)
+        named = run(
+            "store", "create", "--kind", "dynamodb", env={**dynamo_env, "SINGERLAKE_DYNAMODB_QUERY_ITEMS": "true"}
+        )
+        assert given.stdout == named.stdout
+        assert [each["Sid"] for each in json.loads(given.stdout)["Statement"]][2:] == ["SingerlakeReaders"]
+
     def test_options_win_over_the_environment(
         self, run: Run, dynamodb: DynamoServer, dynamo_env: dict[str, str], root: Path
     ) -> None:

@@ -128,6 +128,16 @@ def test_the_policy_allows_what_writers_and_gc_do_and_nothing_else(dynamodb: Dyn
     assert set(gc["Action"]) == collecting - set(writers["Action"])
 
 
+def test_with_items_the_policy_lets_writers_write_batches_and_readers_read() -> None:
+    writers, gc, readers = least_policy(ARN + "lake", query_items=True)["Statement"]
+    plain = least_policy(ARN + "lake")["Statement"]
+    assert set(writers["Action"]) == {*plain[0]["Action"], "dynamodb:BatchWriteItem"}
+    assert gc == plain[1]
+    assert readers["Sid"] == "SingerlakeReaders"
+    assert set(readers["Action"]) == {"dynamodb:GetItem", "dynamodb:Query"}
+    assert {each["Resource"] for each in (writers, gc, readers)} == {ARN + "lake"}
+
+
 def test_a_transaction_that_is_sent_again_has_the_token_it_had(dynamodb: DynamoServer) -> None:
     stream = on(dynamodb)
     dynamodb.drop_request("TransactWriteItems", times=2)

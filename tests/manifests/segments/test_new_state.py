@@ -13,7 +13,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Run
+from singerlake.format.state.files.file_list import FileList, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Rebase
@@ -47,8 +47,12 @@ class Elsewhere:
     def load(self, segment: Segment) -> Run:
         return AppendOnlyList(self.files[segment.name])
 
-    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        del stored
         return map(self.load, segments)
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        return touching(self.load(segment), start, stop)
 
 
 @pytest.fixture(params=KINDS)

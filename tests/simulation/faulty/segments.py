@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, cast
 from unittest import mock
 
 from singerlake.format import layout
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.files.wanted_ids import IdRanges
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.gc import segments
 from singerlake.manifests import publish
+from singerlake.manifests.dynamodb.items import SegmentItems
 from singerlake.manifests.lockfile import LockfileStore
+from singerlake.manifests.numbered import NumberedStore
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.stored import names_of, to_stored
 from singerlake.storage.port import Refused, Storage, Written
 from tests.simulation.jobs import Actor, CollectorJob, SweeperJob, VacuumJob
 from tests.simulation.run import cast_of
 from tests.simulation.stores import segmenting
 from tests.simulation.stores.kinds import Kind
-from tests.simulation.stores.segmenting import SEGMENTING
+from tests.simulation.stores.segmenting import SEGMENTING, store_with_items
 from tests.simulation.world.files import STREAM, TAP
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
@@ -63,9 +67,23 @@ def _nowhere(ranges: IdRanges, id: str) -> Iterator[Segment]:
     return iter(())
 
 
-def _takes_over(storage: Storage, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
+def _takes_over(
+    storage: Storage, manifest: Manifest, usable: Iterable[Segment], copies: SegmentCopies | None = None
+) -> tuple[Manifest, bytes]:
     """Names the segments of the state in its hands, whatever it replaces."""
-    return to_stored(storage, manifest, (*usable, *manifest.files.segments))
+    return to_stored(storage, manifest, (*usable, *manifest.files.segments), copies)
+
+
+def _believing(world: World, process: Process) -> NumberedStore:
+    return store_with_items(world, process, _Believing)
+
+
+class _Believing(SegmentItems):
+    """Takes what the table gives for all that was asked for."""
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Sequence[DataFile] | None:
+        found = self._asked(lambda: list(self._range(segment, start, stop)), segment)
+        return None if found is None else [file for _, file in found]
 
 
 def _writing(world: World, kind: Kind) -> Iterator[Actor]:
@@ -96,4 +114,5 @@ SEGMENTS = (
         lambda: mock.patch.object(IdRanges, "may_have", _nowhere),
     ),
     _with(_LOG, "segments-taken-over", lambda: mock.patch.object(publish, "to_stored", _takes_over)),
+    replace(SEGMENTING["items-dynamodb"], name="items-believed", store_of=_believing),
 )

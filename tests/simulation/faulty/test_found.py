@@ -57,6 +57,7 @@ BREAKS = {
     "attaches-remembered": "attached file .* is listed and not on storage",
     "attached-deleted-alone": "attached file was deleted and no transaction said so|listed attached file was deleted",
     "attached-out-of-sight": "is listed no more and not retired",
+    "items-believed": "a reader got other files than those",
     "segments-later": "names segment .*, which is not there",
     "segments-of-manifest": "segment .* was deleted, and .*snapshot.json names it",
     "segments-impatient": "a segment of the stream's state is gone|a reader misses a segment",

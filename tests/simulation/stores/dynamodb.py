@@ -23,6 +23,7 @@ Changed = Callable[[Place, Item | None, Item | None], None]
 
 _TOKENS_LIVE = 600.0
 _COMPARED = re.compile(r"(#\w+) (<|>|<=|>=|=|<>) (:\w+)\Z")
+_BETWEEN = re.compile(r"(#\w+) BETWEEN (:\w+) AND (:\w+)")
 _ABSENT = re.compile(r"attribute_not_exists\((#\w+)\)\Z")
 _OPERATORS = {
     "<": operator.lt,
@@ -71,10 +72,12 @@ class SimulatedDynamo:
         ExpressionAttributeValues: dict[str, dict[str, str]],
         ProjectionExpression: str | None = None,
         ExclusiveStartKey: Item | None = None,
+        ScanIndexForward: bool = True,
+        Limit: int = PAGE,
     ) -> dict[str, Any]:
         del TableName, ProjectionExpression
         assert ConsistentRead
-        parts = KeyConditionExpression.split(" AND ")
+        parts = _BETWEEN.sub(r"\1 >= \2 AND \1 <= \3", KeyConditionExpression).split(" AND ")
         after = _place(ExclusiveStartKey)[1] if ExclusiveStartKey else None
 
         def effect() -> dict[str, Any]:
@@ -84,8 +87,9 @@ class SimulatedDynamo:
                 if all(_holds(part, item, ExpressionAttributeNames, ExpressionAttributeValues) for part in parts)
                 and (after is None or place[1] > after)
             )
-            page = [self._items[place] for place in found[:PAGE]]
-            last = {name: page[-1][name] for name in ("table_id", "number")} if len(found) > PAGE else None
+            found = found if ScanIndexForward else found[::-1]
+            page = [self._items[place] for place in found[:Limit]]
+            last = {name: page[-1][name] for name in ("table_id", "number")} if len(found) > Limit else None
             return {"Items": page, "LastEvaluatedKey": last}
 
         return self._read(f"query {KeyConditionExpression} {ExpressionAttributeValues}", effect)
@@ -121,6 +125,9 @@ class SimulatedDynamo:
 
         def effect() -> dict[str, Any]:
             for request in requests[:done]:
+                if "PutRequest" in request:
+                    self._put(request["PutRequest"]["Item"])
+                    continue
                 place = _place(request["DeleteRequest"]["Key"])
                 before = self._items.pop(place, None)
                 if before is not None:

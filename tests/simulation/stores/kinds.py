@@ -12,6 +12,7 @@ from singerlake.format import layout
 from singerlake.format.merge.entry_key import EntryKeys
 from singerlake.manifests.dynamodb import log as dynamodb_log
 from singerlake.manifests.dynamodb.client import DynamoTable
+from singerlake.manifests.dynamodb.items import SegmentItems
 from singerlake.manifests.dynamodb.log import DynamoLog
 from singerlake.manifests.lockfile import LockfileStore
 from singerlake.manifests.log.objects import ObjectLog
@@ -101,17 +102,23 @@ def _dynamodb(world: World, process: Process) -> NumberedStore:
 
 
 def dynamo_store(
-    world: World, process: Process, log: type[DynamoLog] = DynamoLog, store: type[NumberedStore] = NumberedStore
+    world: World,
+    process: Process,
+    log: type[DynamoLog] = DynamoLog,
+    store: type[NumberedStore] = NumberedStore,
+    items: type[SegmentItems] | None = None,
 ) -> NumberedStore:
-    """The product's store over a table in memory: a process has a client of its own, as it has a clock."""
+    """The product's store over a table in memory: a process has a client of its own, as it has a clock. ``items``: the
+    entries of segments are in the table, too."""
     assert world.watches is not None
     watch = world.watches.log
     assert isinstance(watch, DynamoWatch)
     table = DynamoTable("singerlake", clock=process.clock)
-    table._connected = watch.table
-    records = log(world.storage, table, table_id=TABLE_ID, tap=TAP, stream=STREAM, ids=world.ids)
+    table._connected.append(watch.table)
+    copies = items(table, TABLE_ID, in_use=True) if items is not None else None
+    records = log(world.storage, table, table_id=TABLE_ID, tap=TAP, stream=STREAM, ids=world.ids, copies=copies)
     snapshots = snapshot_settings(world)
-    return store("dynamodb", records, world.storage, TAP, STREAM, process.clock, snapshots=snapshots)
+    return store("dynamodb", records, world.storage, TAP, STREAM, process.clock, snapshots=snapshots, copies=copies)
 
 
 def dynamo_watches(world: World) -> Watches:

@@ -14,14 +14,18 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.cut import Sizes
-from singerlake.format.state.model import Run
+from singerlake.format.state.model import Manifest, Run
 from singerlake.maintenance.gc.segments import collect_segments
+from singerlake.manifests.dynamodb import items as dynamodb_items
+from singerlake.manifests.dynamodb.items import SegmentItems
+from singerlake.manifests.numbered import NumberedStore
 from singerlake.manifests.segments import objects, stored
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.manifests.writing.uploads import Upload
 from singerlake.storage.probe import storage_time
 from tests.fakes import START
 from tests.simulation.jobs import GRACE, Actor, WriterJob
-from tests.simulation.stores.kinds import KINDS, Kind
+from tests.simulation.stores.kinds import KINDS, Kind, dynamo_store
 from tests.simulation.world.files import STREAM, TAP, written_file
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
@@ -39,8 +43,9 @@ class SegmentCollectorJob(Actor):
             self.rest(process)
             grace = timedelta(seconds=GRACE)
             time = partial(storage_time, world.storage, ids=world.ids)
-            done = collect_segments(world.storage, TAP, STREAM, time=time, grace=grace, delete=True)
-            world.note(f"segments: {done.deleted.files} deleted, {done.waiting.files} wait")
+            copies = copies_of(self.kind.store_of(world, process))
+            done = collect_segments(world.storage, TAP, STREAM, time=time, grace=grace, delete=True, copies=copies)
+            world.note(f"segments: {done.deleted.files} deleted, {done.waiting.files} wait; copies: {done.copies}")
             process.clock.sleep(world.choices.one_of((0.0, 0.6, 1.1)) * GRACE)
             self.times -= 1
 
@@ -68,7 +73,7 @@ class LaterWriterJob(TimedWriterJob):
 
 @dataclass(eq=False)
 class SegmentReaderJob(Actor):
-    """Loads states, and reads all their segments some time later."""
+    """Loads states, and reads all their segments some time later; of their copies only a part."""
 
     times: int
 
@@ -81,12 +86,27 @@ class SegmentReaderJob(Actor):
             try:
                 if loaded is not None:
                     loaded.manifest.files.check()
+                    self._read_part(loaded.manifest)
             except CorruptObjectError as error:
                 if world.scheduler.now - begun < GRACE:
                     world.fail(f"a reader misses a segment: {error}")
                 world.note("read for too long")
             process.clock.sleep(world.choices.one_of((0.0, 0.5, 1.0)) * GRACE)
             self.times -= 1
+
+    def _read_part(self, state: Manifest) -> None:
+        choices = self.world.choices
+        start = choices.below(state.next_offset + 1)
+        stop = start + 1 + choices.below(8)
+        files = [file for _, run in state.files.segments_with_files() for file in run]
+        expected = [file for file in files if file.end > start and file.offset < stop]
+        if list(state.files_from(start, stop)) != expected:
+            self.world.fail(f"a reader got other files than those from {start} to {stop}")
+
+
+def store_with_items(world: World, process: Process, items: type[SegmentItems] = SegmentItems) -> NumberedStore:
+    """The store in DynamoDB, with the entries of segments as items."""
+    return dynamo_store(world, process, items=items)
 
 
 def _collectors(world: World, kind: Kind) -> Iterator[Actor]:
@@ -106,6 +126,9 @@ def _in_segments(kind: Kind) -> Iterator[None]:
     with ExitStack() as patches:
         patches.enter_context(kind.patched())
         patches.enter_context(mock.patch.object(stored, "SIZES", Sizes(whole=2, segment=3, tail=1)))
+        # Some segments have items, and some do not have them yet.
+        sizes = Sizes(whole=2, segment=3, tail=1)
+        patches.enter_context(mock.patch.multiple(dynamodb_items, SIZES=sizes, _AT_ONCE=1))
         # One request after the other, in the world's order, and each of them made.
         patches.enter_context(mock.patch.multiple(objects, _AHEAD=1, _AT_ONCE=1, _KEPT=0))
         yield
@@ -118,4 +141,5 @@ def _segmenting(kind: Kind) -> Kind:
     return replace(kind, name=f"segments-{kind.name}", extras=_collectors, writer_job=TimedWriterJob, patched=patched)
 
 
-SEGMENTING = {made.name: made for made in map(_segmenting, KINDS.values())}
+_ITEMS = replace(_segmenting(KINDS["dynamodb"]), name="items-dynamodb", store_of=store_with_items)
+SEGMENTING = {made.name: made for made in (*map(_segmenting, KINDS.values()), _ITEMS)}

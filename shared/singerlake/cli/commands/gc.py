@@ -53,6 +53,7 @@ from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 
@@ -169,7 +170,9 @@ def gc(
                     record_run(context, "gc", changed, started=started)
                 # Of a stream that was dropped nothing is kept.
                 trimmed = store.trim(keep=0 if collected.without_versions else keep, dry_run=not delete)
-                segments = collect_segments(lake.storage, name, each, time=time, grace=grace, delete=delete)
+                segments = collect_segments(
+                    lake.storage, name, each, time=time, grace=grace, delete=delete, copies=copies_of(store)
+                )
                 queued = collect_queued(lake.storage, name, each, time=time, grace=grace, delete=delete)
                 locks = stale_locks(lake.storage, name, each, now=now, grace=grace)
                 if delete:
@@ -250,6 +253,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         gone.append(f"{counted(one.trimmed.keys, 'record')} of old transactions {would}removed")
     if one.segments.deleted.files:
         gone.append(f"{counted(one.segments.deleted.files, 'segment')} of old states {would}deleted")
+    if one.segments.copies:
+        gone.append(f"the file entries of {counted(len(one.segments.copies), 'segment')} {would}removed from the table")
     if one.queued:
         gone.append(f"{counted(len(one.queued), 'object')} of a commit queue {would}deleted")
     if one.locks:
@@ -265,6 +270,8 @@ def _told(one: _StreamCollection, delete: bool, orphans: bool) -> list[str]:
         lines.append(f"  waiting: {files(plan.waiting, plan.waiting_attached)}{until}")
     if one.segments.waiting.files:
         lines.append(f"  waiting: {counted(one.segments.waiting.files, 'segment')} of old states")
+    if one.segments.waiting_copies:
+        lines.append(f"  waiting: the file entries of {counted(one.segments.waiting_copies, 'segment')} that are gone")
     if plan.orphans and not orphans:
         found = files(tally(each.size for each in plan.orphans), attached_among(plan.orphans))
         lines.append(f"  listed nowhere: {found}; --orphans retires them")

@@ -159,12 +159,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
     def files_from(self, offset: int, stop: int | None = None) -> FileList:
         """Listed files that hold any message at or after ``offset``, and begin before ``stop``, in offset order."""
-        files = self.files.between(self.files.index_behind(offset))
-        if stop is None:
-            return files
-        behind = files.index_behind(stop)
-        cut = behind < len(files) and files[behind].offset < stop
-        return files.between(0, behind + cut)
+        return self.files.touching(offset, stop)
 
     def place_of(self, file: DataFile) -> int:
         """The index of a listed file. Raises ``ValueError`` where it is not listed."""

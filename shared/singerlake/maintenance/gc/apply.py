@@ -30,6 +30,7 @@ from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding, Kind
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
@@ -171,7 +172,7 @@ class _Collection:
             raise RetryableError("an atomic run is being committed", hint="run again in a minute", key=key)
         # What has to be there before the state is published, its store knows.
         self.context.store.publish(self.loaded)
-        publish_manifest(self.context.storage, key, self.loaded.manifest)
+        publish_manifest(self.context.storage, key, self.loaded.manifest, copies=copies_of(self.context.store))
         there = published(self.context.storage, key)
         if there is None or there.number < self.loaded.manifest.transaction.number:
             raise StorageUnavailableError(

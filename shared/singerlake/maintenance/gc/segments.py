@@ -15,6 +15,7 @@ from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.maintenance.file_count import NONE, Tally, tally
+from singerlake.manifests.segments.copies import SegmentCopies, SegmentCopy
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Entry, Storage
@@ -31,31 +32,46 @@ class Unnamed(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CollectedSegments:
-    """What was deleted, or would be, with its ``keys``, and what waits for the grace time."""
+    """What was deleted, or would be, with its ``keys``, and what waits for the grace time; the names of those whose
+    copies went, too, and how many others wait that have nothing but copies."""
 
     deleted: Tally = NONE
     waiting: Tally = NONE
     keys: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    waiting_copies: int = 0
 
 
 def collect_segments(
-    storage: Storage, tap: str, stream: str, *, time: Callable[[], datetime], grace: timedelta, delete: bool
+    storage: Storage,
+    tap: str,
+    stream: str,
+    *,
+    time: Callable[[], datetime],
+    grace: timedelta,
+    delete: bool,
+    copies: SegmentCopies | None = None,
 ) -> CollectedSegments:
     """Take each segment of a stream that neither ``manifest.json`` nor a snapshot of a log names the next step of its
     collection. ``time`` asks the storage's clock. Where there is no ``manifest.json``, nothing is done.
 
+    ``copies`` go behind their segment, so that whoever may still read has both. Those of a segment that is not there
+    are noted first, and go a grace time later.
+
     A segment is named by the state that a writer stores within a grace time of writing it. Once it has left all states
     only who read one of them can name it again, within a grace time, too. Raises ``CorruptObjectError``,
-    ``UnsupportedFormatError`` for a state that cannot be read, and what storage and ``time`` raise.
+    ``UnsupportedFormatError`` for a state that cannot be read, and what storage, ``copies`` and ``time`` raise.
     """
     prefix = layout.segments_prefix(tap, stream)
     old = time() - grace
+    # Before the segments: what has a copy now has had its object.
+    kept = copies.kept() if copies is not None else []
     there = {
         name: entry
         for entry in storage.list(prefix)
         if (name := layout.segment_name_in(entry.key[len(prefix) :])) is not None
     }
-    if not there:
+    if not there and not kept:
         return CollectedSegments()
     key = prefix + layout.UNNAMED_SEGMENTS
     stored = storage.get(key)
@@ -65,6 +81,8 @@ def collect_segments(
         return CollectedSegments(waiting=_tally(there.values()))
     left = {name: entry for name, entry in there.items() if name not in named}
     due = [name for name in left if _waited(before.abandoned, name, old)]
+    bare = [copy for copy in kept if copy.name not in named and (copy.name not in there or copy.name in due)]
+    going = [copy for copy in bare if copy.name in due or (copy.noted and _moment(copy.noted) <= old)]
     if delete:
         if due:
             storage.delete_all([there[name].key for name in due])
@@ -73,10 +91,21 @@ def collect_segments(
         if after != before and (stored or after != Unnamed()):
             # Where another collector came first, it noted the same, and the next one goes on from there.
             put_on_condition(storage, key, encode(after), etag=stored.etag if stored else None)
+        if copies is not None:
+            copies.remove(going)
+            copies.note(
+                [
+                    SegmentCopy(copy.name, noted=timestamp(time()))
+                    for copy in bare
+                    if not copy.noted and copy not in going
+                ]
+            )
     return CollectedSegments(
         deleted=_tally(there[name] for name in due),
         waiting=_tally(entry for name, entry in left.items() if name not in due),
         keys=tuple(there[name].key for name in due),
+        copies=tuple(sorted(copy.name for copy in going)),
+        waiting_copies=len(bare) - len(going),
     )
 
 

@@ -40,6 +40,7 @@ from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.publish import mend_published, published
+from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Entry, Storage
 
 _ATTEMPTS = 5
@@ -108,7 +109,7 @@ def repair_stream(
         if plan.needed:
             planned(plan)
         if not options.dry_run and base is not None:
-            mend_published(storage, base.manifest)
+            mend_published(storage, base.manifest, copies_of(store))
         if options.dry_run or not plan.needed:
             return plan
         with ExitStack() as held:

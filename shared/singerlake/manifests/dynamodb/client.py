@@ -6,10 +6,12 @@ write it was; a table that throttles, and an endpoint that does not answer, are 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,7 +34,9 @@ RANGE = "number"
 """The table's range key, a number."""
 _PAGES_SCANNED = 20
 _BATCH = 25
-"""Most deletions that one request may hold."""
+"""Most items that one request may put or delete."""
+_AT_ONCE = 8
+"""Such requests under way."""
 _TOKEN_LENGTH = 36
 
 
@@ -95,12 +99,16 @@ class DynamoTable:
         self.name = name
         self.clock = clock
         self._settings = settings or S3Settings()
-        self._patience = Patience(
-            self._settings.patience_seconds, clock, place=endpoint_url or "Amazon DynamoDB", what="DynamoDB"
-        )
         self._endpoint_url = endpoint_url
+        self._patience = self._patience_of(self._settings.patience_seconds)
         self._lock = threading.Lock()
-        self._connected: Any = None
+        self._connected: list[Any] = []
+
+    def with_patience(self, seconds: float) -> DynamoTable:
+        """This table, by the same client, for requests that wait no longer than that, nor than the settings say."""
+        other = copy.copy(self)
+        other._patience = self._patience_of(min(seconds, self._settings.patience_seconds))
+        return other
 
     def get(self, key: Item) -> Item | None:
         """An item; None where there is none."""
@@ -119,6 +127,36 @@ class DynamoTable:
         }
         if only_keys:
             arguments["ProjectionExpression"] = "#hash, #range"
+        yield from self._pages(arguments)
+
+    def query_between(self, table_id: str, first: int, last: int) -> Iterator[Item]:
+        """The items under a hash key with range keys from ``first`` to ``last``, by rising range key."""
+        values = {":hash": {"S": table_id}, ":first": {"N": str(first)}, ":last": {"N": str(last)}}
+        return self._pages(
+            {
+                "TableName": self.name,
+                "ConsistentRead": True,
+                "KeyConditionExpression": "#hash = :hash AND #range BETWEEN :first AND :last",
+                "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+                "ExpressionAttributeValues": values,
+            }
+        )
+
+    def last_up_to(self, table_id: str, number: int) -> Item | None:
+        """The item under a hash key with the highest range key up to ``number``; None where there is none."""
+        arguments: dict[str, Any] = {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "#hash = :hash AND #range <= :range",
+            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(number)}},
+            "ScanIndexForward": False,
+            "Limit": 1,
+        }
+        items: list[Item] = self.ask(lambda client: client.query(**arguments))["Items"]
+        return items[0] if items else None
+
+    def _pages(self, arguments: dict[str, Any]) -> Iterator[Item]:
         while True:
             page = self.ask(lambda client: client.query(**arguments))
             yield from page["Items"]
@@ -164,7 +202,26 @@ class DynamoTable:
     def delete(self, keys: Sequence[Item]) -> None:
         """Delete items, which may be gone, in their order. Raises ``UnknownOutcomeError``."""
         for start in range(0, len(keys), _BATCH):
-            self._delete([{"DeleteRequest": {"Key": key}} for key in keys[start : start + _BATCH]])
+            self._send_batch([{"DeleteRequest": {"Key": key}} for key in keys[start : start + _BATCH]])
+
+    def put_all(self, items: Sequence[Item]) -> None:
+        """Write items that nobody writes otherwise, several requests at once. Raises ``UnknownOutcomeError``."""
+        batches = [
+            [{"PutRequest": {"Item": item}} for item in items[start : start + _BATCH]]
+            for start in range(0, len(items), _BATCH)
+        ]
+        if len(batches) < 2:
+            for batch in batches:
+                self._send_batch(batch)
+            return
+        with ThreadPoolExecutor(min(_AT_ONCE, len(batches)), thread_name_prefix="items") as executor:
+            sent = [executor.submit(self._send_batch, batch) for batch in batches]
+            try:
+                for each in sent:
+                    each.result()
+            finally:
+                for each in sent:
+                    each.cancel()
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
         """What ``request`` gets from the client; it may be repeated, also if it took effect."""
@@ -176,7 +233,7 @@ class DynamoTable:
             key=self.name,
         )
 
-    def _delete(self, requests: list[dict[str, Any]]) -> None:
+    def _send_batch(self, requests: list[dict[str, Any]]) -> None:
         left = requests
 
         def send() -> bool:
@@ -194,6 +251,9 @@ class DynamoTable:
             write, patience=self._patience, errors=DYNAMO_ERRORS, translate=self._translate, key=self.name
         )
 
+    def _patience_of(self, seconds: float) -> Patience:
+        return Patience(seconds, self.clock, place=self._endpoint_url or "Amazon DynamoDB", what="DynamoDB")
+
     def _translate(self, error: Exception) -> SingerlakeError:
         where = {"endpoint": self._endpoint_url} if self._endpoint_url else {}
         return translate(error, self._settings, dynamodb_table=self.name, **where)
@@ -201,9 +261,9 @@ class DynamoTable:
     @property
     def _client(self) -> Any:
         with self._lock:
-            if self._connected is None:
-                self._connected = in_session(self._settings, self._connect, self._patience)
-            return self._connected
+            if not self._connected:
+                self._connected.append(in_session(self._settings, self._connect, self._patience))
+            return self._connected[0]
 
     def _connect(self, session: Any) -> Any:
         from botocore.config import Config

@@ -35,6 +35,7 @@ from singerlake.manifests.dynamodb.client import (
     reached,
 )
 from singerlake.manifests.port import Abilities
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.stored import names_of, to_stored
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
@@ -68,14 +69,23 @@ class _Pointer:
 
 class DynamoLog:
     """A ``TransactionLog`` in a table that many streams may share. ``table_id`` is unique among them, and holds no
-    ``#``. Raises what ``DynamoTable`` and storage raise."""
+    ``#``. ``copies`` gets the segments of snapshots. Raises what ``DynamoTable`` and storage raise."""
 
     abilities = Abilities(followable=False)
 
     def __init__(
-        self, storage: Storage, table: DynamoTable, *, table_id: str, tap: str, stream: str, ids: IdSource
+        self,
+        storage: Storage,
+        table: DynamoTable,
+        *,
+        table_id: str,
+        tap: str,
+        stream: str,
+        ids: IdSource,
+        copies: SegmentCopies | None = None,
     ) -> None:
         self._storage = storage
+        self._copies = copies
         self._table = table
         self._table_id = table_id
         self._folder = layout.log_prefix(tap, stream)
@@ -125,7 +135,7 @@ class DynamoLog:
         name = layout.log_own_name(number, self._ids(), _SNAPSHOT)
         key = self._folder + name
         usable = names_of(self._storage, self._manifest_key)
-        kept, body = to_stored(self._storage, manifest, (*usable, *fresh))
+        kept, body = to_stored(self._storage, manifest, (*usable, *fresh), self._copies)
         fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         written = hashlib.sha256(body).digest()
         self._storage.put(key, body)

@@ -19,6 +19,7 @@ from singerlake.manifests.atomic.completion import Completion
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.together import CommittedTogether, RefusedShare, Share
 from singerlake.manifests.dynamodb.client import DynamoTable, Item, key_of
+from singerlake.manifests.dynamodb.items import SegmentItems
 from singerlake.manifests.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
 from singerlake.manifests.numbered import NumberedStore, Record
 from singerlake.manifests.place import StreamPlace
@@ -29,8 +30,9 @@ _COMMIT = "#commit/"
 
 
 class DynamoStore(NumberedStore):
-    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. Every method may raise
-    what ``DynamoTable`` raises."""
+    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``: each
+    snapshot also writes the entries of its segments as items, and readers ask for them. Every method may raise what
+    ``DynamoTable`` raises."""
 
     def __init__(
         self,
@@ -41,10 +43,12 @@ class DynamoStore(NumberedStore):
         lake_id: str | None = None,
         completion: Completion | None = None,
         snapshots: SnapshotSettings | None = None,
+        query_items: bool = False,
     ) -> None:
         table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
+        items = SegmentItems(table, table_id, in_use=query_items)
         self._dynamo_log = DynamoLog(
-            place.storage, table, table_id=table_id, tap=place.tap, stream=place.stream, ids=place.ids
+            place.storage, table, table_id=table_id, tap=place.tap, stream=place.stream, ids=place.ids, copies=items
         )
         super().__init__(
             "dynamodb",
@@ -55,7 +59,9 @@ class DynamoStore(NumberedStore):
             place.clock,
             lake_id=lake_id,
             snapshots=snapshots,
+            copies=items,
         )
+        self._query_items = query_items
         self.abilities = Abilities(followable=False, together=True, most_together=MOST_STREAMS)
         self._place = place
         self._table = table
@@ -117,4 +123,5 @@ class DynamoStore(NumberedStore):
             lake_id=self._lake_id,
             completion=completion,
             snapshots=self.snapshots.settings,
+            query_items=self._query_items,
         )

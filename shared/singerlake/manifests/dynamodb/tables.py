@@ -15,6 +15,7 @@ _POLL = 1.0
 
 WRITER_ACTIONS = ("ConditionCheckItem", "GetItem", "PutItem", "Query")
 GC_ACTIONS = ("BatchWriteItem",)
+READER_ACTIONS = ("GetItem", "Query")
 
 
 def create_table(table: DynamoTable) -> str:
@@ -64,9 +65,14 @@ def create_table(table: DynamoTable) -> str:
     return str(description["TableArn"])
 
 
-def least_policy(table_arn: str) -> dict[str, Any]:
-    """The least that IAM must allow: to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. The
-    transactions of DynamoDB have no action of their own; making the table takes CreateTable and DescribeTable once."""
+def least_policy(table_arn: str, *, query_items: bool = False) -> dict[str, Any]:
+    """The least that IAM must allow: to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. With
+    ``query_items`` writers write as many items at once as gc deletes, and readers read. The transactions of DynamoDB
+    have no action of their own; making the table takes CreateTable and DescribeTable once."""
+    needed = [("SingerlakeWriters", WRITER_ACTIONS), ("SingerlakeGc", GC_ACTIONS)]
+    if query_items:
+        needed[0] = ("SingerlakeWriters", tuple(sorted((*WRITER_ACTIONS, *GC_ACTIONS))))
+        needed.append(("SingerlakeReaders", READER_ACTIONS))
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -76,6 +82,6 @@ def least_policy(table_arn: str) -> dict[str, Any]:
                 "Action": [f"dynamodb:{action}" for action in actions],
                 "Resource": table_arn,
             }
-            for sid, actions in (("SingerlakeWriters", WRITER_ACTIONS), ("SingerlakeGc", GC_ACTIONS))
+            for sid, actions in needed
         ],
     }

@@ -18,6 +18,7 @@ from singerlake.format.state.manifest import head_of, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.manifests.segments import stored
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.objects import SegmentObjects
 from singerlake.storage.port import Storage
 
@@ -25,14 +26,15 @@ _AT_ONCE = 8
 _SNAPSHOT = "snapshot"
 
 
-def in_new_segments(storage: Storage, manifest: Manifest) -> Manifest:
+def in_new_segments(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:
     """``manifest`` with segments of its own, which are on storage then, or at hand where it is to have none. Its files
-    may come from anywhere; few of them are held at a time. Raises what storage, and where they come from, raise."""
-    files = manifest.files
-    if is_whole(files, stored.SIZES):
+    may come from anywhere; few of them are held at a time. ``copies`` says where it is cut, and gets nothing before
+    the state is published. Raises what storage, and where they come from, raise."""
+    files, sizes = manifest.files, stored.sizes_of(copies)
+    if is_whole(files, sizes):
         return msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
-    objects = SegmentObjects(storage, manifest.tap, manifest.stream)
-    coming, sizes = chain.from_iterable(files.runs()), stored.SIZES
+    objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
+    coming = chain.from_iterable(files.runs())
     count = len(files) // sizes.segment + (len(files) % sizes.segment > sizes.tail)
     pieces = islice(_pieces(coming, sizes.segment), count)
     segments: list[Segment] = []
@@ -46,14 +48,16 @@ def _pieces(files: Iterator[DataFile], size: int) -> Iterator[tuple[DataFile, ..
         yield piece
 
 
-def for_log(storage: Storage, transaction: Transaction, number: int) -> tuple[Transaction, tuple[Segment, ...]]:
+def for_log(
+    storage: Storage, transaction: Transaction, number: int, copies: SegmentCopies | None = None
+) -> tuple[Transaction, tuple[Segment, ...]]:
     """A transaction as the log of a stream can take it as its ``number``, and the segments that were written for it.
     A new state is put beside the log first, under a name that no reader begins at: so a collector knows what the
     record is about to name. Raises as ``in_new_segments``."""
     change = transaction.change
     if not isinstance(change, Rebase):
         return transaction, ()
-    state = in_new_segments(storage, change.manifest)
+    state = in_new_segments(storage, change.manifest, copies)
     fresh = state.files.segments
     if fresh:
         name = layout.log_own_name(number, random_id(), _SNAPSHOT)
@@ -61,9 +65,10 @@ def for_log(storage: Storage, transaction: Transaction, number: int) -> tuple[Tr
     return msgspec.structs.replace(transaction, change=Rebase(manifest=state)), fresh
 
 
-def opened(storage: Storage, transaction: Transaction) -> Transaction:
+def opened(storage: Storage, transaction: Transaction, copies: SegmentCopies | None = None) -> Transaction:
     """A transaction that was read from a log, whose state can read its segments."""
     change = transaction.change
     if not isinstance(change, Rebase) or not change.manifest.files.parts:
         return transaction
-    return msgspec.structs.replace(transaction, change=Rebase(manifest=stored.with_source(storage, change.manifest)))
+    state = stored.with_source(storage, change.manifest, copies)
+    return msgspec.structs.replace(transaction, change=Rebase(manifest=state))

@@ -17,16 +17,20 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import Run
+from singerlake.format.state.files.file_list import Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.collector import collector_paused
 from singerlake.interpreter.threads import threads_ahead
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
 _KEPT = 8
 """Segments that stay in memory once they were read, in all streams together: some 50 MB."""
 _AHEAD = 4
+_FEW = 4
+"""Segments that are asked of their copies, so that an answer comes soon. More are read from storage, which costs less:
+a database charges by the kilobyte."""
 _AT_ONCE = 8
 _LEVEL = 1
 _GZIP_WINDOW = 31
@@ -37,33 +41,40 @@ _keeping = threading.Lock()
 
 
 class SegmentObjects:
-    """The ``SegmentSource`` of one stream."""
+    """The ``SegmentSource`` of one stream. ``copies`` are asked first for a little."""
 
-    def __init__(self, storage: Storage, tap: str, stream: str) -> None:
+    def __init__(self, storage: Storage, tap: str, stream: str, copies: SegmentCopies | None = None) -> None:
         self._storage = storage
+        self._copies = copies
         self._tap = tap
         self._stream = stream
 
     def load(self, segment: Segment) -> Run:
         """The files of a segment; of those read last some are kept. Raises ``CorruptObjectError`` for one that is gone,
         or is another than the state says, and what storage raises."""
-        # No two segments have one name, so that one checksum under it is always of the same object.
-        key = (segment.name, segment.sha256)
+        if (run := _at_hand(segment)) is not None:
+            return run
+        run = self._decoded(segment, self._copied(segment) or self._text(segment))
         with _keeping:
-            if (run := _kept.get(key)) is not None:
-                _kept.move_to_end(key)
-                return run
-        run = self._decoded(segment, self._text(segment))
-        with _keeping:
-            _kept[key] = run
+            _kept[_key_of(segment)] = run
             while len(_kept) > _KEPT:
                 _kept.popitem(last=False)
         return run
 
-    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
+        if self._copies is not None and _at_hand(segment) is None:
+            files = self._copies.touching(segment, start, stop)
+            if files is not None:
+                return AppendOnlyList(files)
+        return touching(self.load(segment), start, stop)
+
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn; some are read ahead, and none is kept. Raises as ``load``."""
-        if len(segments) < 2 or _AHEAD < 2:
-            yield from map(self.load, segments)
+        few = self._copies is not None and len(segments) <= _FEW and not stored
+        if few or len(segments) < 2 or _AHEAD < 2:
+            for each in segments:
+                yield self._decoded(each, self._text(each)) if stored else self.load(each)
             return
         with threads_ahead(_AHEAD, "segments") as executor:
             waiting: deque[tuple[Segment, Future[bytes]]] = deque()
@@ -95,6 +106,11 @@ class SegmentObjects:
                     "another segment has the name of a new one", hint="run again; nothing was changed", key=key
                 )
         return describe(files, name=name, sha256=checksum(text))
+
+    def _copied(self, segment: Segment) -> bytes | None:
+        """Its text, from its copy; None where there is none that is just the same."""
+        text = self._copies.text(segment) if self._copies is not None else None
+        return text if text is not None and checksum(text) == segment.sha256 else None
 
     def _text(self, segment: Segment) -> bytes:
         key = self._key(segment)
@@ -145,6 +161,19 @@ class SegmentObjects:
             raise CorruptObjectError(
                 str(error), hint=_DAMAGED, key=layout.manifest_key(self._tap, self._stream)
             ) from error
+
+
+def _key_of(segment: Segment) -> tuple[str, str]:
+    # No two segments have one name, so that one checksum under it is always of the same object.
+    return segment.name, segment.sha256
+
+
+def _at_hand(segment: Segment) -> Run | None:
+    key = _key_of(segment)
+    with _keeping:
+        if (run := _kept.get(key)) is not None:
+            _kept.move_to_end(key)
+        return run
 
 
 def to_text(files: Sequence[DataFile]) -> bytes:

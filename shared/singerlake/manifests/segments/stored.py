@@ -14,6 +14,7 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import head_of, to_json
 from singerlake.format.state.model import Manifest
+from singerlake.manifests.segments.copies import SegmentCopies
 from singerlake.manifests.segments.objects import SegmentObjects, checksum, to_text
 from singerlake.storage.port import Storage
 
@@ -33,29 +34,43 @@ def named_in(body: bytes) -> tuple[Segment, ...]:
         return ()
 
 
-def to_stored(storage: Storage, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
-    """The body that stands for ``manifest``, and the state as that body has it; its new segments are stored by then.
+def sizes_of(copies: SegmentCopies | None) -> Sizes:
+    """Where a state is cut whose segments have these copies."""
+    return (copies.sizes if copies is not None else None) or SIZES
+
+
+def to_stored(
+    storage: Storage, manifest: Manifest, usable: Iterable[Segment], copies: SegmentCopies | None = None
+) -> tuple[Manifest, bytes]:
+    """The body that stands for ``manifest``, and the state as that body has it; its new segments are stored by then,
+    and ``copies`` has them.
 
     ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
     it was read: a collector leaves them alone. All others are written anew. Raises what storage raises.
     """
-    files = manifest.files
-    if is_whole(files, SIZES):
+    files, sizes = manifest.files, sizes_of(copies)
+    if is_whole(files, sizes):
         whole = msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
         return whole, to_json(whole)
-    objects = SegmentObjects(storage, manifest.tap, manifest.stream)
-    pieces, tail = cut(files, usable, SIZES, _same)
-    written = iter(objects.write([piece for piece in pieces if not isinstance(piece, Segment)]))
-    segments = tuple(piece if isinstance(piece, Segment) else next(written) for piece in pieces)
+    objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
+    pieces, tail = cut(files, usable, sizes, _same)
+    fresh = [piece for piece in pieces if not isinstance(piece, Segment)]
+    written = objects.write(fresh)
+    coming = iter(written)
+    segments = tuple(piece if isinstance(piece, Segment) else next(coming) for piece in pieces)
+    if copies is not None:
+        at_hand = {segment.name: piece for segment, piece in zip(written, fresh, strict=True)}
+        stored = SegmentObjects(storage, manifest.tap, manifest.stream)
+        copies.keep(segments, lambda segment: at_hand.get(segment.name) or stored.load(segment))
     kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=segments, source=objects))
     return kept, to_json(head_of(kept))
 
 
-def with_source(storage: Storage, manifest: Manifest) -> Manifest:
+def with_source(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:
     """A state that was read, able to read its segments."""
     if not manifest.files.parts:
         return manifest
-    source = SegmentObjects(storage, manifest.tap, manifest.stream)
+    source = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
     return msgspec.structs.replace(manifest, files=manifest.files.with_source(source))
 
 

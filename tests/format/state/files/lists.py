@@ -11,7 +11,7 @@ from singerlake.format.file_id import timed_id
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Part, Run
+from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.manifests.segments.objects import checksum, to_text
 
@@ -35,8 +35,12 @@ class Shelf:
         self.read.append(segment.name)
         return self.files[segment.name]
 
-    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        del stored
         return map(self.load, segments)
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        return touching(self.load(segment), start, stop)
 
 
 def file_at(

@@ -81,6 +81,18 @@ def test_a_place_is_found_by_offset(made: Cut, offset: int) -> None:
     assert (cut.begin, cut.end) == ((files[0].offset, files[-1].end) if files else (None, None))
 
 
+@given(cut_lists(), st.integers(-1, 50), st.integers(-1, 50) | st.none())
+def test_the_files_that_touch_some_offsets_are_those(made: Cut, start: int, stop: int | None) -> None:
+    files, cut, shelf = made
+    shelf.read.clear()
+    found = cut.touching(start, stop)
+    assert set(shelf.read) <= {part.name for part in cut.segments if part.offset < start or part.end > (stop or 0)}
+    assert len(shelf.read) <= (1 if stop is None else 2)
+    assert found == [file for file in files if file.end > start and (stop is None or file.offset < stop)]
+    if start <= 0 and stop is None:
+        assert found.parts == cut.parts
+
+
 @given(cut_lists())
 def test_every_file_is_found_by_its_id_and_by_its_path_and_nothing_else_is(made: Cut) -> None:
     files, cut, _ = made

@@ -51,7 +51,7 @@ def _create_dynamodb(stores: StoreSettings, config: dict[str, Any]) -> None:
     )
     arn = create_table(table)
     click.echo(f"table {shown(arn)} is ready; the least policy:", err=True)
-    say_json(least_policy(arn))
+    say_json(least_policy(arn, query_items=stores.dynamodb_query_items))
 
 
 def _create_postgres(stores: StoreSettings) -> None:

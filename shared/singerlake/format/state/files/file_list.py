@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -19,19 +19,31 @@ Run = AppendOnlyList[DataFile]
 Part = Segment | Run
 """Some files of a list: one at least."""
 _end = attrgetter("end")
+_offset = attrgetter("offset")
 
 
 class SegmentSource(Protocol):
-    """Where segments are read from. Both raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
+    """Where segments are read from. All raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
     raises."""
 
     def load(self, segment: Segment) -> Run:
         """Its files."""
         ...
 
-    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
-        """The files of each in turn, none of which is kept."""
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        """The files of each in turn, none of which is kept. ``stored``: from the segments themselves, whatever stands
+        for them elsewhere."""
         ...
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        """Its files as of ``touching``; the others need not be read for it."""
+        ...
+
+
+def touching(files: Run, start: int, stop: int) -> Run:
+    """Those of neighbouring files that hold any offset from ``start`` up to ``stop``."""
+    first = bisect_right(files, start, key=_end)
+    return AppendOnlyList(files[first : bisect_left(files, stop, lo=first, key=_offset)])
 
 
 class FileList(Sequence[DataFile]):
@@ -69,9 +81,10 @@ class FileList(Sequence[DataFile]):
                 )
 
     def segments_with_files(self) -> Iterator[tuple[Segment | None, Run]]:
-        """The files of all parts and the tail, as of ``runs``, each with the segment that it is."""
+        """The files of all parts and the tail, as of ``runs``, each with the segment that it is, which is read from
+        where it is stored."""
         segments = (part if isinstance(part, Segment) else None for part in (*self.parts, None))
-        return zip(segments, self.runs(), strict=True)
+        return zip(segments, self.runs(stored=True), strict=True)
 
     @property
     def begin(self) -> int | None:
@@ -154,6 +167,24 @@ class FileList(Sequence[DataFile]):
         tail = self.tail if start <= begin and stop == len(self) else self.tail[max(start - begin, 0) : stop - begin]
         return FileList(tail if stop > begin else (), parts=parts, source=self._source)
 
+    def touching(self, start: int, stop: int | None = None) -> FileList:
+        """The files that hold any offset from ``start`` up to ``stop``. Of segments none is read but those that are
+        cut, and of those maybe only the files that are wanted."""
+        end = max(self.end or 0, start)
+        stop = end if stop is None else stop
+        parts: list[Part] = []
+        for part in self.parts[bisect_right(self._ends, start) :]:
+            begin = part.offset if isinstance(part, Segment) else part[0].offset
+            if begin >= stop:
+                break
+            if start <= begin and stop >= _end_of(part):
+                parts.append(part)
+            elif run := self._touching(part, start, stop):
+                parts.append(run)
+        all_of_tail = not self.tail or (start <= self.tail[0].offset and stop >= end)
+        tail = self.tail if all_of_tail else touching(self.tail, start, stop)
+        return FileList(tail, parts=parts, source=self._source)
+
     def of_versions(self, versions: Container[str]) -> FileList:
         """The files of these versions, which may leave gaps. Of segments none is read but those that have others,
         too."""
@@ -194,12 +225,12 @@ class FileList(Sequence[DataFile]):
         """This with its segments read from there."""
         return FileList(self.tail, parts=self.parts, source=source)
 
-    def runs(self, wanted: Sequence[Part] | None = None) -> Iterator[Run]:
+    def runs(self, wanted: Sequence[Part] | None = None, *, stored: bool = False) -> Iterator[Run]:
         """The files of all parts, or of the ``wanted`` ones, and then the tail where all are meant; each part is let go
-        of before the next but one is read."""
+        of before the next but one is read. ``stored`` is as in ``SegmentSource``."""
         parts = self.parts if wanted is None else wanted
         segments = [part for part in parts if isinstance(part, Segment)]
-        loaded = self._source_of().load_each(segments) if segments else iter(())
+        loaded = self._source_of().load_each(segments, stored=stored) if segments else iter(())
         for part in parts:
             yield next(loaded) if isinstance(part, Segment) else part
         if wanted is None:
@@ -273,6 +304,11 @@ class FileList(Sequence[DataFile]):
         if start >= (count if stop is None else min(stop, count)):
             return ()
         return self._at(at)[start:stop]
+
+    def _touching(self, part: Part, start: int, stop: int) -> Run:
+        if isinstance(part, Segment):
+            return self._source_of().touching(part, start, stop)
+        return touching(part, start, stop)
 
     def _at(self, at: int) -> Run:
         return self.tail if at == len(self.parts) else self._files(self.parts[at])

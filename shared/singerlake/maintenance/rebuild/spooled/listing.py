@@ -12,7 +12,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.additions import format_of
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Part, Run
+from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.maintenance.rebuild.spooled.scratch import ScratchFile
 from singerlake.manifests.segments.objects import checksum, to_text
@@ -96,9 +96,13 @@ class LocalSegments:
             last = self._last = segment.name, self._read(segment)
         return last[1]
 
-    def load_each(self, segments: Sequence[Segment]) -> Iterator[Run]:
-        """The files of each in turn. Raises as ``load``."""
-        others = self._others.runs([segment for segment in segments if segment.name not in self._places])
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
+        return touching(self.load(segment), start, stop)
+
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        """The files of each in turn. ``stored`` is as in ``SegmentSource``. Raises as ``load``."""
+        others = self._others.runs([segment for segment in segments if segment.name not in self._places], stored=stored)
         for segment in segments:
             yield self._read(segment) if segment.name in self._places else next(others)
 
