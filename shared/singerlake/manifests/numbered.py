@@ -308,8 +308,11 @@ class NumberedStore:
         if there is None or there.store != self.kind:
             return None
         self.snapshots.saw(there.number)
-        # A few that the snapshot is behind cost less to read than another state.
-        if there.number < (base.transaction.number if base else -1) + max(1, self.snapshots.settings.room):
+        # A few that the snapshot is behind cost less to read than another state; not if that is read in part.
+        settings = self.snapshots.settings
+        in_parts = self.copies is not None and self.copies.sizes is not None
+        saved = max(1, settings.step if in_parts else settings.room)
+        if there.number < (base.transaction.number if base else -1) + saved:
             return None
         first = next(iter(self._log.read(there.number - 1, whole=False)), None)
         stored = self._storage.get(self._key)
