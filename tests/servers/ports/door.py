@@ -23,6 +23,7 @@ class Door:
     def __init__(self, behind: tuple[str, int]) -> None:
         self._behind = behind
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._listener: socket.socket | None = None
         self._standing: list[socket.socket] = []
         self._place = place()
@@ -33,11 +34,14 @@ class Door:
         return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        """Let connections in; an open door stays open."""
-        if self._listener is None:
-            self._listener = place(self.port)
-            self._listener.listen()
-            threading.Thread(target=self._let_in, args=(self._listener,), daemon=True).start()
+        """Let connections in; an open door stays open. It is open when this returns, also where
+        several threads call it at once."""
+        with self._opening:
+            if self._listener is None:
+                listener = place(self.port)
+                listener.listen()
+                self._listener = listener
+                threading.Thread(target=self._let_in, args=(listener,), daemon=True).start()
 
     def shut(self) -> None:
         """Refuse connections, and cut those that stand."""
