@@ -8,7 +8,6 @@ with dynamodb_server() as server:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,21 +15,13 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.s3.storage import S3Settings
-from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, Request, S3Server, server_process
+from tests.servers.operations.server import OperationServer
+from tests.servers.s3 import server_process
 
 
 @dataclass(frozen=True)
-class DynamoServer:
-    """A running server. Its faults apply, in the order given, to requests of the ``operations`` (as
-    ``"Query,GetItem"``); the first match is used up ``times`` times."""
-
-    endpoint_url: str
-
-    def settings(self, **changes: Any) -> S3Settings:
-        """Credentials that reach this server, with some settings changed."""
-        known = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY, "region": REGION}
-        return S3Settings(**{**known, **changes})
+class DynamoServer(OperationServer):
+    """A running server."""
 
     def client(self) -> Any:
         """A plain boto3 client, to arrange and to look behind a log's back."""
@@ -50,14 +41,6 @@ class DynamoServer:
         it. ``reasons`` are those of a cancelled transaction."""
         self._add(operations, "error", times, code=code, reasons=list(reasons), after=after, message=message)
 
-    def drop_reply(self, operations: str, *, times: int = 1) -> None:
-        """Let the request take effect, then close the connection."""
-        self._add(operations, "drop_reply", times)
-
-    def drop_request(self, operations: str, *, times: int = 1) -> None:
-        """Close the connection before anything happens."""
-        self._add(operations, "drop_request", times)
-
     def leave_over(self, *, processed: int, times: int = 1) -> None:
         """Process only the first requests of a batch."""
         self._add("BatchWriteItem", "unprocessed", times, processed=processed)
@@ -65,22 +48,6 @@ class DynamoServer:
     def answer_with_html(self, operations: str, *, times: int = 1) -> None:
         """Answer 200 with a page, as a proxy may, before anything happens."""
         self._add(operations, "not_dynamodb", times)
-
-    def calm(self) -> None:
-        """End all faults and forget the requests seen."""
-        self._plain.calm()
-
-    def requests(self) -> list[Request]:
-        """The requests seen since the last call, oldest first; ``query`` is the body."""
-        return self._plain.requests()
-
-    @property
-    def _plain(self) -> S3Server:
-        return S3Server(self.endpoint_url)
-
-    def _add(self, operations: str, kind: str, times: int, **more: object) -> None:
-        fault = {"operations": operations.split(","), "kind": kind, "times": times}
-        self._plain.control("POST", json.dumps({**fault, **more}).encode())
 
 
 @contextmanager

@@ -11,16 +11,15 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Iterable
 from typing import Any
 
-from tests.servers.s3_process import Application, Environ, Reply, StartResponse, hang_up, read_body, serve
+from tests.servers.operations.process import JSON, OperationApplication
+from tests.servers.s3_process import Environ, Reply, hang_up, serve
 
 _ERROR_TYPE = "com.amazonaws.dynamodb.v20120810#"
-_JSON = [("Content-Type", "application/x-amz-json-1.0")]
 
 
-class DynamoApplication(Application):
+class DynamoApplication(OperationApplication):
     """moto's DynamoDB as one atomic application, with faults in front of and behind it."""
 
     def __init__(self, access_key_id: str) -> None:
@@ -29,22 +28,10 @@ class DynamoApplication(Application):
         self._tokens: dict[str, tuple[str, Reply]] = {}
         self._keys: dict[str, dict[str, str]] = {}
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        body = read_body(environ)
-        if environ["PATH_INFO"] == "/_control":
-            status, headers, reply = self._control(environ["REQUEST_METHOD"], body)
-        else:
-            status, headers, reply = self._dynamodb(environ, body)
-        start_response(status, headers)
-        return [reply]
-
-    def _dynamodb(self, environ: Environ, body: bytes) -> Reply:
-        self._note(environ, body.decode("latin-1"))
-        key_id = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
-        if key_id is None or key_id[1] != self._access_key_id:
+    def answer(self, environ: Environ, operation: str, body: bytes) -> Reply:
+        if not self.is_known(environ):
             return _error("UnrecognizedClientException", "The security token included in the request is invalid.")
-        operation = environ["HTTP_X_AMZ_TARGET"].partition(".")[2]
-        fault = self._fault_of(operation) or {"kind": ""}
+        fault = self.fault_of(operation)
         if fault["kind"] == "drop_request":
             raise hang_up(environ)
         if fault["kind"] == "error" and not fault["after"]:
@@ -62,14 +49,6 @@ class DynamoApplication(Application):
         if fault["kind"] == "error":
             return _injected(fault)
         return reply
-
-    def _fault_of(self, operation: str) -> dict[str, Any] | None:
-        with self._lock:
-            for fault in self._faults:
-                if fault["times"] != 0 and operation in fault["operations"]:
-                    fault["times"] -= 1
-                    return fault
-        return None
 
     def _misfit(self, operation: str, request: dict[str, Any]) -> Reply | None:
         """The refusal of a request whose keys are not the table's."""
@@ -118,7 +97,7 @@ class DynamoApplication(Application):
         if processed:
             self._forward(environ, json.dumps(request).encode())
         left = {table: requests[processed:]} if requests[processed:] else {}
-        return "200 OK", _JSON, json.dumps({"UnprocessedItems": left}).encode()
+        return "200 OK", JSON, json.dumps({"UnprocessedItems": left}).encode()
 
 
 def _mismatch(operation: str, actions: int) -> Reply:
@@ -137,7 +116,7 @@ def _injected(fault: dict[str, Any]) -> Reply:
 
 def _error(code: str, message: str, status: int = 400, **more: object) -> Reply:
     body = json.dumps({"__type": _ERROR_TYPE + code, "message": message, **more})
-    return f"{status} Error", _JSON, body.encode()
+    return f"{status} Error", JSON, body.encode()
 
 
 if __name__ == "__main__":

@@ -60,17 +60,7 @@ def commit_transaction(
                 unknown = None
         if conflict is None:
             backoff.wait()
-        try:
-            fresh = store.catch_up(base)
-        except StorageUnavailableError as error:
-            if unknown is not None:
-                raise unknown from error
-            raise
-        if fresh is None:
-            raise UnknownOutcomeError(
-                "the stream's state disappeared while a transaction was being committed",
-                hint="run 'singerlake rebuild', then run again; no file was deleted",
-            )
+        fresh = caught_up(store, base, unknown)
         if conflict is not None and fresh.manifest.transaction == base.manifest.transaction:
             return conflict
         base = fresh
@@ -81,6 +71,23 @@ def commit_transaction(
     raise TooManyConflictsError(
         f"other writers came first {attempts} times in a row", hint="run again, with fewer writers on this stream"
     )
+
+
+def caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError | None) -> Loaded:
+    """The newest state after a try to commit. Where it cannot be read, raises ``unknown``, what that try came to, if it
+    is given. Raises ``UnknownOutcomeError`` where the state is gone."""
+    try:
+        fresh = store.catch_up(base)
+    except StorageUnavailableError as error:
+        if unknown is not None:
+            raise unknown from error
+        raise
+    if fresh is None:
+        raise UnknownOutcomeError(
+            "the stream's state disappeared while a transaction was being committed",
+            hint="run 'singerlake rebuild', then run again; no file was deleted",
+        )
+    return fresh
 
 
 def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock: Clock) -> Loaded | Conflict:

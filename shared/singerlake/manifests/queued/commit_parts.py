@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from singerlake.clock import Backoff, Clock, IdSource, timestamp
-from singerlake.errors import InputError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.errors import InputError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddTogether, Transaction
-from singerlake.manifests.commit import ATTEMPTS, await_settled, commit_transaction, is_done
+from singerlake.manifests.commit import ATTEMPTS, await_settled, caught_up, commit_transaction, is_done
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.queued.message import Wanted
 
@@ -72,25 +72,10 @@ def commit_parts(
                 done.base = outcome
                 return done
             backoff.wait()
-        base, fresh = _caught_up(store, base, unknown), True
+        base, fresh = caught_up(store, base, unknown), True
     raise unknown or TooManyConflictsError(
         f"other writers came first {ATTEMPTS} times in a row", hint="run fewer writers without the queue"
     )
-
-
-def _caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError | None) -> Loaded:
-    try:
-        fresh = store.catch_up(base)
-    except StorageUnavailableError as error:
-        if unknown is not None:
-            raise unknown from error
-        raise
-    if fresh is None:
-        raise UnknownOutcomeError(
-            "the stream's state disappeared while transactions were being committed",
-            hint="run 'singerlake rebuild'; no file was deleted",
-        )
-    return fresh
 
 
 def _committed(

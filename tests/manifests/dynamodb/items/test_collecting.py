@@ -15,12 +15,9 @@ from tests.format.state.test_fold import add, new_file
 from tests.manifests.dynamodb.items.places import (
     SEGMENTS,
     Table,
-    few_files_make_items,  # noqa: F401
     filled,
     kept,
     named,
-    place_with_items,
-    server_of,
     store_of,
     without_items,
 )
@@ -29,16 +26,6 @@ from tests.manifests.stores import Place
 from tests.servers.dynamodb import DynamoServer
 
 GRACE = timedelta(days=7)
-
-
-@pytest.fixture
-def server(request: pytest.FixtureRequest) -> DynamoServer:
-    return server_of(request)
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_with_items(request)
 
 
 def collect(place: Place, *, delete: bool = True) -> CollectedSegments:

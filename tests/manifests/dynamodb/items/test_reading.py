@@ -14,13 +14,10 @@ from tests.format.state.test_fold import add, data_file, new_file
 from tests.manifests.dynamodb.items.places import (
     SegmentsRead,
     Table,
-    few_files_make_items,  # noqa: F401
     filled,
     ids_of,
     named,
     operations,
-    place_with_items,
-    server_of,
     store_of,
     without_items,
 )
@@ -29,16 +26,6 @@ from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ALWAYS
 
 MANY = 8
-
-
-@pytest.fixture
-def server(request: pytest.FixtureRequest) -> DynamoServer:
-    return server_of(request)
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_with_items(request)
 
 
 def test_a_reader_sees_what_the_table_has_after_what_is_published(place: Place) -> None:

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from tests.manifests import test_any_writer, test_stores, test_stores_upkeep
-from tests.manifests.dynamodb.items.places import few_files_make_items, place_with_items  # noqa: F401
+from tests.manifests.dynamodb.items.places import place_with_items
 from tests.manifests.stores import Place
 
 for module in (test_stores, test_stores_upkeep, test_any_writer):
@@ -17,11 +17,6 @@ for module in (test_stores, test_stores_upkeep, test_any_writer):
     assert not cases.keys() & globals().keys(), "one case would take the place of another"
     # Their fixtures are looked up here.
     globals().update(cases)
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_with_items(request)
 
 
 @pytest.fixture

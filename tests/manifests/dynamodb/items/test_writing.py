@@ -16,13 +16,10 @@ from tests.manifests.dynamodb.dynamo import WatchedTable
 from tests.manifests.dynamodb.items.places import (
     SEGMENTS,
     Table,
-    few_files_make_items,  # noqa: F401
     filled,
     kept,
     named,
     operations,
-    place_with_items,
-    server_of,
     store_of,
     without_items,
 )
@@ -32,16 +29,6 @@ from tests.servers.s3 import ALWAYS
 from tests.storage.memory import Step
 
 MANY = 8
-
-
-@pytest.fixture
-def server(request: pytest.FixtureRequest) -> DynamoServer:
-    return server_of(request)
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Place:
-    return place_with_items(request)
 
 
 def check_items(place: Place, server: DynamoServer) -> None:

@@ -146,7 +146,7 @@ _Row = tuple[str, str, int, int, bytes, tuple[tuple[str, int], ...], tuple[tuple
 
 class _Spool:
     def __init__(self) -> None:
-        # Texts that are no Unicode are common in neither, and come back as they were.
+        # A path or an id may be no Unicode, which few encodings bring back as it was. Nobody else can write this file.
         self.blocks: Blocks[_Row] = Blocks("the files that a rebuild found", marshal.dumps, marshal.loads)
         self.ids = Repeats(count=_LIKELY)
         self.atomic = False
@@ -190,16 +190,6 @@ class _Spool:
             number = self._numbers[id(file.schema)] = len(self._schemas)
             self._schemas.append(file.schema)
         return file.path, file.id, file.messages, number, file.packed, file.replaces, file.erased
-
-
-def _dumped(rows: tuple[_Row, ...]) -> bytes:
-    # A path or an id may be no Unicode, which few encodings bring back as it was.
-    return marshal.dumps(rows)
-
-
-def _loaded(body: bytes) -> Sequence[_Row]:
-    rows: Sequence[_Row] = marshal.loads(body)  # noqa: S302  # of this process's own file, which has no name
-    return rows
 
 
 def ids_of(file: ScannedFile) -> Sequence[str] | set[str]:
