@@ -264,7 +264,8 @@ class Stream:
             return {**born, "transaction": {"number": record["number"], "id": record["transaction"]["id"]}}
         if record["after"] != state["transaction"]["id"]:
             raise Unreadable("a record that does not continue the log")
-        for each in record.get("entries", [record]):
+        for entry in record.get("entries", [record]):
+            each = self._opened(entry)
             fits = each.get("after", state["transaction"]["id"]) == state["transaction"]["id"]
             after = applied(state, each["transaction"]) if fits or "entries" not in record else None
             if after is None and "entries" not in record:
@@ -273,6 +274,14 @@ class Stream:
                 state = {**after, "transaction": {"number": record["number"], "id": each["transaction"]["id"]}}
         id = record["id"] if "entries" in record else record["transaction"]["id"]
         return {**state, "transaction": {"number": record["number"], "id": id}}
+
+    def _opened(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry or a record; a new state in segments (11.1) comes as one that has all files."""
+        change = entry["transaction"]["change"]
+        if change["kind"] != "rebase_segments":
+            return entry
+        whole = {"kind": "rebase", "manifest": checked(change["manifest"], self)}
+        return {**entry, "transaction": {**entry["transaction"], "change": whole}}
 
     # 5
 

@@ -9,10 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.cut import Sizes
-from singerlake.manifests.segments import objects, stored
+from singerlake.format.state.transactions import Rebase, Transaction
+from singerlake.manifests.commit import commit_transaction
+from singerlake.manifests.port import Loaded, Pending
+from singerlake.manifests.segments import new_state, objects, stored
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, file_bytes, record
 
@@ -26,6 +31,7 @@ def in_segments(maker: Maker) -> Iterator[None]:
     with (
         mock.patch.object(stored, "SIZES", SIZES),
         mock.patch.multiple(objects, random_id=maker.ids, _AT_ONCE=1, _KEPT=0),
+        mock.patch.object(new_state, "random_id", maker.ids),
     ):
         yield
 
@@ -134,6 +140,57 @@ def log_with_segments_and_trimmed(maker: Maker) -> dict[str, Any]:
             "manifest.json is gone, and so are old records: the snapshot that floor.json names has segments.",
             **SEGMENTED,
         )
+
+
+def made_anew(maker: Maker) -> None:
+    """Commit a state of another lineage with the same files, as a rebuild does."""
+    store = maker.store()
+    base = store.load()
+    assert base is not None
+    state = msgspec.structs.replace(base.manifest, lineage=maker.ids())
+    transaction = Transaction(id=maker.ids(), at=maker.now(), change=Rebase(manifest=state))
+    outcome = commit_transaction(store, base, transaction, clock=maker.clock)
+    if isinstance(outcome, Pending):
+        outcome = maker.settled(store, base, outcome)
+    assert isinstance(outcome, Loaded)
+
+
+@case
+def log_with_a_new_state_in_segments_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
+    with in_segments(maker):
+        several(maker)
+        maker.finish()
+        before = maker.manifest_body()
+        made_anew(maker)
+        timed(maker, V1, [record(11)])
+        maker.put(maker.manifest_key, before)
+        return maker.expected(
+            "manifest.json is behind: the log brings a whole new state, of another lineage, with segments of its own.",
+            **SEGMENTED,
+        )
+
+
+@case
+def log_with_a_new_state_in_segments_and_no_manifest(maker: Maker) -> dict[str, Any]:
+    with in_segments(maker):
+        several(maker)
+        made_anew(maker)
+        maker.delete(maker.manifest_key)
+        return maker.expected(
+            "manifest.json is gone; the state beside the log that the collector reads is no place to begin.",
+            **SEGMENTED,
+        )
+
+
+@case
+def merge_with_a_new_state_in_segments_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
+    with in_segments(maker):
+        several(maker)
+        maker.finish()
+        before = maker.manifest_body()
+        made_anew(maker)
+        maker.put(maker.manifest_key, before)
+        return maker.expected("The same in the store merge, whose settle record has the new state.", **SEGMENTED)
 
 
 @case
