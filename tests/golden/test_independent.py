@@ -7,33 +7,18 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.golden import (
-    independent,
-    independent_atomic,
-    independent_attached,
-    independent_identity,
-    independent_log,
-    independent_rebuild,
-    independent_segments,
-)
-from tests.golden.independent import (
-    Stream,
-    Unreadable,
-    canonical_bytes,
-    hash_of,
-    may_hold,
-    moment,
-    name_of,
-    segment,
-)
-from tests.golden.independent_atomic import ends_as_of
-from tests.golden.independent_attached import told
-from tests.golden.independent_identity import lake_id_of
+from tests.golden.independent.atomic import ends_as_of
+from tests.golden.independent.attached import told
+from tests.golden.independent.identity import lake_id_of
+from tests.golden.independent.names import name_of, segment
+from tests.golden.independent.reader import Stream
+from tests.golden.independent.schemas import canonical_bytes, hash_of
+from tests.golden.independent.times import may_hold, moment
+from tests.golden.independent.unreadable import Unreadable
 
 SUITE = Path(__file__).parent / "suite"
 CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
@@ -55,23 +40,15 @@ def stream(case: Path, expected: dict[str, Any]) -> Stream:
     return Stream(case / "lake", expected["tap"], expected["stream"])
 
 
-MODULES = (
-    independent,
-    independent_atomic,
-    independent_attached,
-    independent_identity,
-    independent_log,
-    independent_rebuild,
-    independent_segments,
-)
+MODULES = sorted((Path(__file__).parent / "independent").glob("*.py"))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_it_is_independent(module: ModuleType) -> None:
-    tree = ast.parse(Path(str(module.__file__)).read_text())
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_it_is_independent(module: Path) -> None:
+    tree = ast.parse(module.read_text())
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    own = {each.__name__ for each in MODULES}
+    own = {f"tests.golden.independent.{each.stem}" for each in MODULES}
     assert {name.partition(".")[0] for name in names if name not in own} <= sys.stdlib_module_names | {"__future__"}
 
 

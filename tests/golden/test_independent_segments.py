@@ -17,8 +17,10 @@ from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
 from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.maintenance.verify.verify import verify_stream
-from tests.golden.independent import Stream, Unreadable, moment
-from tests.golden.independent_segments import files_of, may_have, summary
+from tests.golden.independent.reader import Stream
+from tests.golden.independent.segments import files_of, may_have, summary
+from tests.golden.independent.times import moment
+from tests.golden.independent.unreadable import Unreadable
 from tests.golden.test_independent_writer import HASH, LINES, NOW, SCHEMA, a_random_id, read, write_file
 from tests.lakes import build_stream
 from tests.manifests.segments.sizes import few_files_make_segments  # noqa: F401

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.golden.independent import Unreadable, name_of, words_of
+from tests.golden.independent.members import words_of
+from tests.golden.independent.names import name_of
+from tests.golden.independent.unreadable import Unreadable
 
 
 def lake_id_of(root: Path) -> str | None:

@@ -1,5 +1,5 @@
 """A reader written from ``shared/docs/format.md`` alone: nothing of this project is imported, nor any other library.
-Section 9, without a manifest, is in ``independent_rebuild``, transactions are in ``independent_log``.
+Section 9, without a manifest, is in ``rebuild``, transactions are in ``log``.
 
 It is what somebody would write in another language: plain, without care for speed. Numbers in comments are sections of
 the document. It gives the messages of one stream, or raises ``Unreadable``.
@@ -7,187 +7,23 @@ the document. It gives the messages of one stream, or raises ``Unreadable``.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.golden.independent_atomic import NoDecision, decision_of, settled_by
-from tests.golden.independent_attached import is_row
-from tests.golden.independent_log import applied
-from tests.golden.independent_segments import NoSegment, with_all_files
+from tests.golden.independent.atomic import NoDecision, decision_of, settled_by
+from tests.golden.independent.attached import is_row
+from tests.golden.independent.log import applied
+from tests.golden.independent.members import is_schema, lines_of, members_of, origins_of
+from tests.golden.independent.names import is_place, segment
+from tests.golden.independent.segments import NoSegment, with_all_files
+from tests.golden.independent.unreadable import Unreadable
 
 STORES_WITH_A_LOG = ("log", "merge")
-NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-DATA = ("const", "default", "enum", "examples", "example")
 HOLE = b'{"type":"ERASED"}'
-
-
-class Unreadable(Exception):
-    """The lake is not what the document says."""
-
-
-# 2.1
-
-
-def segment(name: str) -> str:
-    """A name as a folder."""
-    plain = re.compile(rb"[A-Za-z0-9]|(?<=.)[-_.]", re.DOTALL)
-    data = name.encode("utf-8", "surrogatepass")
-    made = "".join(
-        chr(byte) if plain.fullmatch(data, at, at + 1) or (at and byte in b"-_.") else f"%{byte:02X}"
-        for at, byte in enumerate(data)
-    )
-    return made.replace(".", "%2E") if made in ("catalogue.json", "singerlake.json") else made
-
-
-def name_of(folder: str) -> str | None:
-    """The name that a folder stands for; None where it stands for none."""
-    data = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found.group(1), 16)]), folder.encode())
-    try:
-        name = data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
-    return name if name and segment(name) == folder else None
-
-
-# 3
-
-
-def canonical(schema: Any) -> str:
-    """The canonical text of a schema, whose sorted arrays are in order already."""
-    if isinstance(schema, dict):
-        members = (f"{canonical(key)}:{canonical(schema[key])}" for key in sorted(schema))
-        return "{" + ",".join(members) + "}"
-    if isinstance(schema, list):
-        return "[" + ",".join(map(canonical, schema)) + "]"
-    if isinstance(schema, float):
-        return repr(schema) if schema - schema == 0 else "null"
-    if isinstance(schema, str):
-        return json.dumps(schema, ensure_ascii=False)
-    return json.dumps(schema)
-
-
-def in_order(schema: Any, kind: str = "schema") -> Any:
-    """The same schema with its sets in order."""
-    if isinstance(schema, list):
-        items = [in_order(item) for item in schema]
-        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if kind == "set" else items
-    if not isinstance(schema, dict):
-        return schema
-    made = {}
-    for key, value in schema.items():
-        if kind == "names":
-            made[key] = in_order(value)
-        elif key in DATA:
-            made[key] = value
-        elif key in NAMES and isinstance(value, dict):
-            made[key] = in_order(value, "names")
-        else:
-            made[key] = in_order(value, "set" if key in ("type", "required") else "schema")
-    return made
-
-
-def canonical_bytes(schema: Any) -> bytes:
-    """What is hashed."""
-    return canonical(in_order(schema)).encode("utf-8", "surrogatepass")
-
-
-def hash_of(fingerprint: int) -> str:
-    """The first seven characters; the fingerprint itself is FarmHash's."""
-    return base64.b85encode(fingerprint.to_bytes(8, "big")).decode()[:7]
-
-
-# 4
-
-
-@dataclass
-class Member:
-    """A gzip member: where it starts, its text and what its ``SL`` says."""
-
-    start: int
-    text: bytes
-    words: dict[str, Any]
-
-
-def members_of(body: bytes, start: int = 0) -> list[Member]:
-    """All members from a stored byte on."""
-    found = []
-    while start < len(body):
-        inflater = zlib.decompressobj(31)
-        try:
-            text = inflater.decompress(body[start:])
-        except zlib.error as error:
-            raise Unreadable(str(error)) from error
-        if not inflater.eof:
-            raise Unreadable("cut")
-        found.append(Member(start, text, words_of(body[start:])))
-        start = len(body) - len(inflater.unused_data)
-    return found
-
-
-def words_of(member: bytes) -> dict[str, Any]:
-    """The object in the subfield ``SL``; empty where there is none."""
-    if not member[3] & 4:
-        return {}
-    end = 12 + int.from_bytes(member[10:12], "little")
-    at = 12
-    while at + 4 <= end:
-        size = int.from_bytes(member[at + 2 : at + 4], "little")
-        if member[at : at + 2] == b"SL":
-            try:
-                words = json.loads(member[at + 4 : at + 4 + size])
-            except ValueError:
-                return {}
-            return words if isinstance(words, dict) else {}
-        at += 4 + size
-    return {}
-
-
-def lines_of(members: Iterable[Member]) -> list[bytes]:
-    """Whole lines without their newlines."""
-    text = b"".join(member.text for member in members)
-    if not text:
-        return []
-    if not text.endswith(b"\n"):
-        raise Unreadable("ends in the middle of a line")
-    return text[:-1].split(b"\n")
-
-
-def is_schema(line: bytes) -> bool:
-    return b'"SCHEMA"' in line and json.loads(line).get("type") == "SCHEMA"
-
-
-@dataclass
-class Origins:
-    """What the leading empty members say: the file's id, and the lists."""
-
-    own: str | None
-    replaces: list[tuple[str, int]]
-    through: list[tuple[str, int]]
-    erased: list[tuple[str, int]]
-
-
-def origins_of(members: Sequence[Member]) -> Origins:
-    """What a vacuumed file was made of; nothing where it is none."""
-    found = Origins(None, [], [], [])
-    for member in members:
-        if member.text:
-            break
-        if "replaces" in member.words:
-            found.own = found.own or member.words["id"]
-            found.replaces += [(id, count) for id, count in member.words["replaces"]]
-            found.through += [(id, before) for id, before in member.words.get("through", ())]
-            found.erased += [(id, records) for id, records, _, _ in member.words.get("erased", ())]
-    return found
-
-
-# 7
 
 
 @dataclass
@@ -216,7 +52,7 @@ class Stream:
         )
         if followed is not None and (path.exists() or not followed["closed"]):
             return followed
-        from tests.golden.independent_rebuild import Rebuild
+        from tests.golden.independent.rebuild import Rebuild
 
         return Rebuild(self).state()
 
@@ -377,30 +213,3 @@ def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     if not all(is_place(file["path"]) for file in state["files"]):
         raise Unreadable("a path that leads elsewhere")
     return state
-
-
-def is_place(path: str) -> bool:
-    """Whether a path leads to a place in the stream's folder."""
-    return all(name not in ("", ".", "..") for name in path.split("/"))
-
-
-# 5.1
-
-
-def moment(text: str) -> datetime | None:
-    """What a text names; None where it names no moment."""
-    try:
-        text = re.sub(r"\.(\d+)", lambda part: f".{part.group(1):0<6.6}", text)
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def may_hold(file: dict[str, Any], begin: datetime, end: datetime) -> bool:
-    """Whether a file may hold a record of a span of time."""
-    first, last = moment(file["first"]), moment(file["last"])
-    if first is None or last is None or first > last:
-        return True
-    little = timedelta(microseconds=1)
-    return first - little <= end and begin <= last + little

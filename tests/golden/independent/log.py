@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.golden.independent_atomic import prepared
-from tests.golden.independent_attached import (
+from tests.golden.independent.atomic import prepared
+from tests.golden.independent.attached import (
     is_going,
     left_behind,
     names_in,

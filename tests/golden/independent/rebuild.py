@@ -12,24 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.golden.independent import (
-    HOLE,
-    Member,
-    Unreadable,
-    is_schema,
-    lines_of,
-    members_of,
-    moment,
-    name_of,
-    origins_of,
-)
-from tests.golden.independent_atomic import is_left_out
-from tests.golden.independent_attached import is_row
+from tests.golden.independent.atomic import is_left_out
+from tests.golden.independent.attached import is_row
+from tests.golden.independent.members import Member, is_schema, lines_of, members_of, origins_of
+from tests.golden.independent.names import name_of
+from tests.golden.independent.reader import HOLE
+from tests.golden.independent.times import moment
+from tests.golden.independent.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.golden.independent import Stream
+    from tests.golden.independent.reader import Stream
 
 
 @dataclass

@@ -1,0 +1,5 @@
+"""What the reader written from ``shared/docs/format.md`` alone raises."""
+
+
+class Unreadable(Exception):
+    """The lake is not what the document says."""
