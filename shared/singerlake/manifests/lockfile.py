@@ -16,8 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import refuse_foreign
-from singerlake.manifests.segments.new_state import in_new_segments
-from singerlake.manifests.segments.stored import to_stored
+from singerlake.manifests.segments.stored import in_new_segments, to_stored
 from singerlake.manifests.shared_states import note, read_manifest
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage

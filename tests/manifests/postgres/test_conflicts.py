@@ -18,13 +18,14 @@ from singerlake.format.state.model import Manifest
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres import session as postgres_session
 from singerlake.manifests.postgres.change import TransactionRow, delta, record_body, write_change
-from singerlake.manifests.postgres.read import read_head
 from singerlake.manifests.postgres.schema import create_schema
+from singerlake.manifests.postgres.state.read import read_head
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, session
 from tests.processes.forked import FORKED
 from tests.servers.fault_proxy.proxy import wait_until
+from tests.storage.memory import MemoryStorage
 from tools.postgres import Server
 
 __all__ = ["place"]
@@ -33,7 +34,8 @@ COMMITS = 20
 
 
 def work(place: PostgresPlace, go: Any, name: str) -> None:
-    place = place.but(clock=SystemClock())
+    storage = MemoryStorage(clock=FakeClock(), ids=random_id)
+    place = place.but(clock=SystemClock(), storage=storage)
     base = place.store().load()
     assert base is not None
     go.wait()
@@ -45,7 +47,7 @@ def work(place: PostgresPlace, go: Any, name: str) -> None:
 def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(place: PostgresPlace) -> None:
     place.born()
     go = FORKED.Barrier(PROCESSES)
-    # Storage is this process's own: these writers agree in the database alone.
+    # Each process publishes in a storage of its own: these writers agree in the database alone.
     told = PostgresPlace(place.url, place.schema, table_id=place.table_id, storage=None, clock=None)  # type: ignore[arg-type]
     processes = [FORKED.Process(target=work, args=(told, go, f"w{number}")) for number in range(PROCESSES)]
     for process in processes:

@@ -28,9 +28,9 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.port import Loaded, Outdated
 from singerlake.manifests.postgres import change as postgres_change
-from singerlake.manifests.postgres import read as postgres_read
 from singerlake.manifests.postgres import store as postgres_module
 from singerlake.manifests.postgres.schema import create_schema
+from singerlake.manifests.postgres.state import read as postgres_read
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place
 from tools.postgres import Server

@@ -8,18 +8,20 @@ lost, and ``manifest.json`` is all that readers have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.files.cut import is_whole
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest
+from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
     AddFiles,
     AddTogether,
     CollectFiles,
     ExpireFiles,
+    Rebase,
     RecordRun,
     ReplaceFiles,
     RetireFiles,
@@ -28,6 +30,8 @@ from singerlake.format.state.transactions import (
 from singerlake.manifests.commit import is_done
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.publish import publish_manifest, refuse_foreign
+from singerlake.manifests.segments import stored
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.manifests.snapshots import Snapshots
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.world.faults import Fate
@@ -40,12 +44,34 @@ Answer = TypeVar("Answer")
 _FITS_ANY_STATE = (AddFiles, AddTogether, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
 
 
+@dataclass(frozen=True)
+class Logged:
+    """A transaction and the position of the state that it made; None: a state that was put in place as a whole."""
+
+    position: Position
+    transaction: Transaction | None
+
+
 @dataclass
 class Database:
     """One stream's rows, shared by every process of a run."""
 
     state: Manifest | None = None
     floor: int = -1
+    log: list[Logged] = field(default_factory=list)
+
+    def since(self, state: Manifest) -> Manifest | None:
+        """``state`` with the transactions after it; None where the database does not have them, or never had it."""
+        number, known = state.transaction.number, [each.position for each in self.log]
+        if number < self.floor or state.transaction not in known:
+            return None
+        for each in self.log[known.index(state.transaction) + 1 :]:
+            if each.transaction is None:
+                return None
+            after = apply(state, each.transaction)
+            assert isinstance(after, Manifest), after
+            state = after
+        return state
 
 
 class SerialStore:
@@ -62,18 +88,27 @@ class SerialStore:
         self._snapshots = Snapshots(world.storage, key, process.clock, snapshot_settings(world), eager=True)
 
     def load(self) -> Loaded | None:
-        return self._transacted("read", lambda: _loaded(self._database.state))
+        newest = self._transacted("read", lambda: self._database.state)
+        if newest is None or is_whole(newest.files, stored.SIZES):
+            return _loaded(newest)
+        body = self._world.storage.get(self._key)
+        shown = read_manifest(body.body, key=self._key, storage=self._world.storage) if body else None
+        if shown is not None and shown.store != self.kind:
+            shown = None
+        return self._transacted(
+            "read", lambda: _loaded((shown and self._database.since(shown)) or self._database.state)
+        )
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        del base
-        return self.load()
+        newest = self._transacted("read", lambda: self._database.since(base.manifest))
+        return _loaded(newest) if newest is not None else self.load()
 
     def create(self, manifest: Manifest) -> Loaded:
         refuse_foreign(self._world.storage, self._key, manifest)
 
         def effect() -> None:
             if self._database.state is None:
-                self._became(manifest)
+                self._became(manifest, None)
 
         self._transacted("write", effect)
         loaded = self.load()
@@ -82,25 +117,39 @@ class SerialStore:
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        def effect() -> Loaded | Outdated | Conflict:
+        outcome: Loaded | Outdated | Conflict | None = None
+        while outcome is None:
+            outcome = self._committed(base, transaction)
+        if isinstance(outcome, Loaded):
+            self._snapshots.after_commit(outcome.manifest, own=outcome.manifest.transaction.number)
+        return outcome
+
+    def _committed(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | None:
+        """None: another transaction came first, as when this one had to wait for the stream's row. What it reads from
+        storage it reads before, since here nobody can wait for a lock."""
+        begun = self._database.state
+        own = self._database.since(base.manifest)
+        after = None if own is None else apply(own, transaction)
+
+        def effect() -> Loaded | Outdated | Conflict | None:
             state = self._database.state
             assert state is not None
+            if state is not begun:
+                return None
             if state.transaction != base.manifest.transaction:
                 behind = base.manifest.transaction.number < self._database.floor
                 if behind or not isinstance(transaction.change, _FITS_ANY_STATE):
                     return Outdated()
                 if is_done(state, transaction.change):
-                    return Loaded(state, str(state.transaction.number))
-            after = apply(state, transaction)
-            if isinstance(after, Conflict):
-                return after
-            self._became(after)
-            return Loaded(after, str(after.transaction.number))
+                    return _loaded(own or state)
+            if after is None or isinstance(after, Conflict):
+                return after or Outdated()
+            kept = apply(state, transaction)
+            assert isinstance(kept, Manifest), kept
+            self._became(kept, None if isinstance(transaction.change, Rebase) else transaction)
+            return _loaded(after)
 
-        outcome = self._transacted("write", effect)
-        if isinstance(outcome, Loaded):
-            self._snapshots.after_commit(outcome.manifest, own=outcome.manifest.transaction.number)
-        return outcome
+        return self._transacted("write", effect)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         raise TypeError("gives no receipts")
@@ -125,8 +174,9 @@ class SerialStore:
             self._transacted("write", effect)
         return Trimmed(floor=floor, transactions=0, keys=0)
 
-    def _became(self, state: Manifest) -> None:
+    def _became(self, state: Manifest, transaction: Transaction | None) -> None:
         self._database.state = state
+        self._database.log.append(Logged(state.transaction, transaction))
         self._world.truth.became(state)
 
     def _transacted(self, operation: str, effect: Callable[[], Answer]) -> Answer:

@@ -6,9 +6,12 @@ compared file by file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection
 
 T = TypeVar("T")
+Files = Iterable[DataFile]
 
 _PAGE = 2000
 
@@ -93,17 +97,49 @@ def whole_delta(before: Manifest | None, after: Manifest) -> Delta:
     """What differs between any two states, file by file. A file that stays without reference keeps its time."""
     if before is None:
         return Delta(listed=after.files, retired=after.retired)
+    unlisted: list[DataFile] = []
+    listed: list[DataFile] = []
+    for gone, come in _differences(before.files, after.files):
+        unlisted += gone
+        listed += come
     return Delta(
-        unlisted=[file for file in before.files if after.by_id.get(file.id) != file],
+        unlisted=unlisted,
         forgotten=[file.id for file in before.retired if file.id not in after.retired_by_id],
-        listed=[file for file in after.files if before.by_id.get(file.id) != file],
+        listed=listed,
         retired=after.retired,
     )
 
 
+def _differences(before: Files, after: Files) -> Iterator[tuple[list[DataFile], list[DataFile]]]:
+    """What only one of two lists has at an offset. Each is read once, since most of it may be far away."""
+    nothing: tuple[int, list[DataFile]] = (sys.maxsize, [])
+    one, other = _by_offset(before), _by_offset(after)
+    first, second = next(one, nothing), next(other, nothing)
+    while first is not nothing or second is not nothing:
+        if first[0] < second[0]:
+            yield first[1], []
+            first = next(one, nothing)
+        elif second[0] < first[0]:
+            yield [], second[1]
+            second = next(other, nothing)
+        else:
+            if first[1] != second[1]:
+                yield (
+                    [file for file in first[1] if file not in second[1]],
+                    [file for file in second[1] if file not in first[1]],
+                )
+            first, second = next(one, nothing), next(other, nothing)
+
+
+def _by_offset(files: Files) -> Iterator[tuple[int, list[DataFile]]]:
+    return ((offset, list(some)) for offset, some in groupby(files, attrgetter("offset")))
+
+
 def listed_and_retired(manifest: Manifest) -> str | None:
     """An id that a state calls both; None where there is none, as should be."""
-    return next((file.id for file in manifest.retired if file.id in manifest.by_id), None)
+    retired = [file.id for file in manifest.retired]
+    listed = manifest.files.with_ids(retired) if retired else {}
+    return next((id for id in retired if id in listed), None)
 
 
 def record_body(before: Manifest, transaction: Transaction) -> str:

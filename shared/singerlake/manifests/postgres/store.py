@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision
@@ -39,7 +37,6 @@ from singerlake.manifests.atomic.completion import Completion
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.together import CommittedTogether, RefusedShare, Share
 from singerlake.manifests.commit import is_done
-from singerlake.manifests.numbered import Record
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
@@ -50,10 +47,11 @@ from singerlake.manifests.postgres.change import (
 )
 from singerlake.manifests.postgres.commits import is_kept, read_decision
 from singerlake.manifests.postgres.connection import connections_to, driver
-from singerlake.manifests.postgres.read import StreamHead, read_head, read_state, read_tail
 from singerlake.manifests.postgres.schema import check_name
 from singerlake.manifests.postgres.session import Session, WriteResult, current_xid
 from singerlake.manifests.postgres.settings import PostgresSettings
+from singerlake.manifests.postgres.state.newest import NewestState, checked, corrupt, folded
+from singerlake.manifests.postgres.state.read import StreamHead, read_head, read_tail
 from singerlake.manifests.postgres.step import Step, write_together
 from singerlake.manifests.publish import publish_manifest, refuse_foreign
 from singerlake.manifests.snapshots import Snapshots, SnapshotSettings
@@ -114,6 +112,7 @@ class PostgresStore:
             settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
         )
         self._session = Session(connections_to(settings.url), settings.schema, patience)
+        self._newest = NewestState(self._session, place, table_id)
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)
         self._snapshots = Snapshots(place.storage, self._key, place.clock, snapshots or SnapshotSettings(), eager=True)
@@ -124,7 +123,7 @@ class PostgresStore:
 
     def load(self) -> Loaded | None:
         """The newest state, all of it from one moment."""
-        manifest = self._session.read(lambda connection: read_state(connection, self._table_id))
+        manifest = self._newest.read()
         return None if manifest is None else self._own(manifest)
 
     def catch_up(self, base: Loaded) -> Loaded | None:
@@ -132,17 +131,13 @@ class PostgresStore:
 
         def work(connection: Connection) -> Manifest | None:
             head = read_head(connection, self._table_id)
-            if head is None:
-                return None
-            tail = read_tail(connection, self._table_id, base.manifest, head)
-            if tail is None:
-                return read_state(connection, self._table_id)
-            return self._folded(base.manifest, tail, head)
+            tail = None if head is None else read_tail(connection, self._table_id, base.manifest, head)
+            return None if head is None or tail is None else folded(base.manifest, tail, head)
 
         manifest = self._session.read(work)
-        if manifest is None or manifest is base.manifest:
-            return None if manifest is None else base
-        return self._own(manifest)
+        if manifest is None:
+            return self.load()
+        return base if manifest is base.manifest else self._own(manifest)
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: of several, one stays. A stream that was closed comes back with a state that is newer than its end.
@@ -162,14 +157,14 @@ class PostgresStore:
                 return WriteResult(manifest, current_xid(connection))
             if head.closed is None or position.number <= head.number:
                 return WriteResult(None)
-            before = read_state(connection, self._table_id)
+            before = self._newest.of_rows(connection)
             write_change(connection, self._table_id, before, manifest, whole_delta(before, manifest), entry)
             return WriteResult(manifest, head.xid)
 
         created = self._session.write(work, lambda connection: self._has(connection, position))
         loaded = self.load() if created is None else _loaded(created)
         if loaded is None:
-            raise self._corrupt("a stream just born has no state")
+            raise corrupt(manifest, "a stream just born has no state")
         self.completion.complete(loaded.manifest)
         publish_manifest(self._storage, self._key, loaded.manifest)
         return loaded
@@ -275,27 +270,13 @@ class PostgresStore:
         """The state that ``transaction`` is to follow; None where the caller has to catch up before. So it has where an
         atomic run came meanwhile, which has to be completed before anything follows it."""
         if base.transaction == head.position:
-            return self._checked(base, head)
-        if base.settled != _settled(head) or not isinstance(transaction.change, _FIT_ANY):
+            return checked(base, head)
+        if base.settled != head.settled or not isinstance(transaction.change, _FIT_ANY):
             return None
         if head.number - base.transaction.number > _LONGEST_TAIL:
             return None
         tail = read_tail(connection, self._table_id, base, head)
-        return None if tail is None else self._folded(base, tail, head)
-
-    def _folded(self, base: Manifest, tail: list[Record], head: StreamHead) -> Manifest:
-        state = base
-        for record in tail:
-            after = apply(state, record.transaction)
-            if isinstance(after, Conflict):
-                raise self._corrupt(f"transaction {record.number} does not fit the state before it: {after.reason}")
-            state = after
-        return self._checked(state, head)
-
-    def _checked(self, state: Manifest, head: StreamHead) -> Manifest:
-        if (state.next_offset, state.closed, state.settled) != (head.next_offset, head.closed, _settled(head)):
-            raise self._corrupt(f"the stream's row does not fit transaction {head.number}")
-        return state
+        return None if tail is None else folded(base, tail, head)
 
     def _applied(self, state: Manifest, transaction: Transaction) -> Manifest | Conflict:
         after = apply(state, transaction)
@@ -340,19 +321,6 @@ class PostgresStore:
         own = check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
         return _loaded(in_lake(own, self._lake_id))
 
-    def _corrupt(self, what: str) -> CorruptObjectError:
-        return CorruptObjectError(
-            what,
-            hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
-            tap=self._tap,
-            stream=self._stream,
-            store=self.kind,
-        )
-
 
 def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
-
-
-def _settled(head: StreamHead) -> str | msgspec.UnsetType:
-    return msgspec.UNSET if head.settled is None else head.settled

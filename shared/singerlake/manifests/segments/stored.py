@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import msgspec
 
@@ -20,6 +21,10 @@ from singerlake.storage.port import Storage
 
 SIZES = Sizes()
 """From how many files on a state has segments, and of which size."""
+
+
+_AT_ONCE = 8
+"""Segments of a new state that are written side by side."""
 
 
 class _Naming(msgspec.Struct):
@@ -52,6 +57,12 @@ def to_stored(
     if is_whole(files, sizes):
         whole = msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
         return whole, to_json(whole)
+    usable = tuple(usable)
+    if files.segments and not usable:
+        kept = in_new_segments(storage, manifest, copies)
+        if copies is not None:
+            copies.keep(kept.files.segments, SegmentObjects(storage, manifest.tap, manifest.stream).load)
+        return kept, to_json(head_of(kept))
     objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
     pieces, tail = cut(files, usable, sizes, _same)
     fresh = [piece for piece in pieces if not isinstance(piece, Segment)]
@@ -64,6 +75,28 @@ def to_stored(
         copies.keep(segments, lambda segment: at_hand.get(segment.name) or stored.load(segment))
     kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=segments, source=objects))
     return kept, to_json(head_of(kept))
+
+
+def in_new_segments(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:
+    """``manifest`` with segments of its own, which are on storage then, or at hand where it is to have none. Its files
+    may come from anywhere; few of them are held at a time. ``copies`` says where it is cut, and gets nothing before
+    the state is published. Raises what storage, and where they come from, raise."""
+    files, sizes = manifest.files, sizes_of(copies)
+    if is_whole(files, sizes):
+        return msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
+    objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
+    coming = chain.from_iterable(files.runs())
+    count = len(files) // sizes.segment + (len(files) % sizes.segment > sizes.tail)
+    pieces = islice(_pieces(coming, sizes.segment), count)
+    segments: list[Segment] = []
+    while some := tuple(islice(pieces, _AT_ONCE)):
+        segments += objects.write(some)
+    return msgspec.structs.replace(manifest, files=FileList(coming, parts=segments, source=objects))
+
+
+def _pieces(files: Iterator[DataFile], size: int) -> Iterator[tuple[DataFile, ...]]:
+    while piece := tuple(islice(files, size)):
+        yield piece
 
 
 def with_source(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +12,6 @@ import msgspec
 from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFormatError
 from singerlake.format import NEWEST_FORMAT
 from singerlake.format.exact_json import decode
-from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
@@ -47,6 +47,13 @@ _FILES = """
         ORDER BY "offset", file_id LIMIT %s
     ) AS page
 """
+_FILES_BETWEEN = """
+    SELECT string_agg(body, ',') FROM (
+        SELECT body FROM file_references WHERE table_id = %s AND "offset" >= %s AND "offset" < %s
+        ORDER BY "offset", file_id
+    ) AS run
+"""
+_MORE = 'SELECT FROM file_references WHERE table_id = %s ORDER BY "offset", file_id OFFSET %s LIMIT 1'
 _RETIRED = """
     SELECT file_id, path, "by", since, shown, deleted, number, place FROM files
     WHERE table_id = %s AND updated <> 'infinity' AND (number, place) > (%s, %s)
@@ -63,7 +70,7 @@ class StreamHead:
     lineage: str
     next_offset: int
     closed: str | None
-    settled: str | None
+    settled: str | msgspec.UnsetType
     xid: str
 
     @property
@@ -75,7 +82,10 @@ class StreamHead:
 def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> StreamHead | None:
     """The stream's head, with ``lock`` so that no other transaction commits before this one ends; None: no stream."""
     row = connection.execute(_LOCK if lock else _HEAD, (table_id,)).fetchone()
-    return None if row is None else StreamHead(*row)
+    if row is None:
+        return None
+    number, id, lineage, next_offset, closed, settled, xid = row
+    return StreamHead(number, id, lineage, next_offset, closed, msgspec.UNSET if settled is None else settled, xid)
 
 
 def read_tail(connection: Connection, table_id: str, base: Manifest, head: StreamHead) -> list[Record] | None:
@@ -108,8 +118,14 @@ def read_tail(connection: Connection, table_id: str, base: Manifest, head: Strea
     return None
 
 
-def read_state(connection: Connection, table_id: str) -> Manifest | None:
-    """The whole state; None: no such stream. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
+def has_more_files(connection: Connection, table_id: str, than: int) -> bool:
+    """Whether a stream lists more files than that, at little cost."""
+    return connection.execute(_MORE, (table_id, than)).fetchone() is not None
+
+
+def read_row(connection: Connection, table_id: str) -> Manifest | None:
+    """What the stream's own row says: the state but for its files; None: no such stream. Raises
+    ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_STREAM, (table_id,)).fetchone()
     if row is None:
         return None
@@ -131,31 +147,43 @@ def read_state(connection: Connection, table_id: str) -> Manifest | None:
         next_offset=next_offset,
         versions=_parsed(versions, dict[str, str], "streams", table_id),
         schemas=_parsed(schemas, dict[str, SchemaVersion], "streams", table_id),
-        files=FileList(_files(connection, table_id)),
-        retired=AppendOnlyList(_retired(connection, table_id)),
+        files=FileList(),
         runs=_parsed(runs, tuple[Run, ...], "streams", table_id),
         closed=closed,
         settled=msgspec.UNSET if settled is None else settled,
     )
 
 
-def _files(connection: Connection, table_id: str) -> list[DataFile]:
-    files: list[DataFile] = []
+def read_files(connection: Connection, table_id: str) -> Iterator[list[DataFile]]:
+    """The listed files in the order of their offsets, some at a time. Raises ``CorruptObjectError``."""
+    after = (-1, "")
+    while True:
+        row = connection.execute(_FILES, (table_id, *after, _PAGE), binary=True).fetchone()
+        if row is None or row[0] is None:
+            return
+        page = _parsed_files(row[0], table_id)
+        yield page
+        after = page[-1].offset, page[-1].id
+
+
+def read_files_between(connection: Connection, table_id: str, start: int, stop: int) -> list[DataFile]:
+    """The listed files that begin at offset ``start`` or later, and before ``stop``. Raises ``CorruptObjectError``."""
+    row = connection.execute(_FILES_BETWEEN, (table_id, start, stop), binary=True).fetchone()
+    return [] if row is None or row[0] is None else _parsed_files(row[0], table_id)
+
+
+def _parsed_files(bodies: str, table_id: str) -> list[DataFile]:
     with collector_paused():
-        while True:
-            after = (files[-1].offset, files[-1].id) if files else (-1, "")
-            row = connection.execute(_FILES, (table_id, *after, _PAGE), binary=True).fetchone()
-            if row is None or row[0] is None:
-                return files
-            page = _parsed(f"[{row[0]}]", list[DataFile], "file_references", table_id)
-            page.sort(key=_order)
-            files.extend(page)
+        files = _parsed(f"[{bodies}]", list[DataFile], "file_references", table_id)
+    files.sort(key=_order)
+    return files
 
 
 _order = attrgetter("offset", "id")
 
 
-def _retired(connection: Connection, table_id: str) -> list[Retired]:
+def read_retired(connection: Connection, table_id: str) -> list[Retired]:
+    """The retired files in their order."""
     retired: list[Retired] = []
     after = (-1, -1)
     while rows := connection.execute(_RETIRED, (table_id, *after, _PAGE)).fetchall():
