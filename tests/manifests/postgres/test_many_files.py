@@ -141,8 +141,10 @@ def test_a_state_of_the_rows_alone_is_published_with_segments_of_its_own(place: 
     named = named_in(published_body(place))
     assert named
     assert {layout.segment_key("t", "s", segment.name) for segment in named} == set(keys_of_segments(place))
+    store.publish(place.committed(loaded, add(new_file("more"))), run_ended=True)
+    assert named_in(published_body(place))[: len(named) - 1] == named[:-1]
     place.change(SPOILED)
-    assert place.state() == base.manifest
+    assert place.listed() == [*(file.id for file in base.manifest.files), "more"]
 
 
 def test_rows_that_change_while_they_are_read_are_never_taken_for_older_ones(place: PostgresPlace) -> None:

@@ -111,6 +111,16 @@ def test_a_segment_that_cannot_be_used_is_written_under_another_name() -> None:
     assert after.segments[1] == files.segments[1]
 
 
+def test_one_that_another_usable_one_equals_is_not_read() -> None:
+    shelf = Shelf()
+    own = FileList(parts=[shelf.keep(files_from(5, start), f"own-{start}") for start in (0, 5)], source=shelf)
+    usable = [shelf.keep(files_from(5), "theirs"), shelf.keep([file_at(place + 500, place) for place in range(5, 10)])]
+    shelf.read.clear()
+    after = stored(own, [usable[0], own.segments[1], usable[1]], shelf)
+    assert [segment.name for segment in after.segments] == ["theirs", "own-5"]
+    assert not shelf.read
+
+
 def test_a_segment_with_other_files_of_the_same_offsets_is_not_taken_over() -> None:
     shelf = Shelf()
     others = [file_at(place + 500, place) for place in range(5)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
@@ -34,12 +36,12 @@ def is_whole(files: FileList, sizes: Sizes) -> bool:
 
 def cut(files: FileList, usable: Iterable[Segment], sizes: Sizes, same: Same) -> tuple[list[Piece], Files]:
     """The pieces of ``files``, and those at their end that are in none. Of segments, ``files`` own ones and others,
-    only ``usable`` ones stay as they are. The last segment grows until it is full; a small one in the midst that
-    changed takes in a small one before it."""
+    only ``usable`` ones stay as they are; another one gives way to a usable one with the same content. The last segment
+    grows until it is full; a small one in the midst that changed takes in a small one before it."""
     known = {segment.name: segment for segment in usable}
     offsets = {segment.offset: segment for segment in known.values()}
     pieces: list[Piece] = []
-    for region in _regions(files, known):
+    for region in _regions(files, known, offsets):
         if isinstance(region, Segment):
             pieces.append(region)
         else:
@@ -55,20 +57,29 @@ def cut(files: FileList, usable: Iterable[Segment], sizes: Sizes, same: Same) ->
     return [part for piece in pieces for part in _parts(piece, sizes.segment)], tail
 
 
-def _regions(files: FileList, known: dict[str, Segment]) -> Iterator[Piece]:
+def _regions(files: FileList, known: dict[str, Segment], offsets: dict[int, Segment]) -> Iterator[Piece]:
     """The segments that stay, and what lies between them."""
     between: list[DataFile] = []
     for part in files.parts:
-        if isinstance(part, Segment) and known.get(part.name) == part:
+        there = _usable(part, known, offsets) if isinstance(part, Segment) else None
+        if there is not None:
             if between:
                 yield between
                 between = []
-            yield part
+            yield there
         else:
             between += next(files.runs([part]))
     between += files.tail
     if between:
         yield between
+
+
+def _usable(segment: Segment, known: dict[str, Segment], offsets: dict[int, Segment]) -> Segment | None:
+    """The segment itself where it may be named, or one with the same content that may; None where there is neither."""
+    if known.get(segment.name) == segment:
+        return segment
+    there = offsets.get(segment.offset)
+    return there if there is not None and msgspec.structs.replace(segment, name=there.name) == there else None
 
 
 def _matched(region: Files, offsets: dict[int, Segment], same: Same) -> Iterator[Piece]:
