@@ -128,6 +128,21 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Run, root: Path) -> N
     assert everything(root) == before
 
 
+def test_what_would_make_too_many_files_wait_is_left_for_a_later_run(run: Run, root: Path) -> None:
+    lake = small_files(root)
+    left = run("vacuum", root, "--most-waiting", 5)
+    assert left.stdout.splitlines()[0] == "t/s: nothing to join"
+    assert "left for a later run, when 'singerlake gc --delete' has made room: 6 files" in left.stdout
+    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined 6 files")
+    build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(12)], file_size=4)
+    later = json.loads(run("vacuum", root, "--most-waiting", 6, "--json").stdout)["streams"][0]
+    assert (later["joined"]["files"], later["plan"]["runs"]) == (0, [])
+    assert later["plan"]["later"]["files"] >= 3
+    for _ in range(3):
+        assert run("gc", root, "--delete", "--grace", "0s").exit_code == 0
+    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined ")
+
+
 def test_json_for_scripts(run: Run, root: Path) -> None:
     lake = small_files(root)
     sizes = sum(path_of(lake, at).stat().st_size for at in range(6))

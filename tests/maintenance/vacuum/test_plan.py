@@ -126,6 +126,16 @@ def test_versions_that_alternate_leave_nothing_to_join_and_the_plan_says_so() ->
     assert (plan.runs, plan.between) == ((), Tally(4, 100))
 
 
+@given(sizes=st.lists(st.integers(1, 600), max_size=40), room=st.integers(0, 45))
+def test_what_is_left_for_later_is_what_there_is_no_room_for(sizes: list[int], room: int) -> None:
+    whole = make_plan(files(*sizes), TARGET)
+    plan = whole.within(room)
+    assert plan.runs == whole.runs[: len(plan.runs)]
+    assert plan.joined.files <= room
+    assert plan.joined + plan.later == whole.joined
+    assert len(plan.runs) == len(whole.runs) or plan.joined.files + len(whole.runs[len(plan.runs)]) > room
+
+
 def test_a_single_small_file_of_the_only_version_is_not_between_others() -> None:
     assert make_plan(files(10), TARGET).others == Tally(1, 10)
     assert make_plan(files(600, 10, 600), TARGET).others == Tally(1, 10)

@@ -24,7 +24,7 @@ from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.maintenance.file_count import Tally
 from singerlake.maintenance.record_run import record_run
 from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
-from singerlake.maintenance.vacuum.plan import TARGET_BYTES
+from singerlake.maintenance.vacuum.plan import MOST_WAITING, TARGET_BYTES
 from singerlake.maintenance.verify.findings import Finding
 
 Streams = dict[tuple[str, str], Vacuumed]
@@ -42,6 +42,14 @@ Streams = dict[tuple[str, str], Vacuumed]
     metavar="N",
     help="The most stored bytes of a joined file. Files of half that size are left alone.",
 )
+@click.option(
+    "--most-waiting",
+    type=click.IntRange(0),
+    default=MOST_WAITING,
+    show_default=True,
+    metavar="N",
+    help="The most replaced files of a stream that wait for gc. All others are joined by a later run.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be joined and change nothing.")
 @json_option
 @quiet_option
@@ -53,6 +61,7 @@ def vacuum(
     tap: str | None,
     stream: str | None,
     target_bytes: int,
+    most_waiting: int,
     dry_run: bool,
     as_json: bool,
     threads: int,
@@ -74,6 +83,7 @@ def vacuum(
                 done[name, each] = vacuum_stream(
                     context,
                     target_bytes=target_bytes,
+                    most_waiting=most_waiting,
                     dry_run=dry_run,
                     threads=threads,
                     progress=bar,
@@ -110,7 +120,11 @@ def _told(name: str, vacuumed: Vacuumed, dry_run: bool) -> list[str]:
         "replaced by others meanwhile": vacuumed.overtaken,
     }
     left = [f"{_files(tally)} {why}" for why, tally in reasons.items() if tally.files]
-    return [*lines, f"  left as they are: {'; '.join(left)}"] if left else lines
+    if left:
+        lines.append(f"  left as they are: {'; '.join(left)}")
+    if plan.later.files:
+        lines.append(f"  left for a later run, when 'singerlake gc --delete' has made room: {_files(plan.later)}")
+    return lines
 
 
 def _files(tally: Tally) -> str:
@@ -138,6 +152,7 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], dry_run: bool) -> 
                     "large": asdict(vacuumed.plan.large),
                     "between": asdict(vacuumed.plan.between),
                     "others": asdict(vacuumed.plan.others),
+                    "later": asdict(vacuumed.plan.later),
                 },
                 "joined": asdict(vacuumed.joined),
                 "into": asdict(vacuumed.into),

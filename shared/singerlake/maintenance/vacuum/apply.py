@@ -31,7 +31,7 @@ from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
-from singerlake.maintenance.vacuum.plan import VacuumPlan, make_plan
+from singerlake.maintenance.vacuum.plan import MOST_WAITING, VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
 from singerlake.manifests.port import Loaded, Pending
@@ -60,12 +60,14 @@ def vacuum_stream(
     context: StreamContext,
     *,
     target_bytes: int,
+    most_waiting: int = MOST_WAITING,
     dry_run: bool = False,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> Vacuumed:
-    """Join the small files of a stream; with ``dry_run`` only plan to. The total of ``progress`` is the stored bytes
-    to join.
+    """Join the small files of a stream; with ``dry_run`` only plan to. No more than ``most_waiting`` replaced files
+    wait for a collector then; the others are joined by a later run. The total of ``progress`` is the stored bytes to
+    join.
 
     A file that is not what the manifest says is a finding, and the run of files that it is in stays as it is. Raises
     ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
@@ -77,7 +79,8 @@ def vacuum_stream(
         return Vacuumed(VacuumPlan())
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
-    plan = make_plan(loaded.manifest.files, target_bytes)
+    waiting = len(loaded.manifest.retired)
+    plan = make_plan(loaded.manifest.files, target_bytes).within(max(0, most_waiting - waiting))
     progress.sized(plan.joined.bytes)
     if dry_run or not plan.runs:
         return Vacuumed(plan)

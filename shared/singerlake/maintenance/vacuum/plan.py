@@ -10,8 +10,8 @@ written again, its file has grown by half, and that happens a few times, however
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, groupby
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain, groupby, takewhile
 
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.maintenance.file_count import NONE, Tally, tally
@@ -20,6 +20,9 @@ TARGET_BYTES = 128 << 20
 """The most bytes of a target's own files by default."""
 MOST_FILES = 10_000
 """Files in one run, so that the transaction that replaces them, and what the new file says of them, stay small."""
+MOST_WAITING = 250_000
+"""Replaced files that a state lists by default until a collector has deleted them. Everybody who opens the stream reads
+some 190 bytes of each: with these, ``ls`` takes 200 MB of memory."""
 _WORTH = 2
 
 
@@ -47,17 +50,25 @@ class Run:
 class VacuumPlan:
     """What a vacuum is to join, in offset order, and why it leaves the rest. ``large`` files have at least half of the
     target. Of the small ones that stay, those ``between`` stand alone next to files of another version, as where
-    writers of two versions alternate; the ``others`` have too little beside them to be worth rewriting."""
+    writers of two versions alternate; the ``others`` have too little beside them to be worth rewriting. Those of
+    ``later`` are to be joined once a collector has deleted files that were replaced before."""
 
     runs: tuple[Run, ...] = ()
     large: Tally = NONE
     between: Tally = NONE
     others: Tally = NONE
+    later: Tally = NONE
 
     @property
     def joined(self) -> Tally:
         """The files that would be joined."""
-        return Tally(sum(map(len, self.runs)), sum(run.bytes for run in self.runs))
+        return _files_of(self.runs)
+
+    def within(self, room: int) -> VacuumPlan:
+        """The plan for now, where ``room`` more files may wait for a collector: whole runs, from the first one on."""
+        counts = accumulate(map(len, self.runs))
+        now = sum(1 for _ in takewhile(lambda count: count <= room, counts))
+        return replace(self, runs=self.runs[:now], later=_files_of(self.runs[now:]))
 
 
 def make_plan(files: Sequence[DataFile], target_bytes: int) -> VacuumPlan:
@@ -140,8 +151,12 @@ class _Planner:
             for start, stop in _worth_it(pack)
         ]
         self.runs += worthwhile
-        joined = Tally(sum(map(len, worthwhile)), sum(run.bytes for run in worthwhile))
+        joined = _files_of(worthwhile)
         self.others += Tally(left.files - joined.files, left.bytes - joined.bytes)
+
+
+def _files_of(runs: Sequence[Run]) -> Tally:
+    return Tally(sum(map(len, runs)), sum(run.bytes for run in runs))
 
 
 def _packs(stretch: Iterable[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
