@@ -10,6 +10,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.maintenance.engines.journal_file import JournalFile, open_file
+from singerlake.maintenance.scan.stamps import STAMP_BYTES, StampSet
 from singerlake.maintenance.verify.findings import Finding, Kind
 
 
@@ -29,13 +30,13 @@ _LINE = msgspec.json.Decoder(_Line)
 class Journal:
     """The journal of one lake, open. Made by ``open_journal``."""
 
-    def __init__(self, file: JournalFile, sound: set[bytes]) -> None:
+    def __init__(self, file: JournalFile, sound: StampSet) -> None:
         self._file = file
         self._sound = sound
 
     def knows(self, stamp: bytes | None) -> bool:
         """Whether a file was found sound when it had this stamp. One with findings is always read again."""
-        return stamp in self._sound
+        return stamp is not None and stamp in self._sound
 
     def note(self, key: str, size: int, stamp: bytes | None, findings: Sequence[Finding]) -> None:
         """A file was read. One that the listing did not show has no stamp, and is not noted. Raises ``SettingError``
@@ -50,12 +51,15 @@ class Journal:
 def open_journal(path: Path, lake: str) -> Iterator[Journal]:
     """The journal at ``path`` of the lake with the URL ``lake``, made where there is none, held as long as the block
     runs. Raises ``SettingError`` as ``open_file`` does."""
-    sound: set[bytes] = set()
+    sound = StampSet()
 
     def take(line: bytes, _: int) -> None:
         noted = _LINE.decode(line)
         if not noted.findings:
-            sound.add(bytes.fromhex(noted.stamp))
+            stamp = bytes.fromhex(noted.stamp)
+            if len(stamp) != STAMP_BYTES:
+                raise ValueError(noted.stamp)
+            sound.add(stamp)
 
     with open_file(path, "singerlake verify", lake, take) as file:
         yield Journal(file, sound)

@@ -17,9 +17,9 @@ import msgspec
 from singerlake import open_file_lock
 from singerlake.errors import SettingError
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import encode
+from singerlake.maintenance.scan.stamps import STAMP_BYTES
 from singerlake.storage.port import Entry
-
-_STAMP_BYTES = 16
 
 Take = Callable[[bytes, int], None]
 """Called with a whole line and where it begins, in bytes. Raises ``ValueError`` or
@@ -65,7 +65,12 @@ def stamp(entry: Entry, *more: object) -> bytes:
     """A digest of all that would be different had a file on storage changed since: key, size, ETag and time of
     modification, and what else is given."""
     shown = (entry.key, entry.size, entry.etag, entry.last_modified.isoformat(), *more)
-    return blake2b(msgspec.msgpack.encode(shown), digest_size=_STAMP_BYTES).digest()
+    return blake2b(msgspec.msgpack.encode(shown), digest_size=STAMP_BYTES).digest()
+
+
+def said_of(listed: msgspec.Struct) -> bytes:
+    """A digest of what a state says of a file."""
+    return blake2b(encode(listed), digest_size=STAMP_BYTES).digest()
 
 
 @contextmanager

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from singerlake.format import layout
 from singerlake.format.exact_json import encode
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.journal_file import stamp
 from singerlake.maintenance.scan.path_marks import PathMarks
+from singerlake.maintenance.scan.stamps import PathStamps
 from singerlake.maintenance.verify.check_attached import AttachedObject, lost, of_other_size
 from singerlake.maintenance.verify.check_file import missing
 from singerlake.maintenance.verify.findings import Finding
@@ -19,11 +21,11 @@ from singerlake.storage.port import Entry, Storage
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
-    files by path, stamps of listed files by path, and schemas that are kept."""
+    files by path, stamps of attached files by path, and schemas that are kept."""
 
     strays: list[Entry]
     findings: list[tuple[str, Finding]]
-    stamps: dict[str, bytes]
+    attached: dict[str, bytes]
     kept: list[Entry]
 
 
@@ -34,13 +36,13 @@ def compare(
     objects: Mapping[str, AttachedObject],
     *,
     sizes: bool,
-    stamps: bool,
+    stamps: PathStamps | None,
 ) -> Listing:
     """``known`` are the paths of the listed files, with their sizes, none marked; ``objects`` are the attached ones, by
-    path. ``sizes``: say which files are missing or have another size; ``stamps``: give stamps, for which a state of a
-    million files takes a gigabyte. Holds no more of the entries than is asked for. Raises what storage raises."""
+    path. ``sizes``: say which files are missing or have another size. ``stamps`` have what is said of the listed files,
+    and are shown them; those of attached files are given then, too. Holds no more of the entries than is asked for.
+    Raises what storage raises."""
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
-    listed = {file.path: file for file in manifest.files} if stamps else {}
     retired = {file.path for file in manifest.retired}
     seen = Listing([], [], {}, [])
     unseen = dict(objects) if sizes else {}
@@ -56,8 +58,8 @@ def compare(
                 seen.strays.append(entry)
             elif held is not None and sizes and entry.size != held.bytes:
                 seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
-            if held is not None and stamps:
-                seen.stamps[path] = stamp(entry, encode(held))
+            if held is not None and stamps is not None:
+                seen.attached[path] = stamp(entry, encode(held))
             continue
         if not layout.is_data_file(path):
             if "/" not in path and path.endswith(layout.SUFFIX):
@@ -73,8 +75,8 @@ def compare(
         if sizes and entry.size != size:
             said = f"bytes {entry.size}, listed {size}"
             seen.findings.append((path, Finding("differs", entry.key, said)))
-        if path in listed:
-            seen.stamps[path] = stamp(entry, encode(listed[path]))
+        if stamps is not None:
+            stamps.show(path, partial(stamp, entry))
     if sizes and known.left:
         gone = (file for file in manifest.files if not known.is_marked(file.path))
         seen.findings.extend((file.path, missing(file, prefix + file.path)) for file in gone)

@@ -18,10 +18,12 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.engines.journal import Journal
+from singerlake.maintenance.engines.journal_file import said_of
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
 from singerlake.maintenance.scan.path_marks import PathMarks
+from singerlake.maintenance.scan.stamps import PathStamps
 from singerlake.maintenance.verify.check_attached import AttachedTask, attached_objects
 from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.maintenance.verify.check_state import check_state
@@ -82,7 +84,7 @@ def verify_stream(
     log: tuple[Finding, ...] = ()
     try:
         manifest = state()
-        listed = _Listed(len(manifest.files) if manifest else 0)
+        listed = _Listed(len(manifest.files) if manifest else 0, stamped=journal is not None)
         if manifest is not None:
             log = check_state(manifest, key, listed.add)
     except LakeError as error:
@@ -94,25 +96,25 @@ def verify_stream(
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if kept else ())
     objects = attached_objects(manifest.files.with_rows())
-    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamps=journal is not None)
+    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamps=listed.stamps)
     log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
     apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
     findings = [finding for path, finding in listing.findings if path not in apart]
-    rest = chosen if journal is None else [file for file in chosen if not journal.knows(listing.stamps.get(file.path))]
+    rest = chosen if journal is None or listed.stamps is None else _Unknown(chosen, journal, listed.stamps)
     read = listed.tally if rest is manifest.files else tally(file.bytes for file in rest)
-    unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.stamps.get(each.path))]
+    unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.attached.get(each.path))]
     progress.sized(read.bytes + sum(each.bytes for each in unseen))
     for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
         findings += problems
-        if journal is not None:
-            journal.note(prefix + file.path, file.bytes, listing.stamps.get(file.path), problems)
+        if journal is not None and listed.stamps is not None:
+            journal.note(prefix + file.path, file.bytes, listed.stamps.get(file.path), problems)
         progress.advance(file.bytes)
     for each, problems in (engine or Threads(storage))(AttachedTask(prefix), unseen):
         findings += problems
         if journal is not None:
-            journal.note(prefix + each.path, each.bytes, listing.stamps.get(each.path), problems)
+            journal.note(prefix + each.path, each.bytes, listing.attached.get(each.path), problems)
         progress.advance(each.bytes)
     drawn = listed.tally if chosen is manifest.files else tally(file.bytes for file in chosen)
     verified = Verified(
@@ -135,12 +137,15 @@ def verify_stream(
 class _Listed:
     """The listed files, as each of them was read once."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, stamped: bool) -> None:
         self.paths = PathMarks(count=count)
+        self.stamps = PathStamps(count=count) if stamped else None
         self.messages = self._files = self._bytes = 0
 
     def add(self, file: DataFile) -> None:
         self.paths.add(file.path, file.bytes)
+        if self.stamps is not None:
+            self.stamps.add(file.path, said_of(file))
         self._files += 1
         self._bytes += file.bytes
         self.messages += file.messages
@@ -148,6 +153,18 @@ class _Listed:
     @property
     def tally(self) -> Tally:
         return Tally(self._files, self._bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """Those of ``files`` that a journal does not know as they are now. They are looked for again each time."""
+
+    files: Iterable[DataFile]
+    journal: Journal
+    stamps: PathStamps
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return (file for file in self.files if not self.journal.knows(self.stamps.get(file.path)))
 
 
 def _lost_decision(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
