@@ -212,7 +212,7 @@ class Ingest:
         due = oldest + age if oldest is not None and age else math.inf
         if self._publisher.unsettled:
             due = min(due, now + SETTLE_EVERY)
-        return min(due, self._progress.next_line()) - now
+        return min(due, self._publisher.looks.next, self._progress.next_line()) - now
 
     def _tick(self) -> None:
         """What time and other threads have to say between two blocks."""

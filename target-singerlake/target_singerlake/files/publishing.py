@@ -25,6 +25,7 @@ from singerlake.lake import Lake
 from singerlake.manifests.writing.uploads import Receipt, Upload
 from singerlake.manifests.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
+from target_singerlake.files.looks import Looks
 from target_singerlake.files.outcomes import Committed, KnownStream
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
@@ -85,6 +86,7 @@ class Publisher:
         self._other: list[Future[None]] = []
         self.pending = 0
         self._stored = 0
+        self.looks = Looks(clock, 60.0 * lake.stores.snapshot_minutes)
         self.status = "running"
 
     def open(self, stream: str) -> None:
@@ -132,6 +134,8 @@ class Publisher:
         it."""
         results: list[Committed | KnownStream] = []
         self._settle_some()
+        for stream in self.looks.due():
+            self._submit(stream, self._bring_up)
         while True:
             try:
                 wait = patience > 0 and self.busy and not results
@@ -252,6 +256,7 @@ class Publisher:
         for growing in group:
             if growing.spool is not None:
                 growing.spool.path.unlink(missing_ok=True)
+        self.looks.committed(channel.name)
         if receipt.manifest is None:
             self._note_stored(len(group))
         channel.unsettled.append((receipt, group))
@@ -280,6 +285,14 @@ class Publisher:
             if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
                 channel.look_again = self._clock.monotonic() + SETTLE_EVERY
                 channel.settling = self._submit(channel.name, self._settle)
+
+    def _bring_up(self, channel: Channel) -> None:
+        """Publish what a stream's readers do not see yet, where that has become old."""
+        writer = self._open(channel)
+        try:
+            writer.store.publish(writer.loaded)
+        except SingerlakeError as error:
+            logger.warning("manifest.json of stream %r does not follow its log now: %s", channel.name, error)
 
     def _settle(self, channel: Channel) -> None:
         self._open(channel).advance()
