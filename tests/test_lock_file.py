@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 
 import msgspec
@@ -252,7 +253,8 @@ def test_a_release_that_storage_refuses_does_not_hide_what_was_done(caplog: pyte
     assert "could not release" in caplog.text
 
 
-def test_a_held_lock_is_refreshed_while_work_goes_on() -> None:
+def refreshed_while_held() -> bool:
+    """Whether a lock is refreshed while it is held."""
     place = Place()
     seen = threading.Event()
     puts = itertools.count(1)
@@ -264,8 +266,20 @@ def test_a_held_lock_is_refreshed_while_work_goes_on() -> None:
     place.storage.hook = hook
     settings = LockSettings(max_wait=10, stale_after=1, refresh=0.01)
     with place.lock("ada", settings).held() as lock:
-        assert seen.wait(20)
-        assert lock.is_held
+        return seen.wait(20) and lock.is_held
+
+
+def test_a_held_lock_is_refreshed_while_work_goes_on() -> None:
+    assert refreshed_while_held()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_a_lock_is_held_refreshes_its_own() -> None:
+    with Place().lock("bob", LockSettings(refresh=0.01)).held():
+        child = os.fork()
+        if not child:
+            os._exit(0 if refreshed_while_held() else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(

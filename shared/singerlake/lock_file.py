@@ -10,16 +10,19 @@ changing for a time on the observer's monotonic clock, never by comparing two ma
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 
 import msgspec
 
 from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError, LockTimeoutError, SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format.decoders import prepare_decoders
+from singerlake.interpreter.late_threads import LateThread, LateThreads
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored, Written
 
@@ -104,17 +107,18 @@ class Lock:
 
     @contextmanager
     def held(self) -> Iterator[Lock]:
-        """The lock taken for the length of a block, refreshed from a thread of its own. Raises as ``acquire``."""
+        """The lock taken for the length of a block, refreshed from a thread of its own where the block is a long one.
+        Raises as ``acquire``."""
         done = threading.Event()
-        heart = threading.Thread(target=self._beat, args=(done,), name="singerlake-lock", daemon=True)
+        heart: LateThread | None = None
         try:
             self.acquire()
-            heart.start()
+            heart = _hearts(self._settings.refresh).begin(partial(self._beat, done))
             yield self
         finally:
             done.set()
-            if heart.ident is not None:
-                heart.join()
+            if heart is not None:
+                heart.end()
             self.release()
 
     def acquire(self) -> None:
@@ -221,12 +225,24 @@ class Lock:
         return body.writer_id == self._writer_id and body.nonce in nonces
 
     def _beat(self, done: threading.Event) -> None:
-        while not done.wait(self._settings.refresh):
+        while not done.is_set():
             try:
                 if not self.refresh():
                     return
             except SingerlakeError as error:
                 logger.warning("could not refresh the lock %s: %s", self._key, error)
+            done.wait(self._settings.refresh)
+
+
+@cache
+def _hearts(refresh: float) -> LateThreads:
+    """What begins to refresh the locks of this process that are to be refreshed so often."""
+    return LateThreads(refresh, "singerlake-lock")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has none of the threads.
+    os.register_at_fork(after_in_child=_hearts.cache_clear)
 
 
 prepare_decoders(LockBody)
