@@ -19,18 +19,22 @@ DEEPEST = 400
 """Levels that a schema may be nested: code that walks one by recursion must not meet the interpreter's limit."""
 
 _SETS = ("type", "required")
+_NODES = (dict, list)
+"""Not ``dict | list``, which would be made anew for each value that is looked at."""
 
 
 def is_too_deep(schema: Any) -> bool:
     """Whether a schema is nested more than ``DEEPEST`` levels."""
     level = _inner([schema])
     for _ in range(DEEPEST):
+        if not level:
+            return False
         level = [child for node in level for child in _inner(node.values() if isinstance(node, dict) else node)]
     return bool(level)
 
 
 def _inner(values: Iterable[Any]) -> list[Any]:
-    return [value for value in values if isinstance(value, dict | list)]
+    return [value for value in values if isinstance(value, _NODES)]
 
 
 def canonical_schema(schema: Any) -> bytes:
@@ -127,11 +131,17 @@ def _canonical(schema: Any) -> Any:
         else:
             continue
         holder[at] = made
-        pending += [(made, name, inner) for name, inner in members if isinstance(made[name], dict | list)]
+        pending += [(made, name, inner) for name, inner in members if isinstance(made[name], _NODES)]
     # What was found later may lie within what was found before.
     for one_set in reversed(sets):
-        one_set.sort(key=lambda item: json.dumps(item, sort_keys=True))
+        one_set.sort(key=_spelling)
     return root[0]
+
+
+def _spelling(item: Any) -> str:
+    """An item of a set as JSON, by which sets are put in order."""
+    # Most are names, for which no encoder has to be made.
+    return json.dumps(item) if isinstance(item, str) else json.dumps(item, sort_keys=True)
 
 
 def _kind(key: str, value: Any) -> _Kind:
