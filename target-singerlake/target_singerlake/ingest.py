@@ -37,7 +37,7 @@ from target_singerlake.files.progress import Progress
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Publisher
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.messages import Block, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.input.schema import Schema, schema_of
@@ -63,7 +63,7 @@ class Decoder(Protocol):
     block_bytes: int
     early: EarlyActivations
 
-    def messages(self, block: bytes, number: int) -> Iterator[Records | Message]: ...
+    def messages(self, block: Block, number: int) -> Iterator[Records | Message]: ...
 
 
 class _CutShortError(Exception):
@@ -229,7 +229,7 @@ class Ingest:
             self._progress.tick(self._clock.monotonic())
         self._progress.tick(self._monotonic)
 
-    def _feed(self, block: bytes) -> None:
+    def _feed(self, block: Block) -> None:
         self._now = self._clock.now()
         self._monotonic = self._clock.monotonic()
         self._progress.read(len(block))

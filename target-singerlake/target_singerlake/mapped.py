@@ -23,7 +23,7 @@ from singerlake.errors import InvalidMessageError, InvalidSchemaError, Singerlak
 from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.exact import encode
-from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.messages import Block, Message, Records
 from target_singerlake.input.passthrough import BLOCK_BYTES, RecordCheck, envelope, parse
 from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates
@@ -57,7 +57,7 @@ class MappedDecoder:
     _lines: dict[str, bytes] = field(default_factory=dict)
     _said: dict[str, bytes] = field(default_factory=dict)
 
-    def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
+    def messages(self, block: Block, number: int) -> Iterator[Records | Message]:
         """The messages that come of ``block``, whose first line has the number ``number``: see
         ``PassthroughDecoder``."""
         for line in io.BytesIO(block):

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 Kind = Literal["RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH"]
+Block = bytes | bytearray
+"""Whole lines of the input; a ``bytearray`` is good until the next block is asked for."""
 
 
 class Records(msgspec.Struct, frozen=True, gc=False):

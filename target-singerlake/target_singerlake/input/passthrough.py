@@ -23,7 +23,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.scanner import Scanner, available
 from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
 from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Kind, Message, Records
+from target_singerlake.input.messages import Block, Kind, Message, Records
 
 BLOCK_BYTES = 2 << 20
 """Bytes of a block: what a processor's cache holds."""
@@ -130,17 +130,18 @@ class PassthroughDecoder:
         for stream in checks:
             self._know(stream)
 
-    def messages(self, block: bytes, number: int) -> Iterator[Records | Message]:
-        """The messages of ``block``, whose first line has the number ``number``; empty lines are left out.
+    def messages(self, block: Block, number: int) -> Iterator[Records | Message]:
+        """The messages of ``block``, whose first line has the number ``number``; empty lines are left out. They hold
+        copies of a block that may change.
 
         Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``, ``MissingKeyPropertyError``; what was given before
         is good.
         """
         if self._scanner is None:
-            return self._decoded(block, number)
+            return self._decoded(bytes(block), number)
         return self._scanned(self._scanner, block, number)
 
-    def _scanned(self, scanner: Scanner, block: bytes, number: int) -> Iterator[Records | Message]:
+    def _scanned(self, scanner: Scanner, block: Block, number: int) -> Iterator[Records | Message]:
         start, size, pieces = 0, len(block), 0
         while start < size:
             start, lines, runs = scanner.scan(block, start)
@@ -150,7 +151,7 @@ class PassthroughDecoder:
             number += lines
             if start < size:
                 end = block.index(b"\n", start) + 1
-                line = block[start:end]
+                line = bytes(block[start:end])
                 _require_utf8(line, number)
                 message = self._message_on(line, number)
                 if message is not None:

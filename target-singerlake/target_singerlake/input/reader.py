@@ -17,6 +17,7 @@ from typing import IO, Any, BinaryIO
 from singer_sdk.singerlib.encoding import GenericSingerReader
 
 from singerlake.errors import SettingError
+from target_singerlake.input.messages import Block
 from target_singerlake.input.passthrough import BLOCK_BYTES, parse
 
 _LEAST_BYTES = 1 << 16
@@ -86,9 +87,10 @@ class Input:
         self.block_bytes = BLOCK_BYTES
         self.rest = b""
 
-    def blocks(self, patience: Callable[[], float]) -> Iterator[bytes]:
+    def blocks(self, patience: Callable[[], float]) -> Iterator[Block]:
         """Blocks, each ending on a newline, until the input ends. An empty one is given whenever ``patience()``
-        seconds passed without input, or someone called."""
+        seconds passed without input, or someone called. Where more than ``BLOCK_BYTES`` are asked for, one of more
+        may be a ``bytearray``, which the next one is read into."""
         buffer, held = bytearray(), 0
         while not self._ended:
             if self._poll is not None and not self._ready(self._poll, patience()):
@@ -97,7 +99,15 @@ class Input:
             buffer = self._with_room(buffer, held)
             seen, held = held, self._fill(buffer, held)
             cut = buffer.rfind(b"\n", seen, held) + 1
-            if cut:
+            if cut > BLOCK_BYTES < self.block_bytes and cut > len(buffer) // 2:
+                size, rest = len(buffer), bytes(memoryview(buffer)[cut:held])
+                del buffer[cut:]
+                yield buffer
+                # As long as it was, since its length says how much is read next.
+                buffer.extend(bytes(size - cut))
+                buffer[: len(rest)] = rest
+                held = len(rest)
+            elif cut:
                 with memoryview(buffer) as view:
                     block = bytes(view[:cut])
                     view[: held - cut] = view[cut:held]

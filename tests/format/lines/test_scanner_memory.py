@@ -43,7 +43,7 @@ for _ in range(int(sys.argv[2])):
         pass
     data = damaged(chance, chance.choice(LINES), PIECES) + chance.choice(LINES)
     data = data[data.find(b"\n") + 1 :] if chance.random() < 0.1 else bytes(data)
-    at, lines, runs = scanner.scan(data, 0)
+    at, lines, runs = scanner.scan(data if _ % 2 else bytearray(data), 0)
     assert sum(run[2] for run in runs) == lines == data.count(b"\n", 0, at)
     assert sum(len(run[1]) for run in runs) == at
     taken += lines

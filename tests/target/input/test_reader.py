@@ -42,6 +42,24 @@ def test_blocks_are_whole_lines_and_nothing_is_lost(tmp_path: Path, size: int) -
             assert all(block.endswith(b"\n") for block in found)
 
 
+@pytest.mark.parametrize("line", [50, 1000, BLOCK_BYTES, 3 * BLOCK_BYTES])
+def test_large_blocks_are_whole_lines_and_nothing_is_lost(line: int) -> None:
+    lengths = (number * (line // 5 + 1) % line for number in range(48 * BLOCK_BYTES // line))
+    whole = b"".join(b"%07d%s\n" % (length, b"x" * length) for length in lengths)
+    found, kinds = b"", set()
+    with Waker() as waker:
+        incoming = Input(io.BytesIO(whole + b"rest"), waker, most=8 * BLOCK_BYTES)
+        for block in incoming.blocks(lambda: 60.0):
+            # As the target asks, which begins with small ones and may come back to them.
+            incoming.block_bytes = (4 if len(found) < len(whole) * 2 // 3 else 1) * BLOCK_BYTES
+            assert block.endswith(b"\n")
+            found += block
+            kinds.add(type(block))
+    assert found == whole
+    assert incoming.rest == b"rest"
+    assert kinds == {bytes, bytearray}
+
+
 class Pieces(io.BufferedIOBase):
     """Gives pieces as they were written, each by as many reads as it takes."""
 

@@ -42,10 +42,13 @@ def read(blocks: Iterable[bytes], *, in_order: bool) -> tuple[Found, str | None]
     found: Found = [{}]
     lines: list[bytes] = []
     try:
-        for block in blocks:
+        for place, block in enumerate(blocks):
             lines += io.BytesIO(block)
-            for message in decoder.messages(block, decoder.next_number):
+            lent = bytearray(block)
+            for message in decoder.messages(lent if place % 2 else block, decoder.next_number):
                 _take(message, found, lines, checks)
+            # The next block is read into it, and what was found must not change by that.
+            lent[:] = b"x" * len(lent)
     except InvalidMessageError as error:
         return found, f"{type(error).__name__} {error}"
     assert decoder.next_number == len(lines) + 1
@@ -246,6 +249,21 @@ def test_runs_are_in_the_order_of_their_first_lines() -> None:
     )
     block = OTHER * 2
     assert made.scan(block, 0)[2][0][1] is block
+
+
+def test_nothing_is_kept_of_a_block_that_the_next_one_is_read_into() -> None:
+    made = scanner.Scanner()
+    made.know("t", ())
+    block = bytearray(OTHER * 2)
+    found = made.scan(block, 0)
+    # It may be resized again, too.
+    block[:] = b"x"
+    assert found == made.scan(OTHER * 2, 0)
+    decoder = PassthroughDecoder({}, EarlyActivations(HeldStates()))
+    block = bytearray(STATE)
+    messages = list(decoder.messages(block, 1))
+    block[:] = b"x" * len(STATE)
+    assert messages == list(decoder.messages(STATE, 1))
 
 
 def test_a_scanner_takes_whole_lines_only() -> None:

@@ -205,13 +205,13 @@ static ptrdiff_t take_lines(Scanner *self, const char **p, const char *end)
     return lines;
 }
 
-/* The lines of a stream: the block itself where that is all of it. */
+/* The lines of a stream: the block itself where that is all of it and cannot change. */
 static PyObject *lines_of(const Scanner *self, const Stream *stream, PyObject *block)
 {
     const Part *parts = self->parts.items;
     PyObject *data;
     char *to;
-    if (stream->bytes == PyBytes_Size(block))
+    if (PyBytes_Check(block) && stream->bytes == PyBytes_Size(block))
         return Py_NewRef(block);
     if (!(data = PyBytes_FromStringAndSize(NULL, stream->bytes)))
         return NULL;
@@ -268,20 +268,15 @@ static PyObject *runs_of(const Scanner *self, PyObject *block)
 }
 
 PyDoc_STRVAR(scan_doc,
-             "scan(block: bytes, start: int)\n--\n\n"
+             "scan(block: bytes | bytearray, start: int)\n--\n\n"
              "Where the first line that is left begins, the lines before it from start on, and their runs by stream.");
 
-static PyObject *scanner_scan(PyObject *object, PyObject *args)
+static PyObject *scan_lines(Scanner *self, PyObject *block, const char *begin, Py_ssize_t size, Py_ssize_t start)
 {
-    Scanner *self = (Scanner *)object;
-    PyObject *block, *runs;
-    char *begin;
+    PyObject *runs;
     const char *p;
-    Py_ssize_t size, start;
     ptrdiff_t lines;
 
-    if (!PyArg_ParseTuple(args, "Sn:scan", &block, &start) || PyBytes_AsStringAndSize(block, &begin, &size) < 0)
-        return NULL;
     if (start < 0 || start > size || (size && begin[size - 1] != '\n'))
         return PyErr_Format(PyExc_ValueError, "not a place in a block of whole lines");
     if (self->busy)
@@ -294,6 +289,20 @@ static PyObject *scanner_scan(PyObject *object, PyObject *args)
     runs = lines < 0 ? PyErr_NoMemory() : runs_of(self, block);
     self->busy = 0;
     return runs ? Py_BuildValue("(nnN)", (Py_ssize_t)(p - begin), (Py_ssize_t)lines, runs) : NULL;
+}
+
+static PyObject *scanner_scan(PyObject *object, PyObject *args)
+{
+    Scanner *self = (Scanner *)object;
+    PyObject *block, *found;
+    Py_ssize_t start;
+    Py_buffer view;                      /* while it is held, a bytearray keeps its place and its length */
+
+    if (!PyArg_ParseTuple(args, "On:scan", &block, &start) || PyObject_GetBuffer(block, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    found = scan_lines(self, block, view.buf, view.len, start);
+    PyBuffer_Release(&view);
+    return found;
 }
 
 PyDoc_STRVAR(know_doc,

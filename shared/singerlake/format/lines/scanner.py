@@ -35,9 +35,10 @@ class Scanner:
         """Take the lines of ``stream`` whose record has all ``key_properties``; a later call replaces them."""
         self._scanner.know(stream, _spellings(stream), tuple(map(_spellings, key_properties)))
 
-    def scan(self, block: bytes, start: int) -> tuple[int, int, list[Run]]:
+    def scan(self, block: bytes | bytearray, start: int) -> tuple[int, int, list[Run]]:
         """What a block of whole lines holds from ``start`` on: where the first line that is left begins, how many lines
-        were taken, and what they are, a run for each stream, in the order of their first lines."""
+        were taken, and what they are, a run for each stream, in the order of their first lines. Nothing of a
+        ``bytearray`` is kept."""
         return self._scanner.scan(block, start)
 
 
