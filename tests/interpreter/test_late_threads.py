@@ -73,3 +73,18 @@ def test_work_for_which_there_is_no_thread_begins_when_there_is_one(monkeypatch:
     LateThreads(0.01, NAME).begin(done.set)
     assert done.wait(20)
     assert refused.is_set()
+
+
+def test_one_that_is_cleared_away_while_another_is_started_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    start: Callable[[threading.Thread], None] = threading.Thread.start
+    late = LateThreads(0.01, NAME)
+    done, other = threading.Event(), late.begin(lambda: None)
+
+    def starting(thread: threading.Thread) -> None:
+        if threading.current_thread().name == NAME:
+            other.end()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    late.begin(done.set)
+    assert done.wait(20)

@@ -29,7 +29,8 @@ class LateThreads:
     def __init__(self, seconds: float, name: str) -> None:
         self._half = seconds / 2
         self._name = name
-        self._guard = threading.Lock()
+        # What a thread of ours runs may be cleared away in the midst of starting another, and end its own then.
+        self._guard = threading.RLock()
         self._fresh: set[LateThread] = set()
         self._ripe: set[LateThread] = set()
         self._watched = False
