@@ -136,12 +136,17 @@ class Snapshots:
         ):
             self._publish(newest)
 
-    def after_commit(self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None) -> None:
+    def after_commit(
+        self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None, at_once: bool = False
+    ) -> None:
         """The same after the transaction of number ``own``, which this writer made and ``newest`` holds; as a rule for
-        no request. ``first`` does what has to be done before ``newest`` is published. What goes wrong is only said: the
-        commit is good, and somebody else tries again."""
+        no request. ``first`` does what has to be done before ``newest`` is published, ``at_once`` whether that is due
+        or not. What goes wrong is only said: the commit is good, and somebody else tries again."""
         try:
-            if is_to_look(self.settings, number=own, known=self._known):
+            if at_once:
+                first()
+                self._publish(newest)
+            elif is_to_look(self.settings, number=own, known=self._known):
                 if newest.transaction.number - self._published() >= self.settings.least:
                     first()
                     self._publish(newest)

@@ -28,7 +28,6 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.files.data_file import DataFile, NewFile
-from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.maintenance.erase.attached import RowsOf, rows_of
 from singerlake.maintenance.erase.match import Matcher
 from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
@@ -36,6 +35,7 @@ from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
+from singerlake.scratch.folder import local_folder
 from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.storage.port import Storage
 

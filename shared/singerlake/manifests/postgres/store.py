@@ -173,6 +173,7 @@ class PostgresStore:
         """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
         newest. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         self.completion.complete(base.manifest)
+        _read_ahead(base.manifest, transaction)
         aim: list[Position] = []
 
         def work(connection: Connection) -> WriteResult[Loaded | Outdated | Conflict]:
@@ -188,7 +189,9 @@ class PostgresStore:
         if isinstance(outcome, Loaded) and aim:
             newest = outcome.manifest
             complete = partial(self.completion.complete, newest)
-            self._snapshots.after_commit(newest, own=aim[0].number, first=complete)
+            # Behind a whole state nobody can begin at an older one, and would have to read all rows.
+            at_once = isinstance(transaction.change, Rebase)
+            self._snapshots.after_commit(newest, own=aim[0].number, first=complete, at_once=at_once)
         return outcome
 
     def commit_together(
@@ -198,6 +201,7 @@ class PostgresStore:
         stores = {share.stream: cast(PostgresStore, share.store) for share in shares}
         for share in shares:
             stores[share.stream].completion.complete(share.base.manifest)
+            _read_ahead(share.base.manifest, share.transaction)
         in_order = sorted(shares, key=lambda share: stores[share.stream]._table_id)
 
         def work(connection: Connection) -> WriteResult[CommittedTogether | Outdated | RefusedShare]:
@@ -320,6 +324,13 @@ class PostgresStore:
     def _own(self, manifest: Manifest) -> Loaded:
         own = check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
         return _loaded(in_lake(own, self._lake_id))
+
+
+def _read_ahead(base: Manifest, transaction: Transaction) -> None:
+    """Have at hand what ``transaction`` needs of segments, so that nobody waits for storage with the stream's row
+    locked, or hardly ever."""
+    if base.files.segments and not isinstance(transaction.change, Rebase):
+        apply(base, transaction)
 
 
 def _loaded(manifest: Manifest) -> Loaded:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.projections.rows.order import between, values_at
 from singerlake.projections.rows.types import place
+from singerlake.scratch.folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:

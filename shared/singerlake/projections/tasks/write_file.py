@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
-from singerlake.maintenance.engines.local_folder import local_folder
 from singerlake.projections.declaration.model import Format, Formulas
 from singerlake.projections.formats.all import FORMATS, writer_of
 from singerlake.projections.formats.port import FileFormat
@@ -20,6 +19,7 @@ from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.rows.types import to_json
 from singerlake.projections.state.keys import file_path, side_path, table_prefix
 from singerlake.projections.state.model import SideFile, TableFile
+from singerlake.scratch.folder import local_folder
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from singerlake.maintenance.rebuild.spooled.scratch import ScratchFile
+from singerlake.scratch.file import ScratchFile
 
 Item = TypeVar("Item")
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from isal import igzip_lib
-
-from singerlake.clock import random_id
-from singerlake.format import FORMAT, layout
-from singerlake.format.exact_json import decode
+from singerlake.format import FORMAT
 from singerlake.format.state.additions import format_of
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Part, Run, touching
-from singerlake.format.state.files.segment import Segment, describe
-from singerlake.maintenance.rebuild.spooled.scratch import ScratchFile
-from singerlake.manifests.segments.objects import checksum, to_text
+from singerlake.format.state.files.file_list import FileList, Part, Run
+from singerlake.format.state.files.segment import Segment
+from singerlake.manifests.segments.on_disk import LocalSegments
 from singerlake.manifests.segments.stored import SIZES
 
 HELD = 1 << 17
@@ -32,7 +25,7 @@ class Listing:
         self._parts: list[Part] = []
         self._tail: list[DataFile] = []
         self._at_hand = 0
-        self._source = LocalSegments(FileList() if before is None else before)
+        self._source = LocalSegments(FileList() if before is None else before, "the files of a new state")
         self.format = FORMAT
         """The oldest format that can say what the files are."""
 
@@ -66,47 +59,3 @@ class Listing:
         while len(self._tail) >= SEGMENT:
             self._parts.append(self._source.write(self._tail[:SEGMENT]))
             del self._tail[:SEGMENT]
-
-
-class LocalSegments:
-    """The ``SegmentSource`` of a list of which some segments are on this machine's disk; ``others`` are in a list."""
-
-    def __init__(self, others: FileList) -> None:
-        self._others = others
-        self._file: ScratchFile | None = None
-        self._places: dict[str, tuple[int, int]] = {}
-        self._last: tuple[str, Run] | None = None
-
-    def write(self, files: Sequence[DataFile]) -> Segment:
-        """Keep files as a new segment. Raises what ``ScratchFile`` raises."""
-        if self._file is None:
-            self._file = ScratchFile("the files of a new state")
-        text = to_text(files)
-        segment = describe(files, name=layout.segment_name(files[0].offset, random_id()), sha256=checksum(text))
-        body = igzip_lib.compress(text, _LEVEL, flag=igzip_lib.COMP_GZIP)
-        self._places[segment.name] = self._file.append(body), len(body)
-        return segment
-
-    def load(self, segment: Segment) -> Run:
-        """The files of a segment. Raises what ``ScratchFile`` raises, and what the other list does."""
-        if segment.name not in self._places:
-            return next(self._others.runs([segment]))
-        last = self._last
-        if last is None or last[0] != segment.name:
-            last = self._last = segment.name, self._read(segment)
-        return last[1]
-
-    def touching(self, segment: Segment, start: int, stop: int) -> Run:
-        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
-        return touching(self.load(segment), start, stop)
-
-    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
-        """The files of each in turn. ``stored`` is as in ``SegmentSource``. Raises as ``load``."""
-        others = self._others.runs([segment for segment in segments if segment.name not in self._places], stored=stored)
-        for segment in segments:
-            yield self._read(segment) if segment.name in self._places else next(others)
-
-    def _read(self, segment: Segment) -> Run:
-        assert self._file is not None
-        body = self._file.read(*self._places[segment.name])
-        return AppendOnlyList(decode(igzip_lib.decompress(body, flag=igzip_lib.DECOMP_GZIP), list[DataFile]))

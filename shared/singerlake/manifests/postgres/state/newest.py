@@ -25,7 +25,7 @@ from singerlake.manifests.postgres.state.read import (
     read_row,
     read_tail,
 )
-from singerlake.manifests.postgres.state.segments import RowSegments
+from singerlake.manifests.postgres.state.segments import RowSegments, list_of_rows
 from singerlake.manifests.segments.objects import SegmentObjects
 from singerlake.manifests.segments.stored import sizes_of
 from singerlake.manifests.shared_states import read_manifest
@@ -68,7 +68,7 @@ class NewestState:
             return None
         return msgspec.structs.replace(
             state,
-            files=self._segments.list_of(connection),
+            files=list_of_rows(connection, self._table_id),
             retired=AppendOnlyList(read_retired(connection, self._table_id)),
         )
 

@@ -10,10 +10,11 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run, touching
-from singerlake.format.state.files.segment import Segment, describe
+from singerlake.format.state.files.segment import Segment
 from singerlake.manifests.postgres.session import Session
 from singerlake.manifests.postgres.state.read import read_files, read_files_between
 from singerlake.manifests.segments.objects import SegmentObjects, checksum, to_text
+from singerlake.manifests.segments.on_disk import LocalSegments
 from singerlake.manifests.segments.stored import sizes_of
 
 if TYPE_CHECKING:
@@ -21,31 +22,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ROWS = ""
-"""The name of what is no object: its files are in rows alone."""
+
+def list_of_rows(connection: Connection, table_id: str) -> FileList:
+    """All listed files, read once. Many are kept in segments on this machine's disk. Raises what ``read_files`` and
+    ``ScratchFile`` raise."""
+    sizes = sizes_of(None)
+    local = LocalSegments(FileList(), "the files that a state lists")
+    parts: list[Part] = []
+    tail: list[DataFile] = []
+    for page in read_files(connection, table_id):
+        tail += page
+        while len(tail) >= sizes.segment and (parts or len(tail) > sizes.whole):
+            parts.append(local.write(tail[: sizes.segment]))
+            del tail[: sizes.segment]
+    return FileList(tail, parts=parts, source=local)
 
 
 class RowSegments:
-    """The ``SegmentSource`` of one stream. Segments are read from storage. One that is gone or damaged there is read
-    from the rows, and so is one that is in rows alone. Rows that have changed since are never taken for it."""
+    """The ``SegmentSource`` of one stream. Segments are read from storage; one that is gone or damaged there is read
+    from the rows. Rows that have changed since are never taken for it."""
 
     def __init__(self, session: Session, table_id: str, objects: SegmentObjects) -> None:
         self._session = session
         self._table_id = table_id
         self._objects = objects
-
-    def list_of(self, connection: Connection) -> FileList:
-        """All listed files, read once. Of many, none is held: they are segments in rows alone. Raises what
-        ``read_files`` raises."""
-        sizes = sizes_of(None)
-        parts: list[Part] = []
-        tail: list[DataFile] = []
-        for page in read_files(connection, self._table_id):
-            tail += page
-            while len(tail) >= sizes.segment and (parts or len(tail) > sizes.whole):
-                parts.append(_in_rows(tail[: sizes.segment]))
-                del tail[: sizes.segment]
-        return FileList(tail, parts=parts, source=self)
 
     def load(self, segment: Segment) -> Run:
         """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it, and what
@@ -61,13 +61,8 @@ class RowSegments:
         the state. Raises as ``load``."""
         at = 0
         while at < len(segments):
-            if segments[at].name == _ROWS:
-                yield self._of_rows(segments[at])
-                at += 1
-                continue
-            stop = next((place for place in range(at, len(segments)) if segments[place].name == _ROWS), len(segments))
             try:
-                for run in self._objects.load_each(segments[at:stop], stored=stored):
+                for run in self._objects.load_each(segments[at:], stored=stored):
                     yield run
                     at += 1
             except CorruptObjectError as error:
@@ -75,28 +70,9 @@ class RowSegments:
                 at += 1
 
     def _instead(self, segment: Segment, problem: CorruptObjectError) -> Run:
-        files = self._read(segment)
-        if files is None:
-            raise problem
-        logger.warning("%s; the database has its files", problem.message)
-        return files
-
-    def _of_rows(self, segment: Segment) -> Run:
-        files = self._read(segment)
-        if files is None:
-            raise CorruptObjectError(
-                "the listed files changed while they were read from the database",
-                hint="run again; nothing was changed",
-                stream=self._table_id,
-            )
-        return files
-
-    def _read(self, segment: Segment) -> Run | None:
-        """What the rows have in the place of a segment, where it is the same."""
         place = (self._table_id, segment.offset, segment.end)
         files = self._session.read(lambda connection: read_files_between(connection, *place))
-        return AppendOnlyList(files) if files and checksum(to_text(files)) == segment.sha256 else None
-
-
-def _in_rows(files: Sequence[DataFile]) -> Segment:
-    return describe(files, name=_ROWS, sha256=checksum(to_text(files)))
+        if not files or checksum(to_text(files)) != segment.sha256:
+            raise problem
+        logger.warning("%s; the database has its files", problem.message)
+        return AppendOnlyList(files)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import weakref
 
-from singerlake.maintenance.engines.local_folder import UNKNOWN, refusal
+from singerlake.scratch.folder import UNKNOWN, refusal
 
 _WRITTEN = 1 << 20
 """Bytes that are written at once."""
 
 
 class ScratchFile:
-    """Bytes in ``$TMPDIR``, added at the end and read anywhere. Its space is free again as soon as nobody holds it."""
+    """Bytes in ``$TMPDIR``, added at the end and read anywhere, by any thread. Its space is free again as soon as
+    nobody holds it."""
 
     def __init__(self, made: str) -> None:
         """``made``, in the plural, is what is kept there. Raises as ``local_folder``, and so do the methods."""
@@ -26,6 +28,7 @@ class ScratchFile:
         except OSError as error:
             raise refusal(error, made, self._where) from error
         weakref.finalize(self, os.close, self._descriptor)
+        self._writing = threading.Lock()
         self._written = 0
         self._waiting = bytearray()
 
@@ -36,8 +39,9 @@ class ScratchFile:
 
     def append(self, body: bytes) -> int:
         """Add bytes; where they begin."""
-        begin = self.end
-        self._waiting += body
+        with self._writing:
+            begin = self.end
+            self._waiting += body
         if len(self._waiting) >= _WRITTEN:
             self._write()
         return begin
@@ -57,9 +61,10 @@ class ScratchFile:
 
     def _write(self) -> None:
         try:
-            while self._waiting:
-                written = os.pwrite(self._descriptor, self._waiting, self._written)
-                self._written += written
-                del self._waiting[:written]
+            with self._writing:
+                while self._waiting:
+                    written = os.pwrite(self._descriptor, self._waiting, self._written)
+                    self._written += written
+                    del self._waiting[:written]
         except OSError as error:
             raise refusal(error, self._made, self._where) from error

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
-from singerlake.maintenance.rebuild.spooled import blocks, scratch
+from singerlake.maintenance.rebuild.spooled import blocks
 from singerlake.maintenance.rebuild.spooled.blocks import Blocks
 from singerlake.maintenance.rebuild.spooled.found_files import FoundFiles
-from singerlake.maintenance.rebuild.spooled.scratch import ScratchFile
+from singerlake.scratch import file as scratch
+from singerlake.scratch.file import ScratchFile
 from tests.maintenance.spooled.sizes import keep_little
 from tests.maintenance.spooled.test_settled import found
 
@@ -30,7 +31,7 @@ REFUSALS = [
 ]
 SPOOLING = """
 import sys, time
-from singerlake.maintenance.rebuild.spooled.scratch import ScratchFile
+from singerlake.scratch.file import ScratchFile
 file = ScratchFile("files")
 file.append(b"abc" * (1 << 20))
 print(file.read(3 << 18, 3).decode(), flush=True)
