@@ -18,6 +18,7 @@ from singerlake.format.state.transactions import Rebase, ReplaceFiles, RetireFil
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.manifests.port import Loaded
+from singerlake.manifests.postgres.state import newest
 from singerlake.manifests.segments.stored import named_in
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place
@@ -129,6 +130,17 @@ def test_what_is_published_is_believed_only_where_it_is_of_the_rows_past(
     manifest = consistent(place)
     assert manifest == base.manifest
     assert len(in_rows(place, manifest)) >= 3
+
+
+@pytest.mark.parametrize(("most", "read"), [(2, False), (1, True)])
+def test_far_behind_the_rows_are_read(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch, most: int, read: bool
+) -> None:
+    base = place.committed(filled(place), add(new_file("more")), add(new_file("later")))
+    monkeypatch.setattr(newest, "_MOST_BEHIND", most)
+    manifest = consistent(place)
+    assert manifest == base.manifest
+    assert bool(in_rows(place, manifest)) == read
 
 
 def test_a_state_of_the_rows_alone_is_published_with_segments_of_its_own(place: PostgresPlace) -> None:

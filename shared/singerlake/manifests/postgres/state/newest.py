@@ -33,6 +33,10 @@ from singerlake.manifests.shared_states import read_manifest
 if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection
 
+_MOST_BEHIND = 20_000
+"""Transactions that are read after ``manifest.json``; where more came, as after a backup of it was restored, rows take
+less memory."""
+
 
 class NewestState:
     """Reads the state of one stream. All methods raise ``CorruptObjectError``, ``UnsupportedFormatError``, and what
@@ -85,6 +89,8 @@ class NewestState:
         head = read_head(connection, self._table_id)
         row = read_row(connection, self._table_id)
         if head is None or row is None or _names(shown) != _names(row):
+            return None
+        if head.number - shown.transaction.number > _MOST_BEHIND:
             return None
         begun = msgspec.structs.replace(shown, files=shown.files.with_source(self._segments))
         try:
