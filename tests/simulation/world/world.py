@@ -103,8 +103,8 @@ class World:
     def fail(self, what: str) -> None:
         """An invariant does not hold: remember the first, and go no further."""
         if self.violation is None:
-            self.violation = what
             self.note(f"VIOLATION: {what}")
+            self.violation = what
         raise Violated(what)
 
     def probes(self) -> Clock | None:
@@ -117,8 +117,8 @@ class World:
         return process.clock if self._probing[process] else None
 
     def note(self, text: str) -> None:
-        """A line of the trace."""
-        if self.lines is not None:
+        """A line of the trace, which ends with a violation: what is on its way then only comes to its end."""
+        if self.lines is not None and self.violation is None:
             thread = running()
             who = thread.process.name if thread else "-"
             self.lines.append(f"{self.scheduler.steps:5} {self.scheduler.now:12.3f} {who:14} {text}")
