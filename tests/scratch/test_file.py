@@ -22,6 +22,7 @@ from singerlake.scratch import file as scratch
 from singerlake.scratch.file import ScratchFile
 from tests.maintenance.spooled.sizes import keep_little
 from tests.maintenance.spooled.test_settled import found
+from tests.scratch.descriptors import DESCRIPTORS, open_below
 
 REFUSALS = [
     (errno.ENOSPC, StorageFullError),
@@ -58,14 +59,14 @@ def test_items_are_read_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_has_a_name_and_space_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
     keep_little(monkeypatch)
     files = FoundFiles(found(str(n), f"i{n}", 0, n) for n in range(9))
     assert len(list(files.in_order())) == 9
     assert list(tmp_path.iterdir()) == []
+    assert open_below(tmp_path) or not DESCRIPTORS.is_dir()
     del files
     gc.collect()
-    assert not before or set(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -14,6 +14,7 @@ from singerlake.attached.sources import local
 from singerlake.attached.sources.local import LocalFiles
 from singerlake.attached.sources.locations import LocalFile
 from singerlake.errors import SettingError, UnreadableSourceError
+from tests.scratch.descriptors import DESCRIPTORS, open_below
 
 
 @pytest.fixture
@@ -204,12 +205,14 @@ def test_one_that_another_takes_the_place_of_is_read_as_it_was(photos: Path) -> 
 
 
 def test_no_descriptor_is_left_behind(photos: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    source = LocalFiles([str(photos)]).open(LocalFile(str(photos / "a.jpg")))
+    assert open_below(photos.parent) or not DESCRIPTORS.is_dir()
+    source.stream.close()
     for _ in range(3):
         read(photos, photos / "a.jpg")
         refused(photos, photos / "below")
         refused(photos, photos / "below/none/none.jpg")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(photos.parent) == []
 
 
 def test_a_system_that_cannot_open_below_a_folder_refuses_the_setting(
