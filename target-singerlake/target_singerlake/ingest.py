@@ -31,6 +31,7 @@ from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.files.atomic_publishing import AtomicPublisher
 from target_singerlake.files.growing import Compressor
+from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.outcomes import Committed
 from target_singerlake.files.progress import Progress
@@ -111,7 +112,9 @@ class Ingest:
                 run_id=run_id,
                 folder=self._spool.path,
                 ids=ids,
-                lake_id=lambda: lake.lake_id(settings.manifest_store),
+                lake_id=LakeId(
+                    lambda: lake.lake_id(settings.manifest_store), self._compressor.fail, settings.max_memory_bytes
+                ),
                 atomic=settings.atomic_run,
             ),
             compressor=self._compressor,

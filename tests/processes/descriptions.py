@@ -4,8 +4,12 @@ a second for one client, and its many small objects make each collection of garb
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import botocore.session
+
+from singerlake.storage.s3 import descriptions
 
 
 def share() -> None:
@@ -13,3 +17,10 @@ def share() -> None:
     loader = botocore.session.create_loader
     if not hasattr(loader, "cache_info"):
         botocore.session.create_loader = functools.cache(loader)
+        once = functools.cache(descriptions.loader)
+
+        def ours(search_paths: Sequence[str]) -> Any:
+            # Each session of boto3 adds its own folder to a list that all share.
+            return once(tuple(dict.fromkeys(search_paths)))
+
+        descriptions.loader = ours

@@ -26,6 +26,7 @@ from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.files.progress import EVERY_SECONDS, Progress
 from target_singerlake.files.publishing import Publisher
@@ -122,6 +123,7 @@ def test_a_clock_that_is_set_back_gives_no_file_that_ends_before_it_begins(secon
         first_received=received[0],
         last_received=received[1],
         level=1,
+        lake_id=known_id(),
     )
     assert [file.first, file.last] == sorted(received)
 
@@ -165,6 +167,13 @@ def test_where_one_thread_fails_another_ends_its_work_and_nothing_later_passes()
     compressor.close()
 
 
+def known_id() -> LakeId:
+    """That of a lake that tells it at once."""
+    lake_id = LakeId(lambda: None, pytest.fail, 64 << 20)
+    lake_id.wait()
+    return lake_id
+
+
 def require(held: bool) -> None:
     assert held
 
@@ -179,6 +188,7 @@ def growing(folder: Path, name: str) -> GrowingFile:
         first_received=START,
         last_received=START,
         level=1,
+        lake_id=known_id(),
     )
 
 
@@ -251,7 +261,7 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
     compressor, block_bytes = Compressor(threads, memory), memory // 8
     files = OpenFiles(
         settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": memory}, {}),
-        NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=lambda: None),
+        NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=known_id()),
         compressor=compressor,
         states=HeldStates(),
         opened=lambda stream: None,

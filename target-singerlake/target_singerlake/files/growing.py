@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.format.state.attached import Attached
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
+from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 
@@ -30,12 +31,21 @@ def _done() -> Future[None]:
     return done
 
 
+class Member(NamedTuple):
+    """Compressed lines, and what they are in the file."""
+
+    body: bytes
+    raw_bytes: int
+    messages: int
+    records: int
+
+
 @dataclass(slots=True)
 class GrowingFile:
     """A file of one stream and schema. The reading thread adds to the counts, compressing threads to the spool;
-    ``ready`` is done when all that was handed over is in the spool. ``attached`` are the files of its records, of those
-    that have some. ``epochs`` are those of ``HeldStates`` that it holds back. ``lake_id`` is asked when the spool
-    begins."""
+    ``ready`` is done when all that was handed over is compressed, and in the spool or in ``waiting`` for the lake's id.
+    ``attached`` are the files of its records, of those that have some. ``epochs`` are those of ``HeldStates`` that it
+    holds back."""
 
     schema: Schema
     header: FileHeader
@@ -45,13 +55,14 @@ class GrowingFile:
     first_received: datetime
     last_received: datetime
     level: int
+    lake_id: LakeId
     messages: int = 0
     records: int = 0
     raw_bytes: int = 0
     spool: Spool | None = None
     spooled_raw_bytes: int = 0
     extracted: Span | None = None
-    lake_id: Callable[[], str | None] = lambda: None
+    waiting: list[Member] = field(default_factory=list)
     ready: Future[None] = field(default_factory=_done)
     attached: list[RecordFiles] = field(default_factory=list)
     attached_until: int = 0
@@ -62,12 +73,15 @@ class GrowingFile:
         # Asked again and again, of what may be a million records.
         while self.attached_until < len(self.attached) and self.attached[self.attached_until].done:
             self.attached_until += 1
+        if self.waiting and not self.lake_id.known:
+            return False
         return self.ready.done() and self.attached_until == len(self.attached)
 
     def finish(self) -> tuple[Attached, ...]:
         """Wait until the spool has all messages and the lake all files of its records; the rows of these, which the
         spool has behind its messages then. Call once. Raises as ``add_member``, and what kept a file from coming."""
         self.ready.result()
+        self.spool_waiting()
         rows = tuple(row for record in self.attached for row in record.rows())
         if rows and self.spool is not None:
             try:
@@ -92,23 +106,37 @@ class GrowingFile:
         self.extracted = joined(self.extracted, span(times))
 
     def add_member(self, parts: list[bytes], messages: int, records: int, before: Future[None]) -> None:
-        """Compress lines, and append them to the spool when ``before`` is done, the member before. Raises
-        ``StorageFullError``, ``AccessDeniedError``, ``StorageUnavailableError`` and what ``lake_id`` or ``before``
-        raises."""
+        """Compress lines, and append them to the spool when ``before`` is done, the member before; or let them wait
+        where the lake's id is not known. Raises ``StorageFullError``, ``AccessDeniedError``,
+        ``StorageUnavailableError`` and what ``lake_id`` or ``before`` raises."""
         raw = b"".join(parts)
         parts.clear()
-        size, member = len(raw), compress_member(raw, self.level)
+        member = Member(compress_member(raw, self.level), len(raw), messages, records)
         del raw
         # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
         before.result()
+        if self.lake_id.lets_wait(len(member.body)):
+            self.waiting.append(member)
+            return
+        self.spool_waiting()
+        self._append(member)
+
+    def spool_waiting(self) -> None:
+        """When ``ready`` is done: have all that was handed over in the spool. Waits for the lake's id; raises as
+        ``add_member``."""
+        while self.waiting:
+            self._append(self.waiting[0])
+            self.lake_id.ended_waiting(len(self.waiting.pop(0).body))
+
+    def _append(self, member: Member) -> None:
         try:
             if self.spool is None:
-                header = msgspec.structs.replace(self.header, lake_id=self.lake_id())
+                header = msgspec.structs.replace(self.header, lake_id=self.lake_id.wait())
                 self.spool = Spool(self.path, self.schema.line, header, level=self.level)
-            self.spool.append(member, raw_bytes=size, messages=messages, records=records)
+            self.spool.append(member.body, raw_bytes=member.raw_bytes, messages=member.messages, records=member.records)
         except OSError as error:
             raise spool_error(error, self.path) from error
-        self.spooled_raw_bytes += size
+        self.spooled_raw_bytes += member.raw_bytes
 
 
 class Compressor:
@@ -137,6 +165,12 @@ class Compressor:
             self._changed.wait_for(lambda: self._error or self.in_flight <= max(size, 0))
             self.check()
 
+    def fail(self, error: BaseException) -> None:
+        """Have ``submit``, ``wait`` and ``check`` raise an error, as if work had raised it."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify()
+
     def check(self) -> None:
         """Raises what earlier work raised."""
         if self._error is not None:
@@ -152,8 +186,7 @@ class Compressor:
             self.check()
             work()
         except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
+            self.fail(error)
             raise
         finally:
             with self._changed:

@@ -19,6 +19,7 @@ from singerlake.format.lines.messages import envelope
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
 from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
@@ -47,13 +48,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiles:
-    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, the lake's id, which
-    is asked for when the spool begins, and whether the run is ``atomic``."""
+    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, the lake's id, and
+    whether the run is ``atomic``."""
 
     run_id: str
     folder: Path
     ids: IdSource
-    lake_id: Callable[[], str | None]
+    lake_id: LakeId
     atomic: bool = False
 
 
@@ -182,7 +183,7 @@ class OpenFiles:
     def keep_within_memory(self, block_bytes: int) -> None:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
-        room = self._settings.max_memory_bytes - 2 * block_bytes
+        room = self._settings.max_memory_bytes - 2 * block_bytes - self._new.lake_id.waiting
         if self.buffered > room * _KEEP:
             for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
                 if self.buffered <= room * _KEEP:
@@ -269,6 +270,7 @@ class OpenFiles:
             return False
         _await(file.ready)
         self._compressor.check()
+        file.spool_waiting()
         return file.spool is not None and file.spool.bytes >= limit
 
 

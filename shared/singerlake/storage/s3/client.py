@@ -126,7 +126,10 @@ def _session(settings: S3Settings, patience: Patience) -> Any:
     """A botocore session that finds its credentials as the settings say."""
     import botocore.session
 
+    from singerlake.storage.s3.descriptions import read_sooner
+
     session = botocore.session.Session(profile=settings.profile)
+    read_sooner(session)
     if settings.access_key_id:
         session.set_credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
     if settings.region:

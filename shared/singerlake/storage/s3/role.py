@@ -28,6 +28,8 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
         DeferredRefreshableCredentials,
     )
 
+    from singerlake.storage.s3.descriptions import read_sooner
+
     credentials = source.get_credentials()
     if credentials is None:
         raise AccessDeniedError(
@@ -62,6 +64,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
 
     _keep_tracebacks_out_of_logs()
     session = botocore.session.Session()
+    read_sooner(session)
     session.register_component("credential_provider", CredentialResolver([Role()]))
     session.set_config_variable("region", region)
     return session
