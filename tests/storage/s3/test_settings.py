@@ -201,11 +201,33 @@ class TestUploads:
         if "MD5" in reason:
             monkeypatch.setattr(s3_upload.hashlib, "md5", hashlib.sha1)
         else:
-            monkeypatch.setattr(s3_upload, "_SMALL", 2)
+            monkeypatch.setattr(s3_upload, "_SMALL", 1)
+            monkeypatch.setattr(s3_upload, "_DIGESTED", 2)
         (tmp_path / "small").write_bytes(b"123")
         s3.requests()
         assert storage.upload("small", tmp_path / "small") == 3
         assert [request.method for request in s3.requests()] == ["PUT", "HEAD"]
+
+    @pytest.mark.parametrize(("small", "stored_as"), [(1 << 20, "itself"), (2, "itself"), (2, "another file")])
+    def test_what_an_answer_proves_is_not_asked_for(
+        self,
+        s3: S3Server,
+        storage: S3Storage,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        small: int,
+        stored_as: str,
+    ) -> None:
+        """Whether the file is sent from memory, or read a second time beside its request."""
+        monkeypatch.setattr(s3_upload, "_SMALL", small)
+        (tmp_path / "file").write_bytes(b"123")
+        if stored_as == "another file":
+            (tmp_path / "other").write_bytes(b"321")
+            md5 = s3_upload._md5
+            monkeypatch.setattr(s3_upload, "_md5", lambda path: md5(tmp_path / "other"))
+        s3.requests()
+        assert storage.upload("file", tmp_path / "file") == 3
+        assert [request.method for request in s3.requests()] == (["PUT"] if stored_as == "itself" else ["PUT", "HEAD"])
 
     def test_metadata_is_one_put_however_large(
         self, s3: S3Server, storage: S3Storage, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ _MOST_PARTS = 10_000
 _AT_ONCE = 1 << 17
 """Bytes of a part that are read at a time."""
 _SMALL = 1 << 20
-"""Bytes up to which digesting a file takes less than asking for its size."""
+"""Bytes of a file that is sent from memory."""
+_DIGESTED = 16 << 20
+"""Bytes of a file up to which it is digested, beside its request: more takes longer than to ask for its size."""
 
 
 def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
@@ -28,10 +32,13 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
-        return str(reply.get("ETag", "")).strip('"') == hashlib.md5(body, usedforsecurity=False).hexdigest()
+        return _etag(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
+    if size < MULTIPART_THRESHOLD and size <= _DIGESTED:
+        with ThreadPoolExecutor(1) as beside:
+            digest = beside.submit(_md5, path)
+            return _put_file(client, bucket, key, path, encryption) == digest.result()
     if size < MULTIPART_THRESHOLD:
-        with path.open("rb") as file:
-            client.put_object(Bucket=bucket, Key=key, Body=file, **encryption)
+        _put_file(client, bucket, key, path, encryption)
         return False
     from boto3.s3.transfer import S3Transfer, TransferConfig
 
@@ -45,6 +52,21 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
     with S3Transfer(client, config, _small_reads()) as transfer:
         transfer.upload_file(str(path), bucket, key, extra_args=encryption)
     return False
+
+
+def _put_file(client: Any, bucket: str, key: str, path: Path, encryption: dict[str, str]) -> str:
+    """Send a file in one request; its ETag."""
+    with path.open("rb") as file:
+        return _etag(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
+
+
+def _etag(reply: dict[str, Any]) -> str:
+    return str(reply.get("ETag", "")).strip('"')
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
 def _small_reads() -> Any:
