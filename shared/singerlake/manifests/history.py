@@ -53,7 +53,7 @@ def too_old(store: ManifestStore, number: int, there: Published, *, tap: str, st
     """For a database that was put back to transaction ``number``, older than what readers have seen."""
     return LostStateError(
         f"the manifest store {store.kind} is at transaction {number}, readers have seen transaction {there.number}",
-        hint="restore the database to a newer state, or run 'singerlake rebuild'",
+        hint="restore the database to a newer state, or run 'singerlake rebuild --discard-manifest'",
         tap=tap,
         stream=stream,
     )

@@ -40,11 +40,12 @@ def publish_manifest(
     manifest: Manifest,
     *,
     fresh: Iterable[Segment] = (),
+    anew: bool = False,
     copies: SegmentCopies | None = None,
 ) -> None:
     """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
-    favour of this one gives way to its successor. ``fresh`` are segments that were written just now, ``copies`` gets
-    those that the state names.
+    favour of this one gives way to its successor. ``fresh`` are segments that were written just now; with ``anew`` the
+    state names none of those that are there already. ``copies`` gets those that it names.
 
     Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
@@ -55,7 +56,7 @@ def publish_manifest(
         there = _there(storage, key, manifest, large=large)
         if there is not None and there.number >= manifest.transaction.number:
             return None
-        usable = (*fresh, *(there.segments if there else ()))
+        usable = (*fresh, *(there.segments if there and not anew else ()))
         return Replacement(to_stored(storage, manifest, usable, copies)[1], there.etag if there else None)
 
     replace_as_found(storage, key, look, attempts=_ATTEMPTS)

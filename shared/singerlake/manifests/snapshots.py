@@ -137,15 +137,16 @@ class Snapshots:
             self._publish(newest)
 
     def after_commit(
-        self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None, at_once: bool = False
+        self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None, anew: bool = False
     ) -> None:
         """The same after the transaction of number ``own``, which this writer made and ``newest`` holds; as a rule for
-        no request. ``first`` does what has to be done before ``newest`` is published, ``at_once`` whether that is due
-        or not. What goes wrong is only said: the commit is good, and somebody else tries again."""
+        no request. ``first`` does what has to be done before ``newest`` is published. ``anew``: it is published whether
+        that is due or not, with segments of its own. What goes wrong is only said: the commit is good, and somebody
+        else tries again."""
         try:
-            if at_once:
+            if anew:
                 first()
-                self._publish(newest)
+                self._publish(newest, anew=True)
             elif is_to_look(self.settings, number=own, known=self._known):
                 if newest.transaction.number - self._published() >= self.settings.least:
                     first()
@@ -162,6 +163,7 @@ class Snapshots:
         self.saw(number)
         return number
 
-    def _publish(self, newest: Manifest) -> None:
-        publish_manifest(self._storage, self._key, newest, fresh=self.fresh, copies=self._copies)
+    def _publish(self, newest: Manifest, *, anew: bool = False) -> None:
+        fresh = () if anew else self.fresh
+        publish_manifest(self._storage, self._key, newest, fresh=fresh, anew=anew, copies=self._copies)
         self.saw(newest.transaction.number)

@@ -33,6 +33,7 @@ from singerlake.manifests.postgres.schema import create_schema
 from singerlake.manifests.postgres.state import read as postgres_read
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place
+from tests.storage.memory import MemoryStorage
 from tools.postgres import Server
 
 __all__ = ["place"]
@@ -113,7 +114,7 @@ def changes(draw: st.DrawFn, state: Manifest, fresh: Any) -> Change:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_is_committed_the_tables_hold_what_the_fold_says(place: PostgresPlace, data: st.DataObject) -> None:
-    place = place.but(table_id=f"lake/t/{random_id()}")
+    place = place.but(table_id=f"lake/t/{random_id()}", storage=MemoryStorage(clock=place.clock, ids=random_id))
     loaded, behind = place.born(), place.store()
     seen = loaded
     for _ in range(data.draw(st.integers(1, 7))):

@@ -19,10 +19,12 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.manifests.port import Pending
 from singerlake.manifests.postgres import store as postgres
+from singerlake.manifests.segments import stored
 from singerlake.manifests.snapshots import SnapshotSettings
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, published
+from tests.manifests.segments.sizes import TINY
 from tests.storage.memory import MemoryStorage
 
 __all__ = ["place"]
@@ -104,11 +106,35 @@ def test_rows_that_are_gone_behind_the_store_s_back_stop_what_changes_them(place
     base = place.committed(place.born(), add(new_file("a", 3)), RetireFiles(files=(("o", "x/o"),)))
     place.change(LOST[what])
     before = place.rows()
-    cleared = msgspec.structs.replace(base.manifest, lineage="new", retired=())
-    change = Rebase(manifest=cleared) if "retired" in what else ReplaceFiles(old=("a",), new=(new_file("b", 3),))
+    noted, joined = CollectFiles(shown=("o",)), ReplaceFiles(old=("a",), new=(new_file("b", 3),))
+    change = noted if "retired" in what else joined
     with pytest.raises(CorruptObjectError, match="do not match"):
         place.commit(base, change)
     assert place.rows() == before
+
+
+@pytest.mark.parametrize("what", LOST)
+@pytest.mark.parametrize("many", [False, True])
+def test_a_whole_new_state_takes_the_place_of_rows_that_are_not_all_there(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch, what: str, many: bool
+) -> None:
+    """So that a rebuild helps, as the error says. What stays retired keeps its time."""
+    if many:
+        monkeypatch.setattr(stored, "SIZES", TINY)
+    retired = RetireFiles(files=(("o", "x/o"), ("p", "x/p")))
+    base = place.committed(place.born(), add(new_file("a", 3)), *(add(new_file(f"f{n}", 2)) for n in range(9)), retired)
+    place.store().publish(base, run_ended=True)
+    loaded = place.store().load()
+    assert loaded is not None
+    assert bool(loaded.manifest.files.segments) == many
+    place.change("UPDATE files SET updated = '2020-01-01' WHERE file_id = 'p' AND table_id = %s")
+    place.change(LOST[what])
+    anew = msgspec.structs.replace(base.manifest, lineage="new", retired=base.manifest.retired[1:])
+    after = place.committed(loaded, Rebase(manifest=anew))
+    assert consistent(place) == after.manifest
+    assert place.query("SELECT updated < '2021-01-01' FROM files WHERE file_id = 'p' AND table_id = %s") == [(True,)]
+    joined = place.committed(after, ReplaceFiles(old=("a",), new=(new_file("b", 3),)), CollectFiles(shown=("p",)))
+    assert consistent(place) == joined.manifest
 
 
 def test_a_newer_format_is_refused(place: PostgresPlace) -> None:

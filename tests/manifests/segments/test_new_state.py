@@ -36,6 +36,8 @@ WITH_RECORDS = ("log", "merge", "dynamodb")
 class Elsewhere:
     """Segments that are nowhere in the lake."""
 
+    lost = ()
+
     def __init__(self) -> None:
         self.files: dict[str, tuple[DataFile, ...]] = {}
 

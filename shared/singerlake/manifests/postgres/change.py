@@ -179,6 +179,15 @@ _MARK = """
     WHERE table_id = %s AND updated <> 'infinity' AND old.file_id = new.file_id
 """
 _RETIRED = ("id", "path", "by", "since", "shown", "deleted")
+_FORGET_LISTED = "DELETE FROM file_references WHERE table_id = %s"
+_FORGET_REFERRED = "DELETE FROM files WHERE table_id = %s AND updated = 'infinity'"
+_FORGET_OTHERS = "DELETE FROM files WHERE table_id = %s AND updated <> 'infinity' AND file_id <> ALL(%s)"
+_COUNTS = """
+    SELECT
+        (SELECT count(*) FROM file_references WHERE table_id = %s),
+        (SELECT count(*) FROM files WHERE table_id = %s AND updated = 'infinity'),
+        (SELECT count(*) FROM files WHERE table_id = %s AND updated <> 'infinity')
+"""
 _LOG = "INSERT INTO transactions (table_id, number, id, at, kind, body) VALUES (%s, %s, %s, %s, %s, %s)"
 _MOVE_HEAD = """
     UPDATE streams SET number = %(number)s, transaction_id = %(id)s, lineage = %(lineage)s, created = %(created)s,
@@ -203,6 +212,21 @@ class TransactionRow:
     at: str
     kind: str
     body: str | None
+
+
+def check_rows(connection: Connection, table_id: str, state: Manifest) -> None:
+    """Raises ``CorruptObjectError`` where a stream has not as many rows as the files of its state need."""
+    row = connection.execute(_COUNTS, (table_id, table_id, table_id)).fetchone()
+    if row != (len(state.files), len(state.files), len(state.retired)):
+        raise not_the_state(stream=table_id)
+
+
+def forget_files(connection: Connection, table_id: str, after: Manifest) -> None:
+    """Remove all rows of a stream's files but those of the files that ``after`` calls retired, which keep their time:
+    before ``write_change`` writes them anew, where some are lost or in the way."""
+    connection.execute(_FORGET_LISTED, (table_id,))
+    connection.execute(_FORGET_REFERRED, (table_id,))
+    connection.execute(_FORGET_OTHERS, (table_id, [file.id for file in after.retired]))
 
 
 def write_change(

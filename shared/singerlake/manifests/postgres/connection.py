@@ -52,6 +52,21 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[_Idle] = []
         self._sweeping = False
+        self._threads = threading.local()
+
+    @contextmanager
+    def runs(self, connection: Connection, schema: str) -> Iterator[None]:
+        """Note that this thread is in a transaction on the tables of ``schema``."""
+        self._threads.running = schema, connection
+        try:
+            yield
+        finally:
+            self._threads.running = None
+
+    def running(self, schema: str) -> Connection | None:
+        """The connection on which this thread is in a transaction on the tables of ``schema``; None: in none."""
+        running: tuple[str, Connection] | None = getattr(self._threads, "running", None)
+        return running[1] if running is not None and running[0] == schema else None
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:

@@ -126,7 +126,7 @@ def not_the_state(**context: object) -> CorruptObjectError:
     """The rows that a state stands for are not all there, or others are."""
     return CorruptObjectError(
         "the tables of the manifest store do not match the stream's state",
-        hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
+        hint="restore the database, or run 'singerlake rebuild --discard-manifest'; nothing was changed",
         **context,
     )
 

@@ -7,7 +7,8 @@ Serializable transactions are to be retried from their beginning on SQLSTATE 400
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -84,8 +85,12 @@ class Session:
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` reads, all of it from one moment. Raises what ``cannot_connect``, ``check_version`` and
-        ``translated`` give."""
-        return self._tried(lambda: self._read_once(work))
+        ``translated`` give.
+
+        On a thread that is in a transaction on the same tables already, it reads in that one: a user of the database
+        may have one connection alone."""
+        connection = self._connections.running(self._schema)
+        return self._tried(lambda: self._read_once(work)) if connection is None else work(connection)
 
     def write(self, work: Callable[[Connection], WriteResult[T]], proof: Callable[[Connection], bool]) -> T:
         """What ``work`` gives, once it is committed; ``work`` may run more than once, each time from new. ``proof``
@@ -151,14 +156,19 @@ class Session:
         row = cursor.fetchone()
         check_version(row[0] if row else None, self._schema)
 
-    def _read_once(self, work: Callable[[Connection], T]) -> T:
+    @contextmanager
+    def _transaction(self, text: str) -> Iterator[Connection]:
         with self._connections.lent() as connection:
-            self._begin(connection, _READ)
+            self._begin(connection, text)
+            with self._connections.runs(connection, self._schema):
+                yield connection
+
+    def _read_once(self, work: Callable[[Connection], T]) -> T:
+        with self._transaction(_READ) as connection:
             return work(connection)
 
     def _write_once(self, work: Callable[[Connection], WriteResult[T]], proof: Callable[[Connection], bool]) -> T:
-        with self._connections.lent() as connection:
-            self._begin(connection, _WRITE)
+        with self._transaction(_WRITE) as connection:
             done = work(connection)
             if done.xid is None or self._commit(connection):
                 return done.value

@@ -8,7 +8,8 @@ than race.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -18,7 +19,7 @@ from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.exact_json import ascii_json
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.fold import apply, in_lake
+from singerlake.format.state.fold import in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import (
@@ -37,6 +38,7 @@ from singerlake.manifests.atomic.completion import Completion
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.together import CommittedTogether, RefusedShare, Share
 from singerlake.manifests.commit import is_done
+from singerlake.manifests.numbered import Record
 from singerlake.manifests.place import StreamPlace
 from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.manifests.postgres.change import (
@@ -52,13 +54,15 @@ from singerlake.manifests.postgres.session import Session, WriteResult, current_
 from singerlake.manifests.postgres.settings import PostgresSettings
 from singerlake.manifests.postgres.state.newest import NewestState, checked, corrupt, folded
 from singerlake.manifests.postgres.state.read import StreamHead, read_head, read_tail
-from singerlake.manifests.postgres.step import Step, write_together
+from singerlake.manifests.postgres.step import Planned, Step, applied, planned, write_together
 from singerlake.manifests.publish import publish_manifest, refuse_foreign
 from singerlake.manifests.snapshots import Snapshots, SnapshotSettings
 from singerlake.storage.patience import Patience
 
 if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection
+
+Outcome = Loaded | Outdated | Conflict
 
 _LONGEST_TAIL = 1000
 """Transactions read while the stream's row is locked; a writer further behind catches up first."""
@@ -129,12 +133,15 @@ class PostgresStore:
     def catch_up(self, base: Loaded) -> Loaded | None:
         """``base`` with the transactions after it; where they are no longer there, the newest state."""
 
-        def work(connection: Connection) -> Manifest | None:
+        def work(connection: Connection) -> tuple[StreamHead, list[Record]] | None:
             head = read_head(connection, self._table_id)
             tail = None if head is None else read_tail(connection, self._table_id, base.manifest, head)
-            return None if head is None or tail is None else folded(base.manifest, tail, head)
+            return None if head is None or tail is None else (head, tail)
 
-        manifest = self._session.read(work)
+        newer = self._session.read(work)
+        manifest = None
+        with _segments_may_be_gone(base.manifest):
+            manifest = None if newer is None else folded(base.manifest, newer[1], newer[0])
         if manifest is None:
             return self.load()
         return base if manifest is base.manifest else self._own(manifest)
@@ -169,29 +176,38 @@ class PostgresStore:
         publish_manifest(self._storage, self._key, loaded.manifest)
         return loaded
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
+    def commit(self, base: Loaded, transaction: Transaction) -> Outcome:
         """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
-        newest. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
+        newest. A whole new state takes the place of rows that do not match the one before. Raises
+        ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         self.completion.complete(base.manifest)
-        _read_ahead(base.manifest, transaction)
+        is_whole = isinstance(transaction.change, Rebase)
+        plan = planned(base.manifest, transaction)
         aim: list[Position] = []
 
-        def work(connection: Connection) -> WriteResult[Loaded | Outdated | Conflict]:
+        def work(write: Callable[[Step, Connection], None], connection: Connection) -> WriteResult[Outcome]:
             aim.clear()
-            step = self._step(connection, base.manifest, transaction)
+            step = self._step(connection, base.manifest, transaction, plan)
             if not isinstance(step, Step):
                 return WriteResult(step)
             aim.append(step.after.transaction)
-            step.write(connection)
+            write(step, connection)
             return WriteResult(_loaded(step.after), step.xid)
 
-        outcome = self._session.write(work, lambda connection: self._has(connection, aim[0]))
+        def proof(connection: Connection) -> bool:
+            return self._has(connection, aim[0])
+
+        try:
+            outcome = self._session.write(partial(work, Step.write), proof)
+        except CorruptObjectError:
+            if not is_whole:
+                raise
+            outcome = self._session.write(partial(work, Step.write_anew), proof)
         if isinstance(outcome, Loaded) and aim:
             newest = outcome.manifest
             complete = partial(self.completion.complete, newest)
             # Behind a whole state nobody can begin at an older one, and would have to read all rows.
-            at_once = isinstance(transaction.change, Rebase)
-            self._snapshots.after_commit(newest, own=aim[0].number, first=complete, at_once=at_once)
+            self._snapshots.after_commit(newest, own=aim[0].number, first=complete, anew=is_whole)
         return outcome
 
     def commit_together(
@@ -199,15 +215,17 @@ class PostgresStore:
     ) -> CommittedTogether | Outdated | RefusedShare:
         """As the port says. The rows of the streams are locked in one order by everybody."""
         stores = {share.stream: cast(PostgresStore, share.store) for share in shares}
+        plans: dict[str, Planned | None] = {}
         for share in shares:
             stores[share.stream].completion.complete(share.base.manifest)
-            _read_ahead(share.base.manifest, share.transaction)
+            plans[share.stream] = planned(share.base.manifest, share.transaction)
         in_order = sorted(shares, key=lambda share: stores[share.stream]._table_id)
 
         def work(connection: Connection) -> WriteResult[CommittedTogether | Outdated | RefusedShare]:
             steps: dict[str, Step] = {}
             for share in in_order:
-                step = stores[share.stream]._step(connection, share.base.manifest, share.transaction)
+                plan = plans[share.stream]
+                step = stores[share.stream]._step(connection, share.base.manifest, share.transaction, plan)
                 if isinstance(step, Conflict):
                     return WriteResult(RefusedShare(share.stream, step))
                 if not isinstance(step, Step):
@@ -255,17 +273,19 @@ class PostgresStore:
         self._session.close()
 
     def _step(
-        self, connection: Connection, base: Manifest, transaction: Transaction
-    ) -> Step | Loaded | Outdated | Conflict:
+        self, connection: Connection, base: Manifest, transaction: Transaction, plan: Planned | None
+    ) -> Step | Outcome:
         """What ``transaction`` does to the stream, whose row is locked from here on; the newest state where all of it
-        is done already."""
+        is done already. ``plan`` is what it does to ``base``."""
         head = read_head(connection, self._table_id, lock=True)
         state = None if head is None else self._caught_up(connection, base, transaction, head)
         if head is None or state is None:
             return Outdated()
         if state is not base and is_done(state, transaction.change):
             return _loaded(state)
-        after = self._applied(state, transaction)
+        if state is base and plan is not None:
+            return Step(self._table_id, base, plan.after, transaction, head.xid, plan.changed)
+        after = applied(state, transaction)
         return after if isinstance(after, Conflict) else Step(self._table_id, state, after, transaction, head.xid)
 
     def _caught_up(
@@ -280,15 +300,9 @@ class PostgresStore:
         if head.number - base.transaction.number > _LONGEST_TAIL:
             return None
         tail = read_tail(connection, self._table_id, base, head)
-        return None if tail is None else folded(base, tail, head)
-
-    def _applied(self, state: Manifest, transaction: Transaction) -> Manifest | Conflict:
-        after = apply(state, transaction)
-        if isinstance(after, Manifest) and isinstance(transaction.change, Rebase):
-            both = listed_and_retired(after)
-            if both is not None:
-                return Conflict(f"the new state lists a file that it calls retired: {both}")
-        return after
+        with _segments_may_be_gone(base):
+            return None if tail is None else folded(base, tail, head)
+        return None
 
     def _has(self, connection: Connection, position: Position) -> bool:
         row = connection.execute(_BY_ID, (self._table_id, position.number, position.id)).fetchone()
@@ -326,11 +340,15 @@ class PostgresStore:
         return _loaded(in_lake(own, self._lake_id))
 
 
-def _read_ahead(base: Manifest, transaction: Transaction) -> None:
-    """Have at hand what ``transaction`` needs of segments, so that nobody waits for storage with the stream's row
-    locked, or hardly ever."""
-    if base.files.segments and not isinstance(transaction.change, Rebase):
-        apply(base, transaction)
+@contextmanager
+def _segments_may_be_gone(base: Manifest) -> Iterator[None]:
+    """A segment of an old state may be collected, and what the rows had in its place may be replaced: then the newest
+    state is to be read, which names others."""
+    try:
+        yield
+    except CorruptObjectError:
+        if not base.files.segments:
+            raise
 
 
 def _loaded(manifest: Manifest) -> Loaded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
@@ -42,6 +42,8 @@ _keeping = threading.Lock()
 
 class SegmentObjects:
     """The ``SegmentSource`` of one stream. ``copies`` are asked first for a little."""
+
+    lost: Container[str] = ()
 
     def __init__(self, storage: Storage, tap: str, stream: str, copies: SegmentCopies | None = None) -> None:
         self._storage = storage

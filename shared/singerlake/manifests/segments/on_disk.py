@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from isal import igzip_lib
 
@@ -11,7 +11,7 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Run, touching
+from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.manifests.segments.objects import checksum, to_text
 from singerlake.scratch.file import ScratchFile
@@ -29,6 +29,11 @@ class LocalSegments:
         self._file: ScratchFile | None = None
         self._places: dict[str, tuple[int, int]] = {}
         self._last: tuple[str, Run] | None = None
+
+    @property
+    def lost(self) -> Container[str]:
+        """As of ``SegmentSource``."""
+        return self._others.lost
 
     def write(self, files: Sequence[DataFile]) -> Segment:
         """Keep files as a new segment. Raises what ``ScratchFile`` raises."""
@@ -63,3 +68,13 @@ class LocalSegments:
         assert self._file is not None
         body = self._file.read(*self._places[segment.name])
         return AppendOnlyList(decode(igzip_lib.decompress(body, flag=igzip_lib.DECOMP_GZIP), list[DataFile]))
+
+
+def on_disk(files: FileList, made: str) -> FileList:
+    """The same files, all at hand or on this machine's disk; ``made`` as of ``LocalSegments``. Raises what
+    ``ScratchFile`` raises, and where they come from."""
+    local = LocalSegments(FileList(), made)
+    parts: list[Part] = []
+    for part, run in zip(files.parts, files.runs(files.parts), strict=True):
+        parts.append(local.write(run) if isinstance(part, Segment) else run)
+    return FileList(files.tail, parts=parts, source=local)

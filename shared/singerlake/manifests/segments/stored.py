@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
-from singerlake.format.state.files.cut import Sizes, cut, is_whole
+from singerlake.format.state.files.cut import Sizes, anew, cut, is_whole
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
@@ -51,14 +51,16 @@ def to_stored(
     and ``copies`` has them.
 
     ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
-    it was read: a collector leaves them alone. All others are written anew. Raises what storage raises.
+    it was read: a collector leaves them alone. All others are written anew, and so are those that ``manifest`` knows
+    to be lost. Raises what storage raises.
     """
     files, sizes = manifest.files, sizes_of(copies)
     if is_whole(files, sizes):
         whole = msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
         return whole, to_json(whole)
-    usable = tuple(usable)
-    if files.segments and not usable:
+    lost = files.lost
+    usable = tuple(segment for segment in usable if segment.name not in lost)
+    if anew(files, usable) > sizes.whole:
         kept = in_new_segments(storage, manifest, copies)
         if copies is not None:
             copies.keep(kept.files.segments, SegmentObjects(storage, manifest.tap, manifest.stream).load)

@@ -57,6 +57,13 @@ def cut(files: FileList, usable: Iterable[Segment], sizes: Sizes, same: Same) ->
     return [part for piece in pieces for part in _parts(piece, sizes.segment)], tail
 
 
+def anew(files: FileList, usable: Iterable[Segment]) -> int:
+    """How many files lie in segments of the list that do not stay: ``cut`` holds them all."""
+    known = {segment.name: segment for segment in usable}
+    offsets = {segment.offset: segment for segment in known.values()}
+    return sum(segment.files for segment in files.segments if _usable(segment, known, offsets) is None)
+
+
 def _regions(files: FileList, known: dict[str, Segment], offsets: dict[int, Segment]) -> Iterator[Piece]:
     """The segments that stay, and what lies between them."""
     between: list[DataFile] = []

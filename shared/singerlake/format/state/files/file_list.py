@@ -26,6 +26,11 @@ class SegmentSource(Protocol):
     """Where segments are read from. All raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
     raises."""
 
+    @property
+    def lost(self) -> Container[str]:
+        """Names of segments that were found to be gone or damaged, and read from elsewhere."""
+        ...
+
     def load(self, segment: Segment) -> Run:
         """Its files."""
         ...
@@ -69,6 +74,12 @@ class FileList(Sequence[DataFile]):
     def segments(self) -> tuple[Segment, ...]:
         """The segments that it has."""
         return tuple(part for part in self.parts if isinstance(part, Segment))
+
+    @property
+    def lost(self) -> Container[str]:
+        """Names of segments that are not where they should be, as far as it was seen: none of them may be named
+        again."""
+        return () if self._source is None else self._source.lost
 
     def check(self) -> None:
         """Read every segment once, so that one that cannot be read, or is not as the state says, shows now."""

@@ -4,6 +4,7 @@ transactions after it, so that nobody reads a row for each file."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -61,9 +62,7 @@ class NewestState:
         if whole:
             return manifest
         shown = self._shown()
-        return self._session.read(
-            lambda connection: (shown and self._after(connection, shown)) or self.of_rows(connection)
-        )
+        return (shown and self._after(shown)) or self._session.read(self.of_rows)
 
     def of_rows(self, connection: Connection) -> Manifest | None:
         """The state that the rows have; None: no such stream."""
@@ -84,22 +83,38 @@ class NewestState:
         except CorruptObjectError:
             return None
 
-    def _after(self, connection: Connection, shown: Manifest) -> Manifest | None:
+    def _after(self, shown: Manifest) -> Manifest | None:
         """``shown`` with the transactions after it; None where that is not surely what the rows have."""
+        begun = msgspec.structs.replace(shown, files=shown.files.with_source(self._segments))
+        try:
+            after = self._session.read(lambda connection: self._read_after(connection, begun))
+            # Behind the end of that transaction: this may read storage for longer than a server lets one idle.
+            state = None if after is None else folded(begun, after.tail, after.head)
+        except CorruptObjectError:
+            return None
+        except LostStateError:
+            # Whether an older backup of the database was restored is for the writer to say.
+            return None
+        same = after and state and all(getattr(state, field) == getattr(after.row, field) for field in _IN_ROW)
+        return state if same else None
+
+    def _read_after(self, connection: Connection, shown: Manifest) -> _After | None:
+        """What the tables have to be held against ``shown``; None where it is of another state's past, or too old."""
         head = read_head(connection, self._table_id)
         row = read_row(connection, self._table_id)
         if head is None or row is None or _names(shown) != _names(row):
             return None
         if head.number - shown.transaction.number > _MOST_BEHIND:
             return None
-        begun = msgspec.structs.replace(shown, files=shown.files.with_source(self._segments))
-        try:
-            tail = read_tail(connection, self._table_id, begun, head)
-            state = None if tail is None else folded(begun, tail, head)
-        except (CorruptObjectError, LostStateError):
-            return None
-        same = state is not None and all(getattr(state, field) == getattr(row, field) for field in _IN_ROW)
-        return state if same else None
+        tail = read_tail(connection, self._table_id, shown, head)
+        return None if tail is None else _After(head, row, tail)
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    head: StreamHead
+    row: Manifest
+    tail: list[Record]
 
 
 _IN_ROW = ("format", "lineage", "created", "transaction", "versions", "schemas", "runs")

@@ -110,7 +110,7 @@ def read_tail(connection: Connection, table_id: str, base: Manifest, head: Strea
     if base.lineage == head.lineage and (rows or before.number >= head.number):
         raise LostStateError(
             "the database lost transactions that were committed",
-            hint="restore it to its newest state, or run 'singerlake rebuild'; nothing was changed",
+            hint="restore it to its newest state, or run 'singerlake rebuild --discard-manifest'; nothing was changed",
             stream=table_id,
             committed=base.transaction.number,
             found=head.number,

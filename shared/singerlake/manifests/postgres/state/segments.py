@@ -46,6 +46,8 @@ class RowSegments:
         self._session = session
         self._table_id = table_id
         self._objects = objects
+        self.lost: set[str] = set()
+        """Names of the segments that the rows stood for."""
 
     def load(self, segment: Segment) -> Run:
         """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it, and what
@@ -74,5 +76,6 @@ class RowSegments:
         files = self._session.read(lambda connection: read_files_between(connection, *place))
         if not files or checksum(to_text(files)) != segment.sha256:
             raise problem
+        self.lost.add(segment.name)
         logger.warning("%s; the database has its files", problem.message)
         return AppendOnlyList(files)
