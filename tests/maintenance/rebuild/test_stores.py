@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from singerlake.errors import CorruptObjectError, StreamClosedError
+from singerlake.errors import CorruptObjectError, LostStateError, StreamClosedError
 from singerlake.format import layout
+from singerlake.format.state.manifest import from_json, to_json
+from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.maintenance.rebuild.repair import Repair
 from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
@@ -120,3 +123,31 @@ def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: P
             planned=moved,
         )
     assert "store migrate" in str(raised.value)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 9])
+@pytest.mark.parametrize("kind", IN_A_DATABASE)
+def test_readers_see_what_is_made_anew_where_they_had_seen_more_than_the_database_has(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, ahead: int
+) -> None:
+    """As they had before an older backup of it was restored."""
+    place = make_place(kind, request)
+    ids = begun(place, tmp_path)
+    before = place.state()
+    key = layout.manifest_key("t", "s")
+    number = before.transaction.number + ahead
+    seen = msgspec.structs.replace(before, transaction=Position(number, "of the branch that is lost"))
+    place.storage.put(key, to_json(seen))
+    if ahead:
+        with pytest.raises(LostStateError, match="rebuild --discard-manifest"):
+            writer(place).open()
+    assert repair(place, discard=True).needed
+    stored = place.storage.get(key)
+    assert stored is not None
+    shown = from_json(stored.body, key=key)
+    assert shown == place.state()
+    assert shown.transaction.number == max(number, before.transaction.number) + 1
+    assert shown.lineage != before.lineage
+    assert sorted(place.listed()) == sorted(ids)
+    last = goes_on(place, tmp_path)
+    assert place.listed()[2:] == [last]

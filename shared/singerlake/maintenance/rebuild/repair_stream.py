@@ -26,7 +26,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Position
-from singerlake.format.state.transactions import Transaction
+from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.commit_change import stream_closed
 from singerlake.maintenance.context import StreamContext
@@ -85,7 +85,7 @@ def repair_stream(
         base, unreadable = _load(context, options)
         if base is not None and base.manifest.closed is not None:
             raise stream_closed(tap, stream, base.manifest.closed)
-        number = _unused_number(storage, tap, stream)
+        seen, number = _numbers(storage, tap, stream)
         files = _sized(context, progress) if progress.seen else stream_objects(storage, tap, stream)
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         surveyed = without_uncommitted(surveyed, storage, tap, stream, base.manifest if base else None)
@@ -108,7 +108,9 @@ def repair_stream(
         del surveyed
         if plan.needed:
             planned(plan)
-        if not options.dry_run and base is not None:
+        if not options.dry_run and base is not None and not options.discard:
+            # What is published may name a segment that is gone, which reading the state has shown by then.
+            store.publish(base, run_ended=True)
             mend_published(storage, base.manifest, copies_of(store))
         if options.dry_run or not plan.needed:
             return plan
@@ -119,6 +121,7 @@ def repair_stream(
             if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
                 continue
             if _written(plan, store, base, ids(), now, clock):
+                _show(context, seen)
                 return plan
     raise TooManyConflictsError(
         "writers kept changing the stream while it was read; nothing was changed",
@@ -162,18 +165,37 @@ def _load(context: StreamContext, options: RepairOptions) -> tuple[Loaded | None
         return None, stored.etag
 
 
-def _unused_number(storage: Storage, tap: str, stream: str) -> int:
-    """The first transaction number that nothing on the lake has had: numbers never restart."""
-    numbers = [-1]
+def _numbers(storage: Storage, tap: str, stream: str) -> tuple[int, int]:
+    """The transaction number that readers are shown, -1 for none, and the first one that nothing on the lake has had:
+    numbers never restart."""
+    seen = -1
     with suppress(LakeError):
         there = published(storage, layout.manifest_key(tap, stream))
-        numbers += [there.number] if there else []
+        seen = there.number if there else -1
+    numbers = [seen]
     log = layout.log_prefix(tap, stream)
     for entry in storage.list(log):
         name = entry.key[len(log) :]
         number = layout.log_number(name)
         numbers.append(layout.log_snapshot_number(name) or -1 if number is None else number)
-    return max(numbers) + 1
+    return seen, max(numbers) + 1
+
+
+def _show(context: StreamContext, seen: int) -> None:
+    """Have readers see the new state of a database, who saw transaction ``seen`` before. ``manifest.json`` only goes
+    forward, so that a database that was restored from a backup needs a higher number: transactions that change nothing
+    give it that."""
+    store, clock = context.store, context.clock
+    loaded = None if store.abilities.followable else store.load()
+    while loaded is not None and loaded.manifest.transaction.number <= seen:
+        # Not by commit_transaction, which commits nothing that is done already.
+        nothing = Transaction(id=context.ids(), at=timestamp(clock.now()), change=CollectFiles())
+        outcome = store.commit(loaded, nothing)
+        if isinstance(outcome, Conflict):
+            return
+        loaded = outcome if isinstance(outcome, Loaded) else store.catch_up(loaded)
+    if loaded is not None:
+        store.publish(loaded, run_ended=True)
 
 
 def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, now: str, clock: Clock) -> bool:
