@@ -25,6 +25,8 @@ SIZES = Sizes()
 
 _AT_ONCE = 8
 """Segments of a new state that are written side by side."""
+_HELD = 8
+"""Segments whose files are held at once to find others that have the same: of more, all are written anew."""
 
 
 class _Naming(msgspec.Struct):
@@ -60,7 +62,7 @@ def to_stored(
         return whole, to_json(whole)
     lost = files.lost
     usable = tuple(segment for segment in usable if segment.name not in lost)
-    if anew(files, usable) > sizes.whole:
+    if anew(files, usable) > _HELD * sizes.segment:
         kept = in_new_segments(storage, manifest, copies)
         if copies is not None:
             copies.keep(kept.files.segments, SegmentObjects(storage, manifest.tap, manifest.stream).load)
