@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from singerlake.cli.commands import ls
+from singerlake.cli.commands.reading import ls
 from singerlake.cli.main import main
 from singerlake.cli.options import variable
 from singerlake.format.state.model import Run as TargetRun

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from tests.cli.commands.test_vacuum import path_of, small_files
+from tests.cli.commands.upkeep.test_vacuum import path_of, small_files
 from tests.cli.conftest import Run
 
 COLOUR = "\x1b[3"

@@ -11,11 +11,6 @@ PLACES = ("shared", "tap-singerlake", "target-singerlake", "tests", "tools", "be
 LINES = 400
 MODULES = 12
 """In a folder, beside its ``__init__.py``."""
-MORE = {
-    "shared/singerlake/cli/commands": "each command has a file of its own",
-    "tests/cli/commands": "each command has a file of its own",
-}
-"""Folders that hold more, and why; CONTRIBUTING.md says so, too."""
 
 
 def sources(place: str) -> list[Path]:
@@ -35,11 +30,4 @@ def test_no_folder_holds_more_than_one_looks_over(place: str) -> None:
     for path in sources(place):
         folder = path.parent.relative_to(ROOT).as_posix()
         counts[folder] = counts.get(folder, 0) + (path.name != "__init__.py")
-    assert {folder for folder, count in counts.items() if count > MODULES} == {
-        folder for folder in MORE if folder.split("/")[0] == place
-    }
-
-
-@pytest.mark.parametrize("folder", MORE)
-def test_the_map_says_which_folders_hold_more(folder: str) -> None:
-    assert f"`{'/'.join(folder.split('/')[-2:])}/`" in (ROOT / "CONTRIBUTING.md").read_text()
+    assert {folder: count for folder, count in counts.items() if count > MODULES} == {}

@@ -8,6 +8,7 @@ import importlib.metadata
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -20,30 +21,31 @@ from singerlake.interpreter.collector import collector_paused
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-_NAMES = [
-    "ls",
-    "versions",
-    "tail",
-    "diff",
-    "status",
-    "put",
-    "annotate",
-    "export",
-    "docs",
-    "verify",
-    "rebuild",
-    "vacuum",
-    "gc",
-    "drop",
-    "erase",
-    "expire",
-    "policy",
-    "commit-worker",
-    "lock",
-    "store",
-    "project",
-]
-"""In the order in which help lists them."""
+_FOLDERS: Mapping[str, str] = {
+    "ls": "reading",
+    "versions": "reading",
+    "tail": "reading",
+    "diff": "reading",
+    "status": "reading",
+    "put": "writing",
+    "annotate": "writing",
+    "export": "reading",
+    "docs": "reading",
+    "verify": "upkeep",
+    "rebuild": "upkeep",
+    "vacuum": "upkeep",
+    "gc": "upkeep",
+    "drop": "removing",
+    "erase": "removing",
+    "expire": "removing",
+    "policy": "removing",
+    "commit-worker": "writing",
+    "lock": "upkeep",
+    "store": "",
+    "project": "",
+}
+"""The commands in the order in which help lists them, each with the folder of its module below ``commands``. Those with
+subcommands have a folder of their own."""
 
 
 class _Commands(click.Group):
@@ -51,13 +53,14 @@ class _Commands(click.Group):
     is asked for: all of them take as long as a small lake to look at."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return _NAMES
+        return list(_FOLDERS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _NAMES:
+        if cmd_name not in _FOLDERS:
             return None
+        path = ("singerlake", "cli", "commands", _FOLDERS[cmd_name], cmd_name.replace("-", "_"))
         with collector_paused():
-            module = importlib.import_module(f"singerlake.cli.commands.{cmd_name.replace('-', '_')}")
+            module = importlib.import_module(".".join(filter(None, path)))
         return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:

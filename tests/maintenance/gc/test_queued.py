@@ -11,7 +11,7 @@ import pytest
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.gc.queued import collect_queued
-from tests.cli.commands.test_vacuum import small_files
+from tests.cli.commands.upkeep.test_vacuum import small_files
 from tests.cli.conftest import Run, root, run  # noqa: F401  fixtures
 from tests.manifests.stores import Place
 

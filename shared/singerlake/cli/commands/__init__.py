@@ -1,1 +1,1 @@
-"""One command, one file."""
+"""One command, one file, in the folder of what it does to a lake."""

@@ -12,8 +12,8 @@ from singerlake.errors import StorageUnavailableError
 from singerlake.format.lines.holes import HOLE
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
-from tests.cli.commands.test_gc import data_files
-from tests.cli.commands.test_vacuum import everything
+from tests.cli.commands.upkeep.test_gc import data_files
+from tests.cli.commands.upkeep.test_vacuum import everything
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from singerlake.adapters import open_storage
-from singerlake.cli.commands.expire import told, undated
+from singerlake.cli.commands.removing.expire import told, undated
 from singerlake.cli.commands.store.trim import KEPT
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code

@@ -10,7 +10,7 @@ import pytest
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.lake import Lake
-from tests.cli.commands.stores import close, commits, rows
+from tests.cli.commands.store.stores import close, commits, rows
 from tests.cli.conftest import Run
 
 

@@ -13,7 +13,7 @@ from singerlake.cli import erasing
 from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
-from tests.cli.commands.test_vacuum import everything
+from tests.cli.commands.upkeep.test_vacuum import everything
 from tests.cli.conftest import Run
 from tests.lakes import record_line
 

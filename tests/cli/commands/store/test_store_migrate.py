@@ -11,7 +11,7 @@ from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.lake import Lake
-from tests.cli.commands.stores import close, store_of
+from tests.cli.commands.store.stores import close, store_of
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.attached.put import keep
 from singerlake.storage.local.storage import LocalStorage
-from tests.cli.commands.test_put import folder, names, put, stream
+from tests.cli.commands.writing.test_put import folder, names, put, stream
 from tests.cli.conftest import Run
 
 __all__ = ["folder", "put"]
@@ -49,7 +49,7 @@ def test_a_kill_at_any_step_leaves_a_sound_lake_and_a_second_run_puts_all(
     put: Any, run: Run, tenth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = ("photos", "z", "contract.pdf", "--recursive", "--threads", "1")
-    monkeypatch.setattr("singerlake.cli.commands.put.RECORDS", 2)
+    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 2)
     monkeypatch.setattr(keep, "IN_MEMORY", 100)
     put("z")
     with monkeypatch.context() as patch:

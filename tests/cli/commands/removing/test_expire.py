@@ -15,8 +15,8 @@ from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
-from tests.cli.commands.test_gc import data_files
-from tests.cli.commands.test_vacuum import everything, path_of, small_files
+from tests.cli.commands.upkeep.test_gc import data_files
+from tests.cli.commands.upkeep.test_vacuum import everything, path_of, small_files
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA

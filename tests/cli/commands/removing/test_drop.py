@@ -12,8 +12,8 @@ from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
-from tests.cli.commands.test_gc import data_files, stray
-from tests.cli.commands.test_vacuum import everything, small_files
+from tests.cli.commands.upkeep.test_gc import data_files, stray
+from tests.cli.commands.upkeep.test_vacuum import everything, small_files
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.maintenance.shelf import SCHEMA

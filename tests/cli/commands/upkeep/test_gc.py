@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.storage.local.storage import LocalStorage
-from tests.cli.commands.test_vacuum import everything, path_of, small_files
+from tests.cli.commands.upkeep.test_vacuum import everything, path_of, small_files
 from tests.cli.conftest import Run
 from tests.maintenance.gc.test_stores import uncommitted
 

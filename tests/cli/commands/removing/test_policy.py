@@ -11,10 +11,10 @@ import pytest
 from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from tests.cli.commands.test_annotate import notes
-from tests.cli.commands.test_expire import aged
-from tests.cli.commands.test_gc import data_files
-from tests.cli.commands.test_vacuum import everything
+from tests.cli.commands.removing.test_expire import aged
+from tests.cli.commands.upkeep.test_gc import data_files
+from tests.cli.commands.upkeep.test_vacuum import everything
+from tests.cli.commands.writing.test_annotate import notes
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 from tests.maintenance.shelf import SCHEMA
@@ -340,7 +340,7 @@ def test_an_expiry_is_noted_though_the_collection_behind_it_fails(
 
     lake = aged(root, 500, 10)
     run("policy", "set", root, "--tap", "t", "--older-than", "400d")
-    monkeypatch.setattr("singerlake.cli.commands.gc.collect_stream", away)
+    monkeypatch.setattr("singerlake.cli.commands.upkeep.gc.collect_stream", away)
     result = run("gc", root, "--delete")
     assert (result.exit_code, "t/s: not collected: storage is away" in result.stdout) == (1, True)
     assert lake.stream("t", "s").snapshot().floor == 2

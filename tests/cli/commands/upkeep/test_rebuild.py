@@ -14,7 +14,7 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
-from tests.cli.commands.stores import close
+from tests.cli.commands.store.stores import close
 from tests.cli.conftest import Run
 from tests.lakes import record_line
 from tests.maintenance.shelf import file_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from tests.cli.commands.stores import rows
+from tests.cli.commands.store.stores import rows
 from tests.cli.conftest import Run
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY

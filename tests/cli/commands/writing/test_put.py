@@ -18,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stream import LakeStream
 from tests.attached.lakes import sha256
-from tests.cli.commands.test_vacuum import everything
+from tests.cli.commands.upkeep.test_vacuum import everything
 from tests.cli.conftest import Run
 from tests.servers.s3 import ACCESS_KEY_ID, ALWAYS, REGION, SECRET_ACCESS_KEY, S3Server
 
@@ -142,7 +142,7 @@ def test_the_same_content_again_is_a_new_record_and_no_new_object(put: Any) -> N
 
 
 def test_many_files_go_into_data_files_of_a_limited_size(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.put.RECORDS", 2)
+    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 2)
     for number in range(5):
         Path(f"photos/{number}").write_text(str(number))
     told = json.loads(put("photos", "--recursive", "--json", "--threads", "3").stdout)
@@ -211,7 +211,7 @@ def test_a_file_that_changes_meanwhile_fails_the_run(put: Any, monkeypatch: pyte
 def test_a_run_that_fails_later_keeps_what_it_committed_and_says_so(
     put: Any, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.put.RECORDS", 1)
+    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
     real, left = keep.Keeper.keep, [1]
 
     def failing(self: Any, *given: Any) -> Any:
@@ -232,7 +232,7 @@ def test_a_run_that_fails_later_keeps_what_it_committed_and_says_so(
 
 
 def test_an_interrupted_run_says_so(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.put.RECORDS", 1)
+    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
     real, seen = LocalStorage.upload, list[str]()
 
     def interrupted(self: LocalStorage, key: str, path: Path) -> int:

@@ -1,0 +1,1 @@
+"""Commands that take messages out of a lake, or say when that is to be done: one command, one file."""

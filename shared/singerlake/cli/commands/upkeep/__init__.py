@@ -1,0 +1,1 @@
+"""Commands that check, mend and tidy a lake: one command, one file."""

@@ -1,0 +1,1 @@
+"""Commands that bring messages, notes and commits into a lake: one command, one file."""
