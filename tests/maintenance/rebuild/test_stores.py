@@ -151,3 +151,39 @@ def test_readers_see_what_is_made_anew_where_they_had_seen_more_than_the_databas
     assert sorted(place.listed()) == sorted(ids)
     last = goes_on(place, tmp_path)
     assert place.listed()[2:] == [last]
+
+
+@pytest.mark.parametrize("step", [1, 4])
+@pytest.mark.parametrize("kind", IN_A_DATABASE)
+def test_one_that_dies_before_readers_see_its_state_is_run_again(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, step: int
+) -> None:
+    """Until then runs stop, as they did before it: nothing is written into a state that readers do not see."""
+    place = make_place(kind, request)
+    ids = begun(place, tmp_path)
+    before, key = place.state(), layout.manifest_key("t", "s")
+    number = before.transaction.number + 9
+    seen = msgspec.structs.replace(before, transaction=Position(number, "of the branch that is lost"))
+    place.storage.put(key, to_json(seen))
+    context = place.context()
+    commit, commits = context.store.commit, []
+
+    def dies(base: Loaded, transaction: Transaction) -> object:
+        commits.append(transaction)
+        if len(commits) > step:
+            raise KeyboardInterrupt
+        return commit(base, transaction)
+
+    monkeypatch.setattr(context.store, "commit", dies)
+    with pytest.raises(KeyboardInterrupt):
+        repair_stream(context, RepairOptions(discard=True))
+    with pytest.raises(LostStateError, match="rebuild --discard-manifest"):
+        writer(place).open()
+    assert repair(place, discard=True).needed
+    stored = place.storage.get(key)
+    assert stored is not None
+    assert from_json(stored.body, key=key) == place.state()
+    assert place.state().transaction.number > number
+    assert sorted(place.listed()) == sorted(ids)
+    last = goes_on(place, tmp_path)
+    assert place.listed()[2:] == [last]
