@@ -23,6 +23,7 @@ from typing import Any
 import click
 import yaml
 
+from singerlake.manifests.queued.settings import QUEUE_SETTINGS, URL
 from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +37,7 @@ TARGET = ("target-singerlake", "loaders", "Capture what any tap emits, byte for 
 UTILITY = ("singerlake", "utilities", "Make tables of a Singerlake, look at, check and repair it")
 SHORT = {"project": "project run"}
 """Commands of Meltano's that are shorter than the command line's own."""
+QUEUE = {URL: {**QUEUE_SETTINGS[URL], "description": "For `commit-worker`: the SQS FIFO queue that writers send to."}}
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def utility_facts(group: click.Group) -> dict[str, Any]:
         "settings_group_validation": [["lake_root"]],
         "settings": [
             setting(name, schema)
-            for name, schema in {"lake_root": LAKE_ROOT, **STORE_SETTINGS, **STORAGE_SETTINGS}.items()
+            for name, schema in {"lake_root": LAKE_ROOT, **QUEUE, **STORE_SETTINGS, **STORAGE_SETTINGS}.items()
         ],
         "commands": commands | {name: whole[args] for name, args in SHORT.items() if args in whole},
     }

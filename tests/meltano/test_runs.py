@@ -9,12 +9,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import click
 import psutil
 import pytest
 import yaml
 
+from singerlake.cli.main import main
 from singerlake.lake import Lake
 from tests.meltano.project import BIN, Project, Row, named, utility_commands
+from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
+from tests.servers.sqs.server import SqsServer
 
 
 @pytest.fixture
@@ -184,22 +188,43 @@ INVOKED = {
     "tail": ["--tap", "tap-rows", "--stream", "users"],
 }
 """Commands that need an argument each; a store in a database needs the database."""
+OF_A_QUEUE = {"commit-worker": ["--once"]}
+"""Commands that need a queue."""
+
+
+def test_no_command_that_needs_arguments_is_run_without_them() -> None:
+    for name in utility_commands().keys() - INVOKED.keys() - OF_A_QUEUE.keys():
+        words = utility_commands()[name]["args"].split()
+        command: click.Command | None = main
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(command), word)
+        assert command is not None, words
+        needed = [param.human_readable_name for param in command.params if param.required]
+        assert needed in ([], ["LAKE"]), f"name arguments for {name}"
 
 
 @pytest.mark.thorough
-def test_every_command_is_there_for_meltano(project: Project) -> None:
+def test_every_command_is_there_for_meltano(project: Project, sqs: SqsServer) -> None:
     project.source_has(users=rows(1, 5))
     project.captured()
     project.source_has(users=rows(6, 9, email="x"))
     project.captured()
     (project.folder / "projections.yml").write_text("tables: {people: {from: tap-rows.users}}\n")
-    assert utility_commands().keys() > INVOKED.keys()
-    in_a_run = sorted(utility_commands().keys() - INVOKED.keys())
+    arguments = {**INVOKED, **OF_A_QUEUE}
+    assert utility_commands().keys() > arguments.keys()
+    in_a_run = sorted(utility_commands().keys() - arguments.keys())
     said = project.run(*(f"singerlake:{name}" for name in in_a_run))
     assert "tap-rows/users: nothing to delete" in said
     assert "tap-rows/users: nothing to join" in said
-    for name, arguments in INVOKED.items():
-        ran = project.meltano("invoke", f"singerlake:{name}", *arguments)
+    queue = {
+        "SINGERLAKE_COMMIT_QUEUE_URL": sqs.queue(),
+        "SINGERLAKE_AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "SINGERLAKE_AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "SINGERLAKE_AWS_REGION": REGION,
+    }
+    for name, given in arguments.items():
+        ran = project.meltano("invoke", f"singerlake:{name}", *given, **queue)
         assert ran.returncode == 0, (name, ran.stdout)
     assert (project.folder / "site" / "index.html").exists()
     assert "log" in project.meltano("invoke", "singerlake:store-ls").stdout
