@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,9 +34,9 @@ Found = list[Message | dict[str, tuple[bytes, int, Span | None]]]
 """Messages that are no records, and what came of each stream between them: lines, how many, and the span of time."""
 
 
-def read(blocks: Iterable[bytes], *, in_order: bool) -> tuple[Found, str | None]:
+def read(blocks: Iterable[bytes], keys: Mapping[str, Sequence[str]], *, in_order: bool) -> tuple[Found, str | None]:
     """What one of the two ways gives, and the error that it ends with."""
-    checks = {name: RecordCheck(name, keys) for name, keys in KEYS.items()}
+    checks = {name: RecordCheck(name, of_stream) for name, of_stream in keys.items()}
     decoder = PassthroughDecoder(checks, EarlyActivations(HeldStates()), in_order=in_order)
     assert in_order or scanner.available(), "installed without a C compiler: install one, and the package again"
     found: Found = [{}]
@@ -71,8 +71,8 @@ def _take(message: Records | Message, found: Found, lines: list[bytes], checks: 
     streams[message.stream] = data + message.data, count + message.count, times
 
 
-def agree(*blocks: bytes) -> tuple[Found, str | None]:
-    scanned, decoded = read(blocks, in_order=False), read(blocks, in_order=True)
+def agree(*blocks: bytes, keys: Mapping[str, Sequence[str]] = KEYS) -> tuple[Found, str | None]:
+    scanned, decoded = read(blocks, keys, in_order=False), read(blocks, keys, in_order=True)
     assert scanned == decoded
     return scanned
 
@@ -109,10 +109,11 @@ def line(stream: str = "s", record: str = '{"id": 1, "größe": 2}', **more: Any
         line(time_extracted="null"),
         line(time_extracted="5"),
         line(record='{"id": ' + "9" * 6000 + ', "größe": 1e999}'),
+        line(record='{"id": 1, "größe": 2}') + line(record='{"id":   1 ,  "größe": \t2}'),
     ],
 )
 def test_what_taps_write_is_scanned(taken: bytes) -> None:
-    assert scanned(taken * 3) == 3
+    assert scanned(taken * 3) == 3 * taken.count(b"\n")
     for block in (taken * 3, OTHER + taken + RECORD, STATE + taken):
         _, error = agree(block)
         assert error is None
@@ -189,6 +190,45 @@ def test_what_the_scanner_leaves_is_kept_all_the_same(odd: bytes) -> None:
         assert error is None
 
 
+SAME = line(
+    record='{"größe": "x", "id": 1, "deep": {"id": [1, -2.5e3]}, "t": "a\\n"}', time_extracted='"2026-01-01T00:00:00Z"'
+)
+
+
+def test_a_line_that_begins_like_those_before_it_is_looked_at_to_its_end() -> None:
+    for at in range(len(SAME)):
+        for other in (b"", b'"', b" ", b",", b"}", b"5", b"\\", b"\xff", SAME[at : at + 1] * 2):
+            agree(SAME * 2 + SAME[:at] + other + SAME[at + 1 :] + SAME)
+
+
+@pytest.mark.parametrize("control", [byte for byte in range(32) if byte != ord("\n")])
+def test_a_control_character_is_refused_wherever_it_is_in_a_text(control: int) -> None:
+    for before in range(18):
+        sent = line("t", "{}").replace(b"{}", b'{"a":"%s%c%s"}' % (b"x" * before, control, b"y" * 18))
+        assert scanned(sent) == 0
+        _, error = agree(sent)
+        assert error is not None
+        assert scanned(sent.replace(b"%c" % control, b"\x7f")) == 1
+
+
+@pytest.mark.parametrize("length", [1, 53, 54, 55, 56, 57, 58, 200])
+def test_key_properties_are_found_wherever_they_are(length: int) -> None:
+    """Names of any length, in more and in fewer members than a scanner keeps, which come and go between two lines."""
+    key = "k" * length
+    keys = {"wide": (key, "id")}
+    for before in (*range(4), 15, 16, 17, 126, 127, 128, 129, 300):
+        others = {f"member {number}": number for number in range(before)}
+        full = line("wide", json.dumps({**others, key: 1, "id": 2, **{f"more {number}": 1 for number in range(9)}}))
+        turned = line("wide", json.dumps({"id": 2, **others, key: 1}))
+        without = line("wide", json.dumps({**others, key[1:]: 1, key + "k": 2, "id": 2, "more": {key: 1}}))
+        _, error = agree(full * 3 + turned * 2 + full + turned, keys=keys)
+        assert error is None
+        for sent in (full * 2 + without, turned + full + turned + without, without):
+            _, error = agree(sent + full, keys=keys)
+            number = sent.count(b"\n")
+            assert f"line={number}" in (error or "")
+
+
 SENT = RECORD + OTHER + STATE + line("é", '{"id":"\\u00e9é"}') + BAD[1] + OTHER
 
 
@@ -224,6 +264,8 @@ def test_a_schema_may_change_in_the_middle_of_a_block() -> None:
         return json.dumps(content).encode() + b"\n"
 
     one, two = line("new", '{"a": 1}'), line("new", '{"b": 1}')
+    _, error = agree(RECORD + schema("new", "a") + one * 9 + schema("new", "b") + one)
+    assert "line=13" in (error or "")
     for first, second in ((one, two), (two, one)):
         found, error = agree(RECORD + schema("new", "a") + one * 9 + RECORD + schema("new", "b") + two * 9 + first)
         assert ("line=23" in (error or "")) == (first == one)

@@ -12,6 +12,7 @@
 
 #define DEEPEST 64                       /* levels of a value that is passed over */
 
+/* What a text does not hold as it is: control characters, a quote and a backslash. */
 static const char SPECIAL[256] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
     ['"'] = 1, ['\\'] = 1,
@@ -21,7 +22,7 @@ static inline int is_digit(char c) { return (unsigned char)(c - '0') < 10; }
 
 static inline const char *spaces(const char *p)
 {
-    while (*p == ' ' || *p == '\t' || *p == '\r')
+    while ((unsigned char)*p <= ' ' && (*p == ' ' || *p == '\t' || *p == '\r'))
         p++;
     return p;
 }
@@ -72,25 +73,35 @@ static inline int32_t escape(const char **p)
     return point;
 }
 
+/* The first byte from p on that is special. */
+static inline const char *special(const char *p, const char *end)
+{
+    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+    for (uint64_t word; end - p >= 8; p += 8) {
+        uint64_t quotes, slashes, found;
+        memcpy(&word, p, 8);
+        quotes = word ^ ones * '"';
+        slashes = word ^ ones * '\\';
+        found = (((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes) | ((word - ones * 0x20) & ~word)) & high;
+        if (found)
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            return p + (__builtin_ctzll(found) >> 3); /* the first byte found is one, later ones may not be */
+#else
+            break;
+#endif
+    }
+    while (!SPECIAL[(unsigned char)*p])
+        p++;
+    return p;
+}
+
 /* The closing quote of the text that begins at p, and whether escapes are in it; NULL where it has none, a control
  * character, or an escape that is none. */
 static inline const char *closing_quote(const char *p, const char *end, int *escaped)
 {
     *escaped = 0;
     for (;;) {
-        while (end - p >= 8) {
-            uint64_t word, quotes, slashes, controls;
-            const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
-            memcpy(&word, p, 8);
-            quotes = word ^ ones * '"';
-            slashes = word ^ ones * '\\';
-            controls = (word - ones * 0x20) & ~word;
-            if ((((quotes - ones) & ~quotes) | ((slashes - ones) & ~slashes) | controls) & high)
-                break;
-            p += 8;
-        }
-        while (!SPECIAL[(unsigned char)*p])
-            p++;
+        p = special(p, end);
         if (*p == '"')
             return p;
         if (*p != '\\' || escape(&p) < 0)
@@ -185,6 +196,11 @@ static inline int is_utf8(const char *data, size_t size)
     const unsigned char *p = (const unsigned char *)data, *end = p + size;
     for (;;) {
         int more;
+        for (uint64_t words[4]; end - p >= 32; p += 32) {
+            memcpy(words, p, 32);
+            if ((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080u)
+                break;
+        }
         for (uint64_t word; end - p >= 8; p += 8) {
             memcpy(&word, p, 8);
             if (word & 0x8080808080808080u)

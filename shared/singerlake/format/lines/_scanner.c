@@ -8,6 +8,7 @@
 
 #include "_json.h"
 #include "_moments.h"
+#include "_shape.h"
 #include "_streams.h"
 
 typedef struct {
@@ -56,30 +57,50 @@ static void *another(Array *array, size_t size)
     return (char *)array->items + (size_t)array->count++ * size;
 }
 
+/* The value of a record's member, whose number is given; NULL where there is no member. p is behind the brace or the comma
+ * before it. A key property that it names becomes one that is seen. */
+static inline const char *record_value(const char *p, const char *end, Stream *stream, ptrdiff_t member)
+{
+    const Beginning *before = begins_as_before(&stream->shape, member, p, end);
+    const char *begin = p, *name;
+    int escaped;
+    ptrdiff_t key;
+    if (before) {
+        see_key(stream, before->key);
+        return spaces(p + before->length);
+    }
+    p = spaces(p);
+    name = p + 1;
+    if (*p != '"' || !(p = closing_quote(name, end, &escaped)))
+        return NULL;
+    key = key_of(stream, name, p - name);
+    p = spaces(p + 1);
+    if (*p != ':')
+        return NULL;
+    p = spaces(p + 1);
+    see_key(stream, key);
+    keep_beginning(&stream->shape, member, begin, p - begin, key);
+    return p;
+}
+
 /* The byte behind a record, an object whose key properties become those that are seen. */
 static const char *read_record(const char *p, const char *end, Stream *stream)
 {
-    int escaped;
     if (*p != '{')
         return NULL;
-    if (stream)
-        forget_seen(stream);
-    p = spaces(p + 1);
-    if (*p == '}')
-        return p + 1;
-    for (;;) {
-        const char *name = p + 1;
-        if (*p != '"' || !(p = closing_quote(name, end, &escaped)))
-            return NULL;
-        if (stream && stream->missing)
-            see_key(stream, name, p - name);
-        p = spaces(p + 1);
-        if (*p != ':' || !(p = behind_value(spaces(p + 1), end, 1)))
+    if (!stream)
+        return behind_value(p, end, 0);
+    forget_seen(stream);
+    p++;
+    if (*spaces(p) == '}')
+        return spaces(p) + 1;
+    for (ptrdiff_t member = 0;; member++) {
+        if (!(p = record_value(p, end, stream, member)) || !(p = behind_value(p, end, 1)))
             return NULL;
         p = spaces(p);
         if (*p != ',')
             return *p == '}' ? p + 1 : NULL;
-        p = spaces(p + 1);
+        p++;
     }
 }
 

@@ -1,5 +1,5 @@
 /* The streams that a scanner knows: found by the name as it stands in a message, each with its key properties and with
- * what the scan under way has found of it. Needs Python.h and _moments.h.
+ * what the scan under way has found of it. Needs Python.h, _moments.h and _shape.h.
  *
  * Names are compared as JSON spells them; a stream and a key have each spelling that writers use. */
 
@@ -19,8 +19,10 @@ typedef struct {
     PyObject *names, *kept;              /* what holds the texts */
     Spelling *keys;                      /* all spellings of all key properties */
     ptrdiff_t spellings, key_properties;
+    uint64_t lengths;                    /* bits: the lengths of the spellings, modulo 64 */
     unsigned char *seen;                 /* of each key property: whether the record at hand has it */
     ptrdiff_t missing;                   /* key properties that it has not */
+    Shape shape;
     /* What the scan has found; good where .scan is that of the scanner. */
     uint64_t scan;
     ptrdiff_t records, bytes, first_line, first_part, last_part;
@@ -133,8 +135,12 @@ static int take_keys(Stream *stream, PyObject *keys)
     free(stream->keys);
     free(stream->seen);
     Py_XDECREF(stream->kept);
+    forget_shape(&stream->shape);        /* which names key properties by their number */
     stream->kept = Py_NewRef(keys);
     stream->keys = made;
+    stream->lengths = 0;
+    for (Py_ssize_t i = 0; i < spellings; i++)
+        stream->lengths |= (uint64_t)1 << (made[i].length & 63);
     stream->seen = seen;
     stream->spellings = spellings;
     stream->key_properties = count;
@@ -184,6 +190,7 @@ static void forget_all(Streams *all)
         Py_XDECREF(all->streams[i].kept);
         free(all->streams[i].keys);
         free(all->streams[i].seen);
+        forget_shape(&all->streams[i].shape);
     }
     free(all->streams);
     free(all->names);
@@ -196,15 +203,22 @@ static inline void forget_seen(Stream *stream)
     stream->missing = stream->key_properties;
 }
 
-static inline void see_key(Stream *stream, const char *text, ptrdiff_t length)
+/* The number of the key property that has this name; -1: none. */
+static inline ptrdiff_t key_of(const Stream *stream, const char *text, ptrdiff_t length)
 {
-    for (ptrdiff_t i = 0; i < stream->spellings; i++) {
-        const Spelling *key = stream->keys + i;
-        if (key->length == length && key->text[0] == text[0] && !memcmp(key->text, text, (size_t)length)) {
-            stream->missing -= !stream->seen[key->of];
-            stream->seen[key->of] = 1;
-        }
-    }
+    if (stream->lengths >> (length & 63) & 1)
+        for (const Spelling *key = stream->keys; key < stream->keys + stream->spellings; key++)
+            if (key->length == length && !memcmp(key->text, text, (size_t)length))
+                return key->of;
+    return -1;
+}
+
+static inline void see_key(Stream *stream, ptrdiff_t key)
+{
+    if (key < 0)
+        return;
+    stream->missing -= !stream->seen[key];
+    stream->seen[key] = 1;
 }
 
 #endif
