@@ -100,7 +100,7 @@ class DeltaWatch(TableWatch):
         self._versions.append(frozenset(files))
 
     def _checkpoint(self, version: int, body: bytes) -> None:
-        rows = pq.read_table(io.BytesIO(body), columns=["add"], use_threads=False)["add"].to_pylist()
+        rows = pq.ParquetFile(io.BytesIO(body)).read(columns=["add"], use_threads=False)["add"].to_pylist()
         if {row["path"] for row in rows if row is not None} != self._versions[version]:
             self._world.fail(f"the checkpoint of version {version} has other files than the version")
 

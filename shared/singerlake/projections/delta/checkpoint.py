@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from singerlake.projections.formats.memory import in_arrow_memory
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,10 +28,10 @@ def checkpoint_of(actions: Sequence[Mapping[str, Any]]) -> bytes:
 def actions_in(body: bytes) -> Iterator[dict[str, Any]]:
     """The actions that a checkpoint holds, as commits have them: without what is null. Raises ``ValueError`` or
     ``OSError``, as pyarrow does, where it is none."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(pa.BufferReader(body), use_threads=False)
+    # Not read_table, which reads with threads beside this one.
+    rows = pq.ParquetFile(in_arrow_memory(io.BytesIO(body), len(body))).read(use_threads=False)
     names = [field.name for field in _schema() if field.name in rows.column_names]
     for row in rows.select(names).to_pylist():
         yield {kind: _plain(what, rows.schema.field(kind).type) for kind, what in row.items() if what is not None}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.errors import BrokenFileError
+from singerlake.projections.formats.memory import in_arrow_memory
 from singerlake.projections.formats.port import existing
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Parquet:
         import pyarrow.parquet as pq
 
         try:
-            opened = pq.ParquetFile(pa.BufferReader(file.read(size)))
+            opened = pq.ParquetFile(in_arrow_memory(file, size))
             return opened.read(columns=existing(columns, opened.schema_arrow.names))
         except pa.ArrowInvalid as error:
             raise BrokenFileError("not a parquet file", hint="run 'singerlake project verify'") from error
