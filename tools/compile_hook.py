@@ -33,7 +33,6 @@ _MODULES = {
 _INCLUDED = [
     "shared/singerlake/format/lines/_json.h",
     "shared/singerlake/format/lines/_moments.h",
-    "shared/singerlake/format/lines/_shape.h",
     "shared/singerlake/format/lines/_streams.h",
     "shared/singerlake/arrow/decode/_columns.h",
     "shared/singerlake/arrow/decode/_undeclared.h",

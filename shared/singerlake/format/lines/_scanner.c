@@ -8,12 +8,11 @@
 
 #include "_json.h"
 #include "_moments.h"
-#include "_shape.h"
 #include "_streams.h"
 
 typedef struct {
     const char *begin;
-    ptrdiff_t length, next;              /* the stream's next part; -1: none */
+    ptrdiff_t length, stream;
 } Part;
 
 typedef struct {
@@ -177,21 +176,15 @@ static int take_line(Scanner *self, const Line *line, const char *begin, ptrdiff
         stream->scan = self->scan;
         stream->records = stream->bytes = 0;
         stream->first_line = number;
-        stream->first_part = stream->last_part = -1;
         stream->first.text = stream->last.text = NULL;
     }
-    if (stream == self->current && stream->last_part >= 0) {
-        ((Part *)self->parts.items)[stream->last_part].length += length;
+    if (stream == self->current && self->parts.count) {
+        ((Part *)self->parts.items)[self->parts.count - 1].length += length;
     } else {
-        Part *part;
-        if (!(part = another(&self->parts, sizeof *part)))
+        Part *part = another(&self->parts, sizeof *part);
+        if (!part)
             return -1;
-        *part = (Part){begin, length, -1};
-        if (stream->last_part < 0)
-            stream->first_part = self->parts.count - 1;
-        else
-            ((Part *)self->parts.items)[stream->last_part].next = self->parts.count - 1;
-        stream->last_part = self->parts.count - 1;
+        *part = (Part){begin, length, stream - self->known.streams};
     }
     if (line->odd) {
         OddTime *odd = another(&self->odd, sizeof *odd);
@@ -226,22 +219,31 @@ static ptrdiff_t take_lines(Scanner *self, const char **p, const char *end)
     return lines;
 }
 
-/* The lines of a stream: the block itself where that is all of it and cannot change. */
-static PyObject *lines_of(const Scanner *self, const Stream *stream, PyObject *block)
+/* Has each stream that was found hold its lines: the block itself where that is all of them and cannot change. They are
+ * copied in the order of the block, as a processor reads ahead, and beside other threads. */
+static int copy_lines(const Scanner *self, PyObject *block)
 {
+    const ptrdiff_t *order = self->order.items;
     const Part *parts = self->parts.items;
-    PyObject *data;
-    char *to;
-    if (PyBytes_Check(block) && stream->bytes == PyBytes_Size(block))
-        return Py_NewRef(block);
-    if (!(data = PyBytes_FromStringAndSize(NULL, stream->bytes)))
-        return NULL;
-    to = PyBytes_AsString(data);
-    for (ptrdiff_t at = stream->first_part; at >= 0; at = parts[at].next) {
-        memcpy(to, parts[at].begin, (size_t)parts[at].length);
-        to += parts[at].length;
+    Stream *streams = self->known.streams;
+    for (ptrdiff_t i = 0; i < self->order.count; i++) {
+        Stream *stream = streams + order[i];
+        if (PyBytes_Check(block) && stream->bytes == PyBytes_Size(block)) {
+            stream->lines = Py_NewRef(block);
+            return 0;
+        }
+        if (!(stream->lines = PyBytes_FromStringAndSize(NULL, stream->bytes)))
+            return -1;
+        stream->to = PyBytes_AsString(stream->lines);
     }
-    return data;
+    Py_BEGIN_ALLOW_THREADS
+    for (ptrdiff_t i = 0; i < self->parts.count; i++) {
+        Stream *stream = streams + parts[i].stream;
+        memcpy(stream->to, parts[i].begin, (size_t)parts[i].length);
+        stream->to += parts[i].length;
+    }
+    Py_END_ALLOW_THREADS
+    return 0;
 }
 
 static int append_text(PyObject *list, const char *text, ptrdiff_t length)
@@ -253,16 +255,13 @@ static int append_text(PyObject *list, const char *text, ptrdiff_t length)
 }
 
 /* (stream, lines, records, number of the first line from where the scan began, times that span all of its own). */
-static PyObject *run_of(const Scanner *self, const Stream *stream, PyObject *block)
+static PyObject *run_of(const Stream *stream)
 {
-    PyObject *data;
     if (stream->first.text && (append_text(stream->times, stream->first.text, stream->first.length) < 0 ||
                                append_text(stream->times, stream->last.text, stream->last.length) < 0))
         return NULL;
-    if (!(data = lines_of(self, stream, block)))
-        return NULL;
-    return Py_BuildValue("(ONnnO)", stream->name, data, (Py_ssize_t)stream->records, (Py_ssize_t)stream->first_line,
-                         stream->times);
+    return Py_BuildValue("(OOnnO)", stream->name, stream->lines, (Py_ssize_t)stream->records,
+                         (Py_ssize_t)stream->first_line, stream->times);
 }
 
 /* What was found of each stream, by their first lines. */
@@ -275,14 +274,17 @@ static PyObject *runs_of(const Scanner *self, PyObject *block)
     int failed = !runs;
     for (ptrdiff_t i = 0; i < count; i++)
         failed |= !(streams[order[i]].times = PyList_New(0));
+    failed = failed || copy_lines(self, block) < 0;
     for (ptrdiff_t i = 0; i < self->odd.count && !failed; i++)
         failed = append_text(streams[odd[i].stream].times, odd[i].text, odd[i].length) < 0;
     for (ptrdiff_t i = 0; i < count && !failed; i++) {
-        PyObject *run = run_of(self, streams + order[i], block);
+        PyObject *run = run_of(streams + order[i]);
         failed = !run || PyList_SetItem(runs, i, run) < 0;
     }
-    for (ptrdiff_t i = 0; i < count; i++)
+    for (ptrdiff_t i = 0; i < count; i++) {
         Py_CLEAR(streams[order[i]].times);
+        Py_CLEAR(streams[order[i]].lines);
+    }
     if (failed)
         Py_CLEAR(runs);
     return runs;
