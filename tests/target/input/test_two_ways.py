@@ -77,11 +77,11 @@ def agree(*blocks: bytes, keys: Mapping[str, Sequence[str]] = KEYS) -> tuple[Fou
     return scanned
 
 
-def scanned(block: bytes) -> int:
+def scanned(block: bytes, keys: Mapping[str, Sequence[str]] = KEYS) -> int:
     """Lines that the scanner takes at the start of a block."""
     made = scanner.Scanner()
-    for name, keys in KEYS.items():
-        made.know(name, keys)
+    for name, of_stream in keys.items():
+        made.know(name, of_stream)
     return made.scan(block, 0)[1]
 
 
@@ -221,7 +221,9 @@ def test_key_properties_are_found_wherever_they_are(length: int) -> None:
         full = line("wide", json.dumps({**others, key: 1, "id": 2, **{f"more {number}": 1 for number in range(9)}}))
         turned = line("wide", json.dumps({"id": 2, **others, key: 1}))
         without = line("wide", json.dumps({**others, key[1:]: 1, key + "k": 2, "id": 2, "more": {key: 1}}))
-        _, error = agree(full * 3 + turned * 2 + full + turned, keys=keys)
+        good = full * 3 + turned * 2 + full + turned
+        assert scanned(good, keys) == 7
+        _, error = agree(good, keys=keys)
         assert error is None
         for sent in (full * 2 + without, turned + full + turned + without, without):
             _, error = agree(sent + full, keys=keys)
