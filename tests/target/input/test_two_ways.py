@@ -5,89 +5,20 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from singerlake.errors import InvalidMessageError
 from singerlake.format.lines import scanner
-from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.lines.times import span
 from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Message, Records
-from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck
+from target_singerlake.input.messages import Message
+from target_singerlake.input.passthrough import PassthroughDecoder
 from target_singerlake.input.reader import Input, Waker
-from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates
-
-KEYS = {"s": ("id", "größe"), "t": (), 'q"\\': ('a"b',), "é": ("id",), "\ud800": ("id",)}
-RECORD = (
-    b'{"type":"RECORD","stream":"s","record":{"id":1,"gr\\u00f6\\u00dfe":2},"time_extracted":"2026-01-01T00:00:00Z"}\n'
-)
-OTHER = b'{"type": "RECORD", "stream": "t", "record": {}, "time_extracted": "2026-01-01T00:00:01.5Z"}\n'
-STATE = b'{"type": "STATE", "value": {"at": 1}}\n'
-
-Found = list[Message | dict[str, tuple[bytes, int, Span | None]]]
-"""Messages that are no records, and what came of each stream between them: lines, how many, and the span of time."""
-
-
-def read(blocks: Iterable[bytes], keys: Mapping[str, Sequence[str]], *, in_order: bool) -> tuple[Found, str | None]:
-    """What one of the two ways gives, and the error that it ends with."""
-    checks = {name: RecordCheck(name, of_stream) for name, of_stream in keys.items()}
-    decoder = PassthroughDecoder(checks, EarlyActivations(HeldStates()), in_order=in_order)
-    assert in_order or scanner.available(), "installed without a C compiler: install one, and the package again"
-    found: Found = [{}]
-    lines: list[bytes] = []
-    try:
-        for place, block in enumerate(blocks):
-            lines += io.BytesIO(block)
-            lent = bytearray(block)
-            for message in decoder.messages(lent if place % 2 else block, decoder.next_number):
-                _take(message, found, lines, checks)
-            # The next block is read into it, and what was found must not change by that.
-            lent[:] = b"x" * len(lent)
-    except InvalidMessageError as error:
-        return found, f"{type(error).__name__} {error}"
-    assert decoder.next_number == len(lines) + 1
-    return found, None
-
-
-def _take(message: Records | Message, found: Found, lines: list[bytes], checks: dict[str, RecordCheck]) -> None:
-    if isinstance(message, Message):
-        assert lines[message.number - 1] == message.line
-        found += [message, {}]
-        if message.kind == "SCHEMA":
-            schema = schema_of(message.line, message.number)
-            checks[schema.stream] = RecordCheck(schema.stream, schema.content.key_properties)
-        return
-    assert message.data.startswith(lines[message.number - 1])
-    streams = found[-1]
-    assert isinstance(streams, dict)
-    data, count, extracted = streams.get(message.stream, (b"", 0, None))
-    times = joined(extracted, span(message.times))
-    streams[message.stream] = data + message.data, count + message.count, times
-
-
-def agree(*blocks: bytes, keys: Mapping[str, Sequence[str]] = KEYS) -> tuple[Found, str | None]:
-    scanned, decoded = read(blocks, keys, in_order=False), read(blocks, keys, in_order=True)
-    assert scanned == decoded
-    return scanned
-
-
-def scanned(block: bytes, keys: Mapping[str, Sequence[str]] = KEYS) -> int:
-    """Lines that the scanner takes at the start of a block."""
-    made = scanner.Scanner()
-    for name, of_stream in keys.items():
-        made.know(name, of_stream)
-    return made.scan(block, 0)[1]
-
-
-def line(stream: str = "s", record: str = '{"id": 1, "größe": 2}', **more: Any) -> bytes:
-    after = "".join(f", {json.dumps(name)}: {value}" for name, value in more.items())
-    return f'{{"type": "RECORD", "stream": {json.dumps(stream)}, "record": {record}{after}}}\n'.encode()
+from tests.target.input.two_ways import KEYS, OTHER, RECORD, STATE, Found, agree, line, scanned
 
 
 @pytest.mark.parametrize(
@@ -188,47 +119,6 @@ def test_what_the_scanner_leaves_is_kept_all_the_same(odd: bytes) -> None:
     for block in (odd, RECORD * 20 + odd + OTHER * 20, odd * 12 + RECORD):
         _, error = agree(block)
         assert error is None
-
-
-SAME = line(
-    record='{"größe": "x", "id": 1, "deep": {"id": [1, -2.5e3]}, "t": "a\\n"}', time_extracted='"2026-01-01T00:00:00Z"'
-)
-
-
-def test_a_line_that_begins_like_those_before_it_is_looked_at_to_its_end() -> None:
-    for at in range(len(SAME)):
-        for other in (b"", b'"', b" ", b",", b"}", b"5", b"\\", b"\xff", SAME[at : at + 1] * 2):
-            agree(SAME * 2 + SAME[:at] + other + SAME[at + 1 :] + SAME)
-
-
-@pytest.mark.parametrize("control", [byte for byte in range(32) if byte != ord("\n")])
-def test_a_control_character_is_refused_wherever_it_is_in_a_text(control: int) -> None:
-    for before in range(18):
-        sent = line("t", "{}").replace(b"{}", b'{"a":"%s%c%s"}' % (b"x" * before, control, b"y" * 18))
-        assert scanned(sent) == 0
-        _, error = agree(sent)
-        assert error is not None
-        assert scanned(sent.replace(b"%c" % control, b"\x7f")) == 1
-
-
-@pytest.mark.parametrize("length", [1, 53, 54, 55, 56, 57, 58, 200])
-def test_key_properties_are_found_wherever_they_are(length: int) -> None:
-    """Names of any length, in more and in fewer members than a scanner keeps, which come and go between two lines."""
-    key = "k" * length
-    keys = {"wide": (key, "id")}
-    for before in (*range(4), 15, 16, 17, 126, 127, 128, 129, 300):
-        others = {f"member {number}": number for number in range(before)}
-        full = line("wide", json.dumps({**others, key: 1, "id": 2, **{f"more {number}": 1 for number in range(9)}}))
-        turned = line("wide", json.dumps({"id": 2, **others, key: 1}))
-        without = line("wide", json.dumps({**others, key[1:]: 1, key + "k": 2, "id": 2, "more": {key: 1}}))
-        good = full * 3 + turned * 2 + full + turned
-        assert scanned(good, keys) == 7
-        _, error = agree(good, keys=keys)
-        assert error is None
-        for sent in (full * 2 + without, turned + full + turned + without, without):
-            _, error = agree(sent + full, keys=keys)
-            number = sent.count(b"\n")
-            assert f"line={number}" in (error or "")
 
 
 SENT = RECORD + OTHER + STATE + line("é", '{"id":"\\u00e9é"}') + BAD[1] + OTHER

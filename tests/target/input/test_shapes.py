@@ -1,0 +1,85 @@
+"""Lines that begin as those before them did, and then differ: the scanner compares them, and must not be deceived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.target.input.two_ways import agree, line, scanned
+
+SAME = line(
+    record='{"größe": "x", "id": 1, "deep": {"id": [1, -2.5e3]}, "t": "a\\n"}', time_extracted='"2026-01-01T00:00:00Z"'
+)
+
+
+def test_a_line_that_begins_like_those_before_it_is_looked_at_to_its_end() -> None:
+    for at in range(len(SAME)):
+        for other in (b"", b'"', b" ", b",", b"}", b"5", b"\\", b"\xff", SAME[at : at + 1] * 2):
+            agree(SAME * 2 + SAME[:at] + other + SAME[at + 1 :] + SAME)
+
+
+@pytest.mark.parametrize("control", [byte for byte in range(32) if byte != ord("\n")])
+def test_a_control_character_is_refused_wherever_it_is_in_a_text(control: int) -> None:
+    for before in range(18):
+        sent = line("t", "{}").replace(b"{}", b'{"a":"%s%c%s"}' % (b"x" * before, control, b"y" * 18))
+        assert scanned(sent) == 0
+        _, error = agree(sent)
+        assert error is not None
+        assert scanned(sent.replace(b"%c" % control, b"\x7f")) == 1
+
+
+@pytest.mark.parametrize("length", [1, 53, 54, 55, 56, 57, 58, 200])
+def test_key_properties_are_found_wherever_they_are(length: int) -> None:
+    """Names of any length, in more and in fewer members than a scanner keeps, which come and go between two lines."""
+    key = "k" * length
+    keys = {"wide": (key, "id")}
+    for before in (*range(4), 15, 16, 17, 126, 127, 128, 129, 300):
+        others = {f"member {number}": number for number in range(before)}
+        full = line("wide", json.dumps({**others, key: 1, "id": 2, **{f"more {number}": 1 for number in range(9)}}))
+        turned = line("wide", json.dumps({"id": 2, **others, key: 1}))
+        without = line("wide", json.dumps({**others, key[1:]: 1, key + "k": 2, "id": 2, "more": {key: 1}}))
+        good = full * 3 + turned * 2 + full + turned
+        assert scanned(good, keys) == 7
+        _, error = agree(good, keys=keys)
+        assert error is None
+        for sent in (full * 2 + without, turned + full + turned + without, without):
+            _, error = agree(sent + full, keys=keys)
+            number = sent.count(b"\n")
+            assert f"line={number}" in (error or "")
+
+
+NAMES = st.sampled_from(["id", "größe", "a", "b", 'a"', "id ", "", "i" * 50, "x" * 70])
+VALUES = st.sampled_from([0, -1.5, "", "id", '"id": 1', "\\", "é", None, True, {"id": 1}, [{"größe": 2}], "y" * 40])
+MEMBERS = st.lists(st.tuples(NAMES, VALUES), max_size=6)
+OTHERS = st.lists(
+    st.tuples(MEMBERS, st.integers(0, 8), st.sampled_from(["plain", "dense", "loose", "bare"])), max_size=6
+)
+WRITERS: dict[str, Callable[[str, object], str]] = {
+    "plain": lambda name, value: f"{json.dumps(name)}: {json.dumps(value)}",
+    "dense": lambda name, value: f"{json.dumps(name)}:{json.dumps(value)}",
+    "loose": lambda name, value: f" {json.dumps(name)}\t:  {json.dumps(value)} ",
+    "bare": lambda name, value: f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}",
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    MEMBERS, st.lists(st.tuples(MEMBERS, st.integers(0, 8), st.sampled_from(sorted(WRITERS))), max_size=6), st.data()
+)
+def test_records_that_have_members_in_common_are_taken_alike(
+    members: list[tuple[str, object]], others: list[tuple[list[tuple[str, object]], int, str]], data: st.DataObject
+) -> None:
+    """Each record has the first members of one that all share, and then its own; names may come twice."""
+    shared = [("id", 1), ("größe", 2), *members]
+    sent = b""
+    for own, kept, writer in [([], len(shared), "plain"), *others]:
+        record = ",".join(WRITERS[writer](name, value) for name, value in shared[:kept] + own)
+        sent += line(record=f"{{{record}}}") * data.draw(st.sampled_from((1, 2)))
+    if data.draw(st.booleans()):
+        at = data.draw(st.integers(0, len(sent) - 2))
+        sent = sent[:at] + data.draw(st.binary(max_size=2)) + sent[at + 1 :]
+    agree(sent)
