@@ -59,7 +59,7 @@ def open_storage(
                 hint="set lake_root to a bucket or a container, or run under WSL",
                 lake_root=lake_root,
             )
-        return LocalStorage(root.path, clock=clock, ids=ids)
+        return LocalStorage(root.path, clock=clock, ids=ids, fleeting=layout.is_lock)
     if isinstance(root, BucketRoot):
         from singerlake.storage.s3.storage import S3Storage
 

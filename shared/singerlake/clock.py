@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+from singerlake.interpreter.turns import waiting
+
 Answer = TypeVar("Answer")
 
 IdSource = Callable[[], str]
@@ -47,7 +49,8 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+        with waiting():
+            time.sleep(seconds)
 
     def jitter(self) -> float:
         return random.random()

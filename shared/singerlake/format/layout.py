@@ -263,6 +263,11 @@ def version_lock_key(tap_id: str, stream: str, version: str) -> str:
     return f"{stream_prefix(tap_id, stream)}{to_segment(version)}/{LOCK}"
 
 
+def is_lock(key: str) -> bool:
+    """Whether a key is that of a lock, of whatever stream or version."""
+    return key.endswith(f"/{LOCK}")
+
+
 def schema_path(version: str) -> str:
     """Where the schema of a version is kept that began without a message, relative to its stream's folder."""
     return f"{to_segment(version)}/{SCHEMA}"

@@ -19,7 +19,7 @@ from singerlake.manifests.publish import refuse_foreign
 from singerlake.manifests.segments.stored import in_new_segments, to_stored
 from singerlake.manifests.shared_states import note, read_manifest
 from singerlake.storage.conditional import put_on_condition
-from singerlake.storage.port import Refused, Storage
+from singerlake.storage.port import Refused, Storage, Written
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +68,10 @@ class LockfileStore:
         manifest = in_lake(manifest, self._lake_id)
         manifest = in_new_segments(self._storage, manifest)
         note(manifest)
-        body = to_stored(self._storage, manifest, manifest.files.segments)[1]
+        manifest, body = to_stored(self._storage, manifest, manifest.files.segments)
         born = put_on_condition(self._storage, self._key, body, etag=None)
+        if isinstance(born, Written) and not self.exclusive:
+            return Loaded(manifest, born.etag)
         if isinstance(born, Refused) and (there := self._storage.head(self._key)) and self.load() is None:
             refuse_foreign(self._storage, self._key, manifest)
             put_on_condition(self._storage, self._key, body, etag=there.etag)

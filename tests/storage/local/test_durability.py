@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.adapters import open_storage
 from singerlake.clock import SystemClock, random_id
+from singerlake.format import layout
 from singerlake.storage.keys import FLOCK_NAME
 from singerlake.storage.local import storage as storage_module
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.storage.port import Refused, Written
 
 
 @pytest.fixture
@@ -79,3 +82,29 @@ def test_others_may_write_while_a_folder_is_flushed_and_no_outcome_is_told_befor
     }
     calls[operation]()
     assert flushed == [f"{storage.url}/raw/x"]
+
+
+def test_nothing_is_flushed_for_what_no_crash_has_to_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(tmp_path, clock=SystemClock(), ids=random_id, fleeting=lambda key: key.endswith("/lock"))
+    storage.put("raw/x", b"1")
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    written = storage.put("raw/lock", b"1", if_absent=True)
+    assert isinstance(written, Written)
+    assert isinstance(storage.put("raw/lock", b"2", if_absent=True), Refused)
+    assert storage.delete("raw/lock", if_match=written.etag)
+    assert flushed == []
+    storage.put("raw/y", b"1")
+    assert len(flushed) == 2
+
+
+def test_a_lock_is_such_an_object_and_a_manifest_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(str(tmp_path))
+    manifest = layout.manifest_key("tap", "stream")
+    for key in (manifest, layout.version_lock_key("tap", "stream", "v"), layout.stream_lock_key("tap", "stream")):
+        storage.put(key, b"1")
+        flushed: list[int] = []
+        monkeypatch.setattr(os, "fsync", flushed.append)
+        storage.put(key, b"2")
+        assert (flushed != []) == (key == manifest)
+        monkeypatch.undo()

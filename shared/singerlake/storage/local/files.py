@@ -14,6 +14,7 @@ from types import TracebackType
 
 from singerlake import open_file_lock
 from singerlake.clock import IdSource
+from singerlake.interpreter.turns import waiting
 from singerlake.storage.keys import TEMPORARY_PREFIX
 
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
@@ -72,12 +73,13 @@ class Temporary:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
 
-    def write_durably(self, body: bytes) -> None:
-        """Fill it and flush it to disk."""
+    def write(self, body: bytes, *, durably: bool) -> None:
+        """Fill it and, where it is to be durable, flush it to disk."""
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
-        os.fsync(self.descriptor)
+        if durably:
+            _flush(self.descriptor)
 
     def close(self) -> None:
         """Write no more: some file systems of other machines do not rename a file that is open."""
@@ -96,7 +98,7 @@ def fill_durably(path: str, data: Iterable[bytes]) -> None:
     with open(path, "wb") as file:
         file.writelines(data)
         file.flush()
-        os.fsync(file.fileno())
+        _flush(file.fileno())
 
 
 def copy_durably(source: Path, target: str) -> None:
@@ -104,7 +106,7 @@ def copy_durably(source: Path, target: str) -> None:
     with source.open("rb") as reader, open(target, "wb") as writer:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
-        os.fsync(writer.fileno())
+        _flush(writer.fileno())
 
 
 def adopt(source: Path, target: str, model: os.stat_result) -> bool:
@@ -125,7 +127,7 @@ def adopt(source: Path, target: str, model: os.stat_result) -> bool:
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.utime(descriptor)  # under a temporary name, an old file would count as abandoned
-            os.fsync(descriptor)
+            _flush(descriptor)
         finally:
             os.close(descriptor)
         os.replace(source, target)
@@ -154,11 +156,16 @@ def stamp(file: str | int, ids: IdSource, taken: int = -1) -> os.stat_result:
     return status
 
 
+def _flush(descriptor: int) -> None:
+    with waiting():
+        os.fsync(descriptor)
+
+
 def sync_folder(folder: str) -> None:
     """Flush a folder's names to disk, where the file system knows how to."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        _flush(descriptor)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise

@@ -26,61 +26,79 @@ class Places:
         self._plain: dict[str, tuple[str, tuple[int, int]]] = {}
 
     def path(self, key: str) -> str:
-        """Where the object is kept; refuses symbolic links on the way below the root."""
+        """Where the object is kept; refuses symbolic links on the way below the root, the object itself among them."""
         path = f"{self.top}/{check_key(key)}"
         self._refuse_links(key, key)
+        return path
+
+    def target(self, key: str) -> str:
+        """As ``path``, for writing. Whether the object itself is a link is for its writer to see, as ``present``
+        does."""
+        path = f"{self.top}/{check_key(key)}"
+        self._refuse_links(key, key.rpartition("/")[0])
         return path
 
     def place(self, key: str) -> str:
         """As ``path``, for reading, which is done a million times. Whether the object itself is a link is for its
         reader to see, as ``opened`` and ``status`` do."""
-        folder, _, name = check_key(key).rpartition("/")
-        place, identity = self._folder(key, folder)
-        if identity is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
-        return f"{place}/{name}"
+        path, is_there = self._found(key)
+        if not is_there:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return path
 
     def status(self, key: str) -> os.stat_result | None:
         """Of the object, None where no regular file is at its place."""
+        path, is_there = self._found(key)
+        return self.present(key, path) if is_there else None
+
+    def present(self, key: str, path: str) -> os.stat_result | None:
+        """As ``status``, of an object whose ``path`` was told before."""
         try:
-            status = os.lstat(self.place(key))
+            status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISLNK(status.st_mode):
             raise self.link(key)
         return status if stat.S_ISREG(status.st_mode) else None
 
+    def _found(self, key: str) -> tuple[str, bool]:
+        """Where the object is kept, and whether its folder is there."""
+        folder, _, name = check_key(key).rpartition("/")
+        place, identity = self._folder(key, folder)
+        return f"{place}/{name}", identity is not None
+
     def _folder(self, key: str, folder: str) -> tuple[str, tuple[int, int] | None]:
         """Where the folder of an object is kept, and its identity where it is there. One that is the one it was when no
         link led to it needs one look, however deep it lies."""
         with suppress(KeyError, OSError):
             place, identity = self._plain[folder]
-            if identity == _identity(place):
+            if identity == _identity(place or "/"):
                 return place, identity
         place = f"{self.top}/{folder}".rstrip("/")
-        if not self._refuse_links(key, folder):
+        holder, _, _ = folder.rpartition("/")
+        if folder and self._folder(key, holder)[1] is None:
             return place, None
         try:
-            identity = _identity(place)
+            # The root itself may be a link.
+            status = os.lstat(place) if folder else os.stat(place or "/")
         except (FileNotFoundError, NotADirectoryError):
             return place, None
-        self._plain[folder] = place, identity
-        return place, identity
+        if stat.S_ISLNK(status.st_mode):
+            raise self.link(key)
+        self._plain[folder] = place, (status.st_dev, status.st_ino)
+        return self._plain[folder]
 
-    def _refuse_links(self, key: str, below: str) -> bool:
-        """Whether all that is on the way is there, and no link. What cannot be looked at is for others to refuse."""
+    def _refuse_links(self, key: str, below: str) -> None:
+        """What cannot be looked at is for others to refuse."""
         path = self.top
         for part in below.split("/") if below else ():
             path = f"{path}/{part}"
             try:
                 mode = os.lstat(path).st_mode
-            except (FileNotFoundError, NotADirectoryError):
-                return False
             except (OSError, ValueError):
-                return True
+                return
             if stat.S_ISLNK(mode):
                 raise self.link(key)
-        return True
 
     def link(self, key: str) -> AccessDeniedError:
         """The error for an object on whose way a link lies, or that is one."""
@@ -103,7 +121,7 @@ class Places:
         left: list[bytes | None] = [None] * len(names)
         try:
             place, identity = self._folder(check_key(f"{folder}/x" if folder else "x"), folder)
-            opened = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            opened = os.open(place or "/", os.O_RDONLY | os.O_DIRECTORY)
         except (CorruptObjectError, AccessDeniedError, OSError):
             return left
         try:

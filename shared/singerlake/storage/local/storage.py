@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,6 +30,7 @@ from singerlake.storage.keys import (
     is_hidden,
 )
 from singerlake.storage.local.errors import settle, translate
+from singerlake.storage.local.facts import entry_of, etag_of, modified_of, refuses
 from singerlake.storage.local.files import (
     Temporary,
     adopt,
@@ -60,10 +60,21 @@ class LocalStorage:
 
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
     time and size; see ``stamp`` for why it changes at every write.
+
+    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. They are not
+    flushed: a crash may undo that such an object was written or deleted, and may leave it empty.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        clock: Clock,
+        ids: IdSource,
+        fleeting: Callable[[str], bool] = lambda key: False,
+    ) -> None:
         self._root = Path(os.path.abspath(root))
+        self._fleeting = fleeting
         self._clock = clock
         self._ids = ids
         self._durable: set[str] = set()
@@ -86,43 +97,38 @@ class LocalStorage:
         try:
             with self._reading(key):
                 body, status = read_whole(self._places.place(key))
-            return Stored(body=body, etag=_etag(status), last_modified=_modified(status))
+            return Stored(body=body, etag=etag_of(status), last_modified=modified_of(status))
         except MissingFileError:
             return None
 
     def head(self, key: str) -> Entry | None:
         with self._reading(key):
             status = self._places.status(key)
-            return _entry(key, status) if status else None
+            return entry_of(key, status) if status else None
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
-            path = self._places.path(key)
+            path, lasting = self._places.target(key), not self._fleeting(key)
             with self._temporary(path) as temporary:
-                temporary.write_durably(body)
+                temporary.write(body, durably=lasting)
                 status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
                 temporary.close()
                 with exclusive(self._flock):
-                    outcome = self._put_where_allowed(temporary, status, path, if_absent, if_match)
-                # What refused it may be so new that its own writer has not flushed it yet.
-                settle(path)
+                    present = self._places.present(key, path)
+                    if refuses(present, if_absent, if_match):
+                        outcome: Written | Refused = Refused()
+                    else:
+                        outcome = Written(etag_of(self._replace(temporary, status, path, present)))
+                if lasting:
+                    # What refused it may be so new that its own writer has not flushed it yet.
+                    settle(path)
                 return outcome
-
-    def _put_where_allowed(
-        self, temporary: Temporary, status: os.stat_result, path: str, if_absent: bool, if_match: str | None
-    ) -> Written | Refused:
-        present = _status(path)
-        if if_absent and present is not None:
-            return Refused()
-        if if_match is not None and (present is None or _etag(present) != if_match):
-            return Refused()
-        return Written(_etag(self._replace(temporary, status, path, present)))
 
     def upload(self, key: str, path: Path) -> int:
         size = path.stat().st_size
         with self._writing(key):
-            target = self._places.path(key)
+            target = self._places.target(key)
             model = self._models.get(os.path.dirname(target))
             try:
                 self._upload(key, target, path, size, model)
@@ -144,26 +150,26 @@ class LocalStorage:
             if status.st_size != size:
                 raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
             with exclusive(self._flock):
-                self._replace(temporary, status, target, _status(target))
+                self._replace(temporary, status, target, self._places.present(key, target))
             settle(target)
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):
-            target = self._places.path(key)
+            target = self._places.target(key)
             with self._temporary(target) as temporary:
                 temporary.close()
                 fill_durably(temporary.path, (data for piece in pieces for data in self._data(piece)))
                 status = stamp(temporary.path, self._ids)
                 with exclusive(self._flock):
-                    status = self._replace(temporary, status, target, _status(target))
+                    status = self._replace(temporary, status, target, self._places.present(key, target))
                 settle(target)
-        return _entry(key, status)
+        return entry_of(key, status)
 
     def _data(self, piece: bytes | Part) -> Iterator[bytes]:
         if isinstance(piece, bytes):
             yield piece
             return
-        with self._reading(piece.key), opened(self._places.path(piece.key)) as file:
+        with self._reading(piece.key), opened(self._places.place(piece.key)) as file:
             file.seek(piece.start)
             left = piece.size
             while left:
@@ -201,7 +207,7 @@ class LocalStorage:
         after = os.fsencode(start_after)
         for key in self._walk(folder + slash, os.fsencode(prefix), after):
             try:
-                yield _entry(key, os.stat(f"{self._places.top}/{key}"))
+                yield entry_of(key, os.stat(f"{self._places.top}/{key}"))
             except OSError:
                 if (entry := self._listed(key)) is not None:
                     yield entry
@@ -226,17 +232,18 @@ class LocalStorage:
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):
-            path = self._places.path(key)
-            if _status(path) is None:
+            path = self._places.target(key)
+            if self._places.present(key, path) is None:
                 return True
             with exclusive(self._flock):
-                present = _status(path)
+                present = self._places.present(key, path)
                 if present is None:
                     return True
-                if if_match is not None and _etag(present) != if_match:
+                if if_match is not None and etag_of(present) != if_match:
                     return False
                 os.unlink(path)
-            settle(path)
+            if not self._fleeting(key):
+                settle(path)
             return True
 
     def delete_all(self, keys: Sequence[str]) -> None:
@@ -244,8 +251,8 @@ class LocalStorage:
         try:
             for key in keys:
                 with self._writing(key):
-                    path = self._places.path(key)
-                    if _status(path) is None:
+                    path = self._places.target(key)
+                    if self._places.present(key, path) is None:
                         continue
                     with exclusive(self._flock), suppress(FileNotFoundError):
                         os.unlink(path)
@@ -295,7 +302,7 @@ class LocalStorage:
     def _listed(self, key: str) -> Entry | None:
         """The entry of a file found by a scan; None where it is gone by now."""
         try:
-            return _entry(key, os.stat(f"{self._places.top}/{key}"))
+            return entry_of(key, os.stat(f"{self._places.top}/{key}"))
         except OSError:
             with suppress(MissingFileError), self._reading(key):
                 raise
@@ -377,24 +384,3 @@ class LocalStorage:
             yield
         except OSError as error:
             raise translate(error, key, self.url) from error
-
-
-def _status(path: str) -> os.stat_result | None:
-    """The status of a regular file, None where there is none."""
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _etag(status: os.stat_result) -> str:
-    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
-
-
-def _modified(status: os.stat_result) -> datetime:
-    return datetime.fromtimestamp(status.st_mtime, UTC)
-
-
-def _entry(key: str, status: os.stat_result) -> Entry:
-    return Entry(key, status.st_size, _modified(status), _etag(status))
