@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 
 from singer_sdk.metrics import Metric, Tag, Timer
 
+from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import BrokenFileError, SingerlakeError
-from singerlake.format.layout import file_path
-from singerlake.format.state.attached import Attached
-from singerlake.format.state.model import Manifest, Run, SchemaVersion
+from singerlake.errors import SingerlakeError
+from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.transactions import AddFiles
+from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
-from singerlake.manifests.writing.uploads import Receipt, Upload
 from singerlake.manifests.writing.writer import StreamWriter
+from target_singerlake.files.channel import Channel
+from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.looks import Looks
 from target_singerlake.files.outcomes import Committed, KnownStream
@@ -34,30 +33,12 @@ logger = logging.getLogger(__name__)
 
 WORKERS = 8
 """Files that are uploaded and committed at once."""
+NEAR_WORKERS = 4
+"""The same where all is on a local disk: while one of them works, the others wait for the disk."""
 PENDING_FILES = 32
 """Finished files that may wait for it, while more input is read."""
-FILES_AT_ONCE = 16
-"""Files of one stream that one transaction may carry."""
 SETTLE_EVERY = 0.5
 """Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
-
-
-@dataclass
-class Channel:
-    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
-    next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
-    was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
-
-    name: str
-    writer: StreamWriter | None = None
-    last: Future[None] | None = None
-    ready: deque[GrowingFile] = field(default_factory=deque)
-    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
-    settling: Future[None] | None = None
-    look_again: float = 0.0
-    announced: dict[str, SchemaVersion] = field(default_factory=dict)
-    announced_at: int = 0
-    recorded: str = ""
 
 
 class Publisher:
@@ -73,7 +54,8 @@ class Publisher:
         self._clock = clock
         self._wake = wake
         self._started = timestamp(clock.now())
-        self._executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="publish")
+        self._turns = Turns() if may_ask_the_disk_alone(lake, settings) else None
+        self._executor = ThreadPoolExecutor(NEAR_WORKERS if self._turns else WORKERS, thread_name_prefix="publish")
         self._sending = ThreadPoolExecutor(WORKERS, thread_name_prefix="upload")
         self._channels: dict[str, Channel] = {}
         self._outcomes: SimpleQueue[Committed | KnownStream | BaseException | None] = SimpleQueue()
@@ -202,8 +184,10 @@ class Publisher:
         if before is not None:
             # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
             before.result()
+        turns = self._turns
         try:
-            work(channel)
+            with turns.taken() if turns else nullcontext():
+                work(channel)
         except BaseException as error:
             self._outcomes.put(error)
             raise
@@ -225,6 +209,9 @@ class Publisher:
                 queue=self._settings.queue,
             )
             channel.writer.committed = partial(self._committed, channel)
+            if not channel.writer.store.abilities.followable:
+                # A database is waited for by several threads at once.
+                self._turns = None
         return channel.writer
 
     def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
@@ -356,6 +343,12 @@ class Publisher:
             self._lake.announce(*manifests)
 
 
+def may_ask_the_disk_alone(lake: Lake, settings: Settings) -> bool:
+    """Whether commits wait for nothing but a local disk, as far as it is known before the first stream is opened."""
+    on_the_lake = (settings.manifest_store or DEFAULT_STORE) in ON_THE_LAKE
+    return lake.storage.near and on_the_lake and settings.queue is None
+
+
 def _is_behind(channel: Channel, manifest: Manifest) -> bool:
     """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
     was told, by this run or by others."""
@@ -363,35 +356,3 @@ def _is_behind(channel: Channel, manifest: Manifest) -> bool:
     if said is not None and channel.announced[said] != manifest.schemas.get(said):
         return True
     return any(file.version != said for file in manifest.files_from(channel.announced_at))
-
-
-def uploads(writer: StreamWriter, channel: Channel, taken: list[GrowingFile]) -> Iterator[Upload | None]:
-    """The first waiting file, once it is whole, and those of the same schema after it that are whole when they are
-    asked for; None where none is. ``taken`` gets each."""
-    while len(taken) < FILES_AT_ONCE:
-        following = channel.ready[0] if channel.ready else None
-        if following is None or (taken and not following.is_whole):
-            yield None
-            continue
-        if taken and following.schema.content != taken[0].schema.content:
-            return
-        rows = following.finish()
-        taken.append(channel.ready.popleft())
-        yield _upload(writer, channel.name, following, rows)
-
-
-def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
-    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
-    spool, content = growing.spool, growing.schema.content
-    if spool is None or spool.messages != growing.messages:
-        raise BrokenFileError(
-            "a file in the spool lacks messages that were read for it",
-            hint="it was not committed; run again, and report this",
-            stream=stream,
-            id=growing.header.id,
-        )
-    version = writer.version_of(content.schema)
-    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
-    first, last = timestamp(growing.first), timestamp(growing.last)
-    file = spool.describe(path=path, version=version, first=first, last=last, attached=rows)
-    return Upload(spool.path, file, content)

@@ -1,0 +1,30 @@
+"""What a publisher knows of one stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from singerlake.format.state.model import SchemaVersion
+from singerlake.manifests.writing.uploads import Receipt
+from singerlake.manifests.writing.writer import StreamWriter
+from target_singerlake.files.growing import GrowingFile
+
+
+@dataclass
+class Channel:
+    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
+    next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
+    was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
+
+    name: str
+    writer: StreamWriter | None = None
+    last: Future[None] | None = None
+    ready: deque[GrowingFile] = field(default_factory=deque)
+    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
+    settling: Future[None] | None = None
+    look_again: float = 0.0
+    announced: dict[str, SchemaVersion] = field(default_factory=dict)
+    announced_at: int = 0
+    recorded: str = ""
