@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ RECORDS = 8 * 336_776
 
 
 def rows(cache: Path) -> Iterator[Row]:
-    """Whole processes that read the very same file; each writes into a new folder."""
+    """Whole processes that read the very same file; each writes into a new folder. All of them take 7 GB."""
     flights = data.flights()
     work = cache / "ingest"
     ours = target(work / "lake", flights)
@@ -38,12 +39,22 @@ def rows(cache: Path) -> Iterator[Row]:
 
 
 def target(lake: Path, source: Path, **settings: object) -> Command:
-    """``target-singerlake`` with its default settings but for ``settings``, into a new lake."""
+    """``target-singerlake`` with its default settings but for ``settings``, into a new lake. The caller removes the
+    folder that holds the lake."""
     config = lake.with_suffix(".json")
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(json.dumps({"lake_root": str(lake), "tap_id": TAP_ID, **settings}))
     argv = [str(SCRIPTS / "target-singerlake"), "--config", str(config)]
-    return Command(argv, stdin=source, setup=lambda: shutil.rmtree(lake, ignore_errors=True))
+    return Command(argv, stdin=source, setup=lambda: _aside(lake))
+
+
+def _aside(lake: Path) -> None:
+    """Make room for a new lake. The one of the run before stays beside it until all is removed at the end: an ext4 that
+    has no journal is slow to make files for minutes after others were deleted."""
+    if lake.exists():
+        before = lake.with_name(f"{lake.name}-before")
+        before.mkdir(exist_ok=True)
+        lake.rename(before / uuid.uuid4().hex)
 
 
 def igzip(source: Path) -> Command:
