@@ -241,25 +241,6 @@ def test_a_foreign_lock_file_is_a_loud_error_and_stays_as_it_is(place: Place) ->
     assert stored.body == b"<xml/>"
 
 
-@pytest.mark.parametrize("left", [b"", b"\0" * 150])
-def test_what_a_crash_left_of_a_lock_is_waited_for_and_taken_over_when_stale(place: Place, left: bytes) -> None:
-    place.storage.put(KEY, left)
-    started = place.clock.monotonic()
-    lock = place.lock("bob")
-    lock.acquire()
-    assert lock.is_held
-    assert SETTINGS.stale_after <= place.clock.monotonic() - started < SETTINGS.stale_after + 3
-    lock.release()
-    place.lock("next").acquire()
-
-
-def test_a_lock_that_a_crash_left_is_told_of_when_patience_ends(place: Place) -> None:
-    place.storage.put(KEY, b"")
-    impatient = LockSettings(max_wait=5, stale_after=60, refresh=15)
-    with pytest.raises(LockTimeoutError, match="writer unknown has held the lock"):
-        place.lock("bob", impatient).acquire()
-
-
 def test_a_release_that_storage_refuses_does_not_hide_what_was_done(caplog: pytest.LogCaptureFixture) -> None:
     place = Place()
 

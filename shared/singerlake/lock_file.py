@@ -70,10 +70,6 @@ class LockSettings:
             )
 
 
-_LOST = LockBody(writer_id="unknown", acquired="an unknown time", refreshed="at an unknown time")
-"""What an empty lock file counts as, which a crash of a machine leaves of a lock that was not on its disk yet."""
-
-
 def parse_lock(body: bytes, *, key: str) -> LockBody:
     """The content of a lock file. Raises ``CorruptObjectError``."""
     try:
@@ -145,7 +141,7 @@ class Lock:
         backoff = Backoff(self._clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0.5)
         while True:
             stored = self._storage.get(self._key)
-            body = self._body_of(stored) if stored else None
+            body = parse_lock(stored.body, key=self._key) if stored else None
             now = self._clock.monotonic()
             if stored is not None and body is not None and self._is_own(body, nonces) and body.released is None:
                 self._mine = (body, stored.etag)
@@ -222,9 +218,6 @@ class Lock:
     def _replace(self, body: LockBody, etag: str) -> Written | Refused:
         """Put ``body`` where the lock with ``etag``, one's own, still is."""
         return put_on_condition(self._storage, self._key, msgspec.json.encode(body), etag=etag)
-
-    def _body_of(self, stored: Stored) -> LockBody:
-        return parse_lock(stored.body, key=self._key) if stored.body.strip(b"\0") else _LOST
 
     def _is_own(self, body: LockBody, nonces: set[str]) -> bool:
         """Read back, a lock is one's own by ``writer-id`` and by a nonce that this object wrote: two threads of one

@@ -61,8 +61,8 @@ class LocalStorage:
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
     time and size; see ``stamp`` for why it changes at every write.
 
-    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. They are not
-    flushed: a crash may undo that such an object was written or deleted, and may leave it empty.
+    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Their folders
+    are not flushed for them: such an object is whole, but a crash may undo that it was written or deleted.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class LocalStorage:
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
-            path, lasting = self._places.target(key), not self._fleeting(key)
+            path = self._places.target(key)
             with self._temporary(path) as temporary:
-                temporary.write(body, durably=lasting)
+                temporary.write_durably(body)
                 status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
                 temporary.close()
                 with exclusive(self._flock):
@@ -120,7 +120,7 @@ class LocalStorage:
                         outcome: Written | Refused = Refused()
                     else:
                         outcome = Written(etag_of(self._replace(temporary, status, path, present)))
-                if lasting:
+                if not self._fleeting(key):
                     # What refused it may be so new that its own writer has not flushed it yet.
                     settle(path)
                 return outcome
