@@ -27,6 +27,8 @@ def rows(cache: Path) -> Iterator[Row]:
     yield paired("ingest of 1 GB", ours, "igzip -1", igzip(flights), bound=2.0, aim=1.4)
     turns = target(work / "turns", data.interleaved(200, RECORDS))
     yield paired("ingest of 200 streams in turn", turns, "one stream", ours, bound=1.6, aim=1.25)
+    small, as_many = (target(work / f"small-{count}", data.interleaved(count, 2000)) for count in (200, 1))
+    yield paired("ingest of 200 streams of ten records", small, "one stream of as many", as_many, bound=3.5)
     odd = target(work / "odd", data.odd())
     yield paired("ingest with odd order, spaces, escapes", odd, "plain", ours, bound=1.3, aim=1.1)
     yield peak("memory, ingest of 1 GB", ours, bound_mb=150)
