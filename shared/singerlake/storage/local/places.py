@@ -31,9 +31,8 @@ class Places:
         self._refuse_links(key, key)
         return path
 
-    def target(self, key: str) -> str:
-        """As ``path``, for writing. Whether the object itself is a link is for its writer to see, as ``present``
-        does."""
+    def path_to_write(self, key: str) -> str:
+        """As ``path``, but whether the object itself is a link is for its writer to see, as ``present`` does."""
         path = f"{self.top}/{check_key(key)}"
         self._refuse_links(key, key.rpartition("/")[0])
         return path

@@ -30,7 +30,6 @@ from singerlake.storage.keys import (
     is_hidden,
 )
 from singerlake.storage.local.errors import settle, translate
-from singerlake.storage.local.facts import entry_of, etag_of, modified_of, refuses
 from singerlake.storage.local.files import (
     Temporary,
     adopt,
@@ -43,6 +42,7 @@ from singerlake.storage.local.files import (
     sync_folder,
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
+from singerlake.storage.local.status import entry_of, etag_of, modified_of, refuses
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.stream_part import window
 
@@ -109,7 +109,7 @@ class LocalStorage:
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
-            path = self._places.target(key)
+            path = self._places.path_to_write(key)
             with self._temporary(path) as temporary:
                 temporary.write_durably(body)
                 status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
@@ -128,7 +128,7 @@ class LocalStorage:
     def upload(self, key: str, path: Path) -> int:
         size = path.stat().st_size
         with self._writing(key):
-            target = self._places.target(key)
+            target = self._places.path_to_write(key)
             model = self._models.get(os.path.dirname(target))
             try:
                 self._upload(key, target, path, size, model)
@@ -155,7 +155,7 @@ class LocalStorage:
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         with self._writing(key):
-            target = self._places.target(key)
+            target = self._places.path_to_write(key)
             with self._temporary(target) as temporary:
                 temporary.close()
                 fill_durably(temporary.path, (data for piece in pieces for data in self._data(piece)))
@@ -232,7 +232,7 @@ class LocalStorage:
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):
-            path = self._places.target(key)
+            path = self._places.path_to_write(key)
             if self._places.present(key, path) is None:
                 return True
             with exclusive(self._flock):
@@ -251,7 +251,7 @@ class LocalStorage:
         try:
             for key in keys:
                 with self._writing(key):
-                    path = self._places.target(key)
+                    path = self._places.path_to_write(key)
                     if self._places.present(key, path) is None:
                         continue
                     with exclusive(self._flock), suppress(FileNotFoundError):
