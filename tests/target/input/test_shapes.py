@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from singerlake.format.lines import scanner
 from tests.target.input.two_ways import agree, line, scanned
 
 SAME = line(
@@ -37,7 +38,7 @@ def test_key_properties_are_found_wherever_they_are(length: int) -> None:
     """Names of any length, in more and in fewer members than a scanner keeps, which come and go between two lines."""
     key = "k" * length
     keys = {"wide": (key, "id")}
-    for before in (*range(4), 15, 16, 17, 126, 127, 128, 129, 300):
+    for before in (*range(4), 15, 16, 17, 126, 127, 128, 129, 300, *range(338, 344), 900):
         others = {f"member {number}": number for number in range(before)}
         full = line("wide", json.dumps({**others, key: 1, "id": 2, **{f"more {number}": 1 for number in range(9)}}))
         turned = line("wide", json.dumps({"id": 2, **others, key: 1}))
@@ -50,6 +51,29 @@ def test_key_properties_are_found_wherever_they_are(length: int) -> None:
             _, error = agree(sent + full, keys=keys)
             number = sent.count(b"\n")
             assert f"line={number}" in (error or "")
+
+
+@pytest.mark.parametrize("count", [1, 62, 63, 64, 65, 128, 300])
+def test_any_number_of_key_properties_is_asked_for(count: int) -> None:
+    names = [f"k{number}" for number in range(count)]
+    keys = {"many": names}
+    full = line("many", json.dumps({**dict.fromkeys(names, 1), "more": 2}))
+    found, error = agree(full * 12, keys=keys)
+    assert error is None
+    assert [one["many"][1] for one in found if isinstance(one, dict)] == [12]
+    for lost in {names[0], names[count // 2], names[-1]}:
+        without = line("many", json.dumps({name: 1 for name in [*names, "more"] if name != lost}))
+        _, error = agree(full * 12 + without + full, keys=keys)
+        assert f"missing=['{lost}']" in (error or "")
+        assert "line=13" in (error or "")
+
+
+def test_a_stream_may_get_more_key_properties_than_a_scanner_asks_for() -> None:
+    few, many = ["id"], [f"k{number}" for number in range(70)]
+    made = scanner.Scanner()
+    for keys, taken in ((few, 1), (many, 0), (few, 1)):
+        made.know("s", keys)
+        assert made.scan(line("s", json.dumps(dict.fromkeys([*few, *many], 1))), 0)[1] == taken
 
 
 NAMES = st.sampled_from(["id", "größe", "ix", "größa", "a", 'a"', "", "i" * 50, "x" * 70])

@@ -56,16 +56,17 @@ static void *another(Array *array, size_t size)
     return (char *)array->items + (size_t)array->count++ * size;
 }
 
-/* The value of a record's member, whose number is given; NULL where there is no member. p is behind the brace or the comma
- * before it. A key property that it names becomes one that is seen. */
-static inline const char *record_value(const char *p, const char *end, Stream *stream, ptrdiff_t member)
+/* The value of a record's member; NULL where there is no member. p is behind the brace or the comma before it, *place is
+ * its place in the shape, and becomes the next one's. A key property that it names becomes one that is seen. */
+static inline const char *record_value(const char *p, const char *end, Stream *stream, ptrdiff_t *place)
 {
-    const Beginning *before = begins_as_before(&stream->shape, member, p, end);
+    const Beginning *before = begins_as_before(&stream->shape, *place, p, end);
     const char *begin = p, *name;
     int escaped;
     ptrdiff_t key;
     if (before) {
         see_key(stream, before->key);
+        *place += bytes_of(before->length);
         return spaces(p + before->length);
     }
     p = spaces(p);
@@ -78,7 +79,7 @@ static inline const char *record_value(const char *p, const char *end, Stream *s
         return NULL;
     p = spaces(p + 1);
     see_key(stream, key);
-    keep_beginning(&stream->shape, member, begin, p - begin, key);
+    *place = keep_beginning(&stream->shape, *place, begin, p - begin, key);
     return p;
 }
 
@@ -89,12 +90,12 @@ static const char *read_record(const char *p, const char *end, Stream *stream)
         return NULL;
     if (!stream)
         return behind_value(p, end, 0);
-    forget_seen(stream);
+    stream->seen = 0;
     p++;
     if (*spaces(p) == '}')
         return spaces(p) + 1;
-    for (ptrdiff_t member = 0;; member++) {
-        if (!(p = record_value(p, end, stream, member)) || !(p = behind_value(p, end, 1)))
+    for (ptrdiff_t place = 0;;) {
+        if (!(p = record_value(p, end, stream, &place)) || !(p = behind_value(p, end, 1)))
             return NULL;
         p = spaces(p);
         if (*p != ',')
@@ -161,7 +162,7 @@ static const char *read_line(Scanner *self, const char *p, const char *end, Line
         return NULL;
     if (line->stream != looked_for)
         read_record(record, end, line->stream);
-    return line->stream->missing ? NULL : p;
+    return line->stream->seen == line->stream->wanted ? p : NULL;
 }
 
 /* Adds a line to what is found of its stream; -1 where there is no memory for it. */

@@ -11,17 +11,21 @@
 #include <stdlib.h>
 
 #define LONGEST 60                       /* bytes of a beginning that is kept */
-#define MOST 128                         /* members of a record that are kept */
+#define MOST 8192                        /* bytes of a shape */
+#define MOST_KEYS 63                     /* key properties of a stream: the records of one with more are all left */
+#define NEVER_SEEN ((uint64_t)1 << MOST_KEYS)
 
+/* How a member begins. Behind this is the text, from behind the brace or the comma up to the value, as in `"name": `. */
 typedef struct {
-    char text[LONGEST];                  /* from behind the brace or the comma up to the value, as in `"name": ` */
-    int16_t length;                      /* 0: none is kept */
+    int16_t length;                      /* of the text; 0: it is not kept */
     int16_t key;                         /* the number of the key property that it names; -1: none */
 } Beginning;
 
+/* How the members of a record begin, one behind the other in their order: what is near in memory is read fast, also where
+ * many streams take turns. */
 typedef struct {
-    Beginning *members;                  /* in the order of the record */
-    ptrdiff_t room;
+    char *beginnings;
+    ptrdiff_t size, room;
 } Shape;
 
 typedef struct {
@@ -30,21 +34,21 @@ typedef struct {
     ptrdiff_t of;                        /* the number of the stream, or of the key property */
 } Spelling;
 
+/* What each record of a stream needs comes first, as it is read for each. */
 typedef struct {
-    PyObject *name;                      /* what is given back */
-    PyObject *names, *kept;              /* what holds the texts */
-    Spelling *keys;                      /* all spellings of all key properties */
-    ptrdiff_t spellings, key_properties;
-    uint64_t lengths;                    /* bits: the lengths of the spellings, modulo 64 */
-    unsigned char *seen;                 /* of each key property: whether the record at hand has it */
-    ptrdiff_t missing;                   /* key properties that it has not */
     Shape shape;
+    uint64_t seen, wanted;               /* bits: the key properties that the record at hand has, and all of them */
     /* What the scan has found; good where .scan is that of the scanner. */
     uint64_t scan;
     ptrdiff_t records, bytes, first_line;
     Moment first, last;
     PyObject *times, *lines;
     char *to;                            /* where the next of its lines is copied to */
+    PyObject *name;                      /* what is given back */
+    PyObject *names, *kept;              /* what holds the texts */
+    Spelling *keys;                      /* all spellings of all key properties */
+    ptrdiff_t spellings;
+    uint64_t lengths;                    /* bits: the lengths of the spellings, modulo 64 */
 } Stream;
 
 typedef struct {
@@ -53,42 +57,54 @@ typedef struct {
     ptrdiff_t count, room, taken, slots;
 } Streams;
 
-/* How the member of this number began in a record before, if this one begins with the same bytes; else NULL. */
-static inline const Beginning *begins_as_before(const Shape *shape, ptrdiff_t member, const char *p, const char *end)
+/* The bytes of a shape that a beginning takes. */
+static inline ptrdiff_t bytes_of(ptrdiff_t length)
 {
-    const Beginning *kept;
-    if (member >= shape->room)
-        return NULL;
-    kept = shape->members + member;
-    if (!kept->length || end - p < kept->length || memcmp(kept->text, p, (size_t)kept->length))
-        return NULL;
-    return kept;
+    return ((ptrdiff_t)sizeof(Beginning) + length + 7) & ~(ptrdiff_t)7;
 }
 
-/* Keeps how a member begins, for the records behind it. What cannot be kept is found anew in each of them. */
-static inline void keep_beginning(Shape *shape, ptrdiff_t member, const char *text, ptrdiff_t length, ptrdiff_t key)
+/* How the member at this place of the shape began in a record before, if this one begins with the same bytes; else NULL. */
+static inline const Beginning *begins_as_before(const Shape *shape, ptrdiff_t place, const char *p, const char *end)
+{
+    const Beginning *kept;
+    if (place >= shape->size)
+        return NULL;
+    kept = (const Beginning *)(shape->beginnings + place);
+    if (!kept->length || end - p < kept->length)
+        return NULL;
+    return memcmp(kept + 1, p, (size_t)kept->length) ? NULL : kept;
+}
+
+/* Keeps how the member at a place begins, for the records behind it, and gives the place of the next one. Where it takes
+ * more room or less than what was kept there, those behind are forgotten. What cannot be kept is found anew in each record. */
+static inline ptrdiff_t keep_beginning(Shape *shape, ptrdiff_t place, const char *text, ptrdiff_t length, ptrdiff_t key)
 {
     Beginning *kept;
-    if (member >= MOST)
-        return;
-    if (member >= shape->room) {
-        ptrdiff_t room = shape->room ? 2 * shape->room : 16;
-        Beginning *members = realloc(shape->members, (size_t)room * sizeof *members);
-        if (!members)
-            return;
-        memset(members + shape->room, 0, (size_t)(room - shape->room) * sizeof *members);
-        shape->members = members;
+    ptrdiff_t behind;
+    if (length > LONGEST)
+        length = 0;
+    behind = place + bytes_of(length);
+    if (behind > MOST)
+        return MOST;
+    if (behind > shape->room) {
+        ptrdiff_t room = behind > shape->room + 512 ? behind : shape->room + 512;
+        char *beginnings = realloc(shape->beginnings, (size_t)room);
+        if (!beginnings)
+            return MOST;
+        shape->beginnings = beginnings;
         shape->room = room;
     }
-    kept = shape->members + member;
-    kept->length = length <= LONGEST && key <= INT16_MAX ? (int16_t)length : 0;
-    kept->key = (int16_t)key;
-    memcpy(kept->text, text, (size_t)kept->length);
+    kept = (Beginning *)(shape->beginnings + place);
+    if (place >= shape->size || bytes_of(kept->length) != bytes_of(length))
+        shape->size = behind;
+    *kept = (Beginning){(int16_t)length, (int16_t)key};
+    memcpy(kept + 1, text, (size_t)length);
+    return behind;
 }
 
 static inline void forget_shape(Shape *shape)
 {
-    free(shape->members);
+    free(shape->beginnings);
     *shape = (Shape){0};
 }
 
@@ -168,9 +184,11 @@ static int take_keys(Stream *stream, PyObject *keys)
 {
     Py_ssize_t count = tuple_size(keys), spellings = 0;
     Spelling *made, *to;
-    unsigned char *seen;
+    int too_many = count > MOST_KEYS;
     if (count < 0)
         return -1;
+    if (too_many)
+        count = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_ssize_t more = tuple_size(PyTuple_GetItem(keys, i));
         if (more < 0)
@@ -178,18 +196,15 @@ static int take_keys(Stream *stream, PyObject *keys)
         spellings += more;
     }
     to = made = malloc((size_t)(spellings + 1) * sizeof *made);
-    seen = malloc((size_t)count + 1);
-    if (!made || !seen)
+    if (!made)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++)
         spellings_of(PyTuple_GetItem(keys, i), i, &to);
     if (PyErr_Occurred()) {
         free(made);
-        free(seen);
         return -1;
     }
     free(stream->keys);
-    free(stream->seen);
     Py_XDECREF(stream->kept);
     forget_shape(&stream->shape);        /* which names key properties by their number */
     stream->kept = Py_NewRef(keys);
@@ -197,9 +212,8 @@ static int take_keys(Stream *stream, PyObject *keys)
     stream->lengths = 0;
     for (Py_ssize_t i = 0; i < spellings; i++)
         stream->lengths |= (uint64_t)1 << (made[i].length & 63);
-    stream->seen = seen;
     stream->spellings = spellings;
-    stream->key_properties = count;
+    stream->wanted = too_many ? NEVER_SEEN : ((uint64_t)1 << count) - 1;
     return 0;
 }
 
@@ -245,18 +259,10 @@ static void forget_all(Streams *all)
         Py_XDECREF(all->streams[i].names);
         Py_XDECREF(all->streams[i].kept);
         free(all->streams[i].keys);
-        free(all->streams[i].seen);
         forget_shape(&all->streams[i].shape);
     }
     free(all->streams);
     free(all->names);
-}
-
-/* For the next record. */
-static inline void forget_seen(Stream *stream)
-{
-    memset(stream->seen, 0, (size_t)stream->key_properties);
-    stream->missing = stream->key_properties;
 }
 
 /* The number of the key property that has this name; -1: none. */
@@ -271,10 +277,8 @@ static inline ptrdiff_t key_of(const Stream *stream, const char *text, ptrdiff_t
 
 static inline void see_key(Stream *stream, ptrdiff_t key)
 {
-    if (key < 0)
-        return;
-    stream->missing -= !stream->seen[key];
-    stream->seen[key] = 1;
+    if (key >= 0)
+        stream->seen |= (uint64_t)1 << key;
 }
 
 #endif
