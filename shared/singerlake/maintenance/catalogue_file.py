@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import layout
@@ -15,6 +15,8 @@ from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 logger = logging.getLogger(__name__)
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,17 @@ class CatalogueFile:
 
     def entries(self) -> dict[str, Any]:
         """What it says of each stream, by name; nothing where it is missing or cannot be read, which a warning says."""
-        known = self._readable(self.storage.get(self.key))
+        known = self._readable(self.storage.get(self.key), catalogue.from_json)
         return {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
 
     def update(self, fresh: Sequence[dict[str, Any]]) -> None:
         """Bring it up to the entries ``fresh``. A lost race leaves it behind, never wrong, and is not an error."""
 
         def updated(stored: Stored | None) -> bytes | None:
-            known = self._readable(stored)
-            if known is not None and all(entry in known["streams"] for entry in fresh):
+            known = self._readable(stored, catalogue.stored_entries)
+            if known is not None and all(catalogue.says(known.get(item["tap_stream_id"]), item) for item in fresh):
                 return None
-            return catalogue.to_json(catalogue.merged(known, *fresh))
+            return catalogue.stored_with(known or {}, fresh)
 
         with suppress(TooManyConflictsError):
             replace_if_unchanged(self.storage, self.key, updated)
@@ -49,7 +51,7 @@ class CatalogueFile:
         """Leave out the entry of a stream that was dropped. A lost race leaves it behind, and is not an error."""
 
         def without(stored: Stored | None) -> bytes | None:
-            known = self._readable(stored)
+            known = self._readable(stored, catalogue.from_json)
             if known is None or all(item["tap_stream_id"] != stream for item in known["streams"]):
                 return None
             return catalogue.to_json(
@@ -59,9 +61,9 @@ class CatalogueFile:
         with suppress(TooManyConflictsError):
             replace_if_unchanged(self.storage, self.key, without)
 
-    def _readable(self, stored: Stored | None) -> dict[str, Any] | None:
+    def _readable(self, stored: Stored | None, parse: Callable[..., Content]) -> Content | None:
         try:
-            return catalogue.from_json(stored.body, key=self.key) if stored else None
+            return parse(stored.body, key=self.key) if stored else None
         except CorruptObjectError as error:
             logger.warning("%s; continuing without it", error)
             return None

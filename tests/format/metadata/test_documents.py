@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -94,6 +95,53 @@ def test_a_stream_is_merged_into_a_catalogue_once() -> None:
     merged = catalogue.merged(catalogue.merged(catalogue.merged(None, one), two), one)
     assert [item["stream"] for item in merged["streams"]] == ["a", "b"]
     assert catalogue.from_json(catalogue.to_json(merged), key=KEY) == merged
+
+
+ENTRIES = [
+    catalogue.stream_entry("b", {"properties": {"é": {"default": 0.1}}}, ["é"]),
+    catalogue.stream_entry("a", {}, []),
+    catalogue.stream_entry("\udfff", {"properties": {"\ud800": {"maximum": 10**30}}}, ["\ud800"]),
+    catalogue.stream_entry("c", {"default": float("nan")}, []),
+]
+
+
+@pytest.mark.parametrize("before", [ENTRIES[:0], ENTRIES[:2], ENTRIES])
+@pytest.mark.parametrize("fresh", [ENTRIES[:1], ENTRIES[1:], [catalogue.stream_entry("a", {"title": "new"}, [])]])
+def test_stored_entries_are_joined_with_new_ones_without_being_read(before: list[Any], fresh: list[Any]) -> None:
+    stored = catalogue.stored_entries(catalogue.to_json(catalogue.merged(None, *before)), key=KEY)
+    joined = catalogue.from_json(catalogue.stored_with(stored, fresh), key=KEY)
+    merged = catalogue.merged(catalogue.merged(None, *before), *fresh)
+    assert joined == catalogue.from_json(catalogue.to_json(merged), key=KEY)
+    again = catalogue.stored_entries(catalogue.stored_with(stored, fresh), key=KEY)
+    assert all(catalogue.says(again[item["stream"]], item) for item in fresh)
+    assert catalogue.stored_with(again, fresh) == catalogue.stored_with(stored, fresh)
+
+
+def test_a_stored_entry_says_the_same_however_it_is_spelled() -> None:
+    entry = ENTRIES[0]
+    for spelled in (
+        json.dumps(entry),
+        json.dumps(entry, indent=1, ensure_ascii=False),
+        json.dumps(entry, sort_keys=True),
+    ):
+        body = f'{{"note": 1, "streams": [{spelled}]}}'.encode()
+        assert catalogue.says(catalogue.stored_entries(body, key=KEY)["b"], entry)
+    assert not catalogue.says(None, entry)
+    assert not catalogue.says(json.dumps({**entry, "schema": {}}).encode(), entry)
+    assert not catalogue.says(json.dumps({**entry, "schema": 0}).replace("0}", "1e999}").encode(), entry)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"[]", b"{}", b'{"streams": {}}', b'{"streams": [1]}', b'{"streams": [{"stream": "a"}]}'),
+        *(b'{"streams": [{"tap_stream_id": 5}]}', b'{"streams": [{"tap_stream_id": "a", "schema": {]}'),
+        *(b'{"streams": [{"tap_stream_id": "a", "x": "\xff"}]}', b'{"streams": [{"tap_stream_id": "a"}]'),
+    ],
+)
+def test_a_damaged_catalogue_gives_no_stored_entries(body: bytes) -> None:
+    with pytest.raises(CorruptObjectError, match="not a catalogue"):
+        catalogue.stored_entries(body, key=KEY)
 
 
 def test_people_s_annotations_survive_a_run_that_adds_its_tap() -> None:

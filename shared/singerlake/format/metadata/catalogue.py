@@ -5,12 +5,13 @@ The shape is the Singer specification's (DISCOVERY_MODE.md, "The Catalog"); sche
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from singerlake.errors import CorruptObjectError
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import newest_version, schema_of
@@ -68,6 +69,42 @@ def merged(catalogue: dict[str, Any] | None, *fresh: dict[str, Any]) -> dict[str
     return {"streams": [known[name] for name in sorted(known)]}
 
 
+class _StoredCatalogue(msgspec.Struct):
+    streams: list[msgspec.Raw]
+
+
+class _StoredEntry(msgspec.Struct):
+    tap_stream_id: str
+
+
+def stored_entries(body: bytes, *, key: str) -> dict[str, bytes]:
+    """The entry of each stream as it is stored under ``key``. Of a catalogue of many streams most is looked past.
+    Raises ``CorruptObjectError``."""
+    try:
+        items = msgspec.json.decode(body.decode("utf-8"), type=_StoredCatalogue).streams
+        return {msgspec.json.decode(item, type=_StoredEntry).tap_stream_id: bytes(item) for item in items}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Either it is damaged, which is told here, or it holds a name that has no UTF-8.
+        return {item["tap_stream_id"]: encode(item) for item in from_json(body, key=key)["streams"]}
+
+
+def says(stored: bytes | None, entry: dict[str, Any]) -> bool:
+    """Whether a stored entry is this one, however it is spelled."""
+    if stored is None or stored == encode(entry):
+        return stored is not None
+    try:
+        return decode(stored, dict[str, Any]) == entry
+    except msgspec.DecodeError:
+        return False
+
+
+def stored_with(stored: Mapping[str, bytes], fresh: Iterable[dict[str, Any]]) -> bytes:
+    """A catalogue as stored: the entries ``stored``, those of ``fresh`` in the place of the ones that their streams
+    have; streams in the order of their names."""
+    entries = {**stored, **{item["tap_stream_id"]: encode(item) for item in fresh}}
+    return b'{"streams":[' + b",".join(entries[name] for name in sorted(entries)) + b"]}"
+
+
 def to_json(catalogue: dict[str, Any]) -> bytes:
     """The catalogue as stored."""
     return encode(catalogue)
@@ -85,3 +122,6 @@ def from_json(body: bytes, *, key: str) -> dict[str, Any]:
     ):
         raise CorruptObjectError("not a catalogue: 'streams' is not a list of catalog entries", hint=_HINT, key=key)
     return content
+
+
+prepare_decoders(_StoredCatalogue, _StoredEntry)
