@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.clock import SystemClock
 from singerlake.interpreter import turns
-from singerlake.interpreter.turns import Turns, waiting
+from singerlake.interpreter.turns import Turns, holding, waiting
 
 LONG = 20.0
 
@@ -84,6 +84,31 @@ def test_what_waited_goes_on_in_its_turn_alone() -> None:
             threading.Timer(0.05, may_end.set).start()
         assert ended.is_set()
     started.join(LONG)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_lock_is_waited_for_without_a_turn() -> None:
+    group, lock, asked = Turns(), threading.Lock(), threading.Event()
+
+    def other() -> None:
+        with group.taken():
+            asked.set()
+            with holding(lock):
+                assert lock.locked()
+
+    with group.taken(), holding(lock):
+        with waiting():
+            started = thread(other)
+            assert asked.wait(LONG)
+            began = time.monotonic()
+        # It got its turn back, though the other thread had it and waits for the lock.
+        assert time.monotonic() - began < LONG / 2
+        assert started.is_alive()
+    started.join(LONG)
+    assert not started.is_alive()
+    with pytest.raises(ValueError, match="held"), holding(lock):
+        raise ValueError("held")
+    assert not lock.locked()
 
 
 def test_a_thread_that_does_not_get_its_turn_goes_on_without() -> None:

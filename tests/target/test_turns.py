@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from singerlake.clock import SystemClock, random_id
+from singerlake.interpreter import turns
 from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
 from singerlake.manifests.lockfile import LockfileStore
@@ -74,6 +76,25 @@ def test_many_streams_are_committed_by_threads_that_take_turns(tmp_path: Path, t
     assert len(set(map(id, taken))) == 1
     assert len(taken) >= 2 * len(STREAMS)
     assert {manifest(tmp_path, stream).next_offset for stream in STREAMS} == {20}
+
+
+@pytest.mark.parametrize("store", ["lockfile", "log", "merge"])
+def test_no_thread_has_a_turn_while_it_waits_for_one_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """Else that one waits until its patience ends. In a new lake, the first thread makes what all need."""
+    monkeypatch.setattr(turns, "PATIENCE", 10.0)
+    in_vain: list[str] = []
+    real = turns._Turn.take
+
+    def take(self: turns._Turn) -> None:
+        real(self)
+        if not self._has:
+            in_vain.append(threading.current_thread().name)
+
+    monkeypatch.setattr(turns._Turn, "take", take)
+    ingest(tmp_path, LINES, manifest_store=store)
+    assert in_vain == []
 
 
 def test_a_lake_whose_store_turns_out_to_be_a_database_has_no_turns(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 PATIENCE = 0.02
 """Seconds that a thread waits for its turn. Then it goes on without: the one whose turn it is may wait for something
@@ -50,16 +50,35 @@ class Turns:
             turn.give_back()
 
 
-@contextmanager
-def waiting() -> Iterator[None]:
+class _Waiting:
+    def __enter__(self) -> None:
+        turn = getattr(_own, "turn", None)
+        if turn is not None:
+            turn.give_back()
+
+    def __exit__(self, *_: object) -> None:
+        turn = getattr(_own, "turn", None)
+        if turn is not None:
+            turn.take()
+
+
+_WAITING = _Waiting()
+
+
+def waiting() -> AbstractContextManager[None]:
     """Around what waits for something other than the interpreter: a thread that has a turn gives it to another one for
     that time."""
-    turn = getattr(_own, "turn", None)
-    if turn is None:
-        yield
-        return
-    turn.give_back()
+    return _WAITING
+
+
+@contextmanager
+def holding(lock: threading.Lock) -> Iterator[None]:
+    """``lock`` held for the length of a block. While a thread that has a turn waits for it, another one has the turn:
+    the one that holds the lock may need it."""
+    if not lock.acquire(blocking=False):
+        with waiting():
+            lock.acquire()
     try:
         yield
     finally:
-        turn.take()
+        lock.release()

@@ -9,6 +9,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.metadata import root
+from singerlake.interpreter.turns import holding
 from singerlake.maintenance.identity import evidence
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
@@ -62,7 +63,7 @@ class RootFile:
             kind = manifest_store or named.kind or default_kind
             return root.to_json(root.new(lake_id=named.lake_id or self.fresh_id(), manifest_store=kind))
 
-        with self._making:
+        with holding(self._making):
             if self._seen is None and replace_if_unchanged(self._storage, self._key, born):
                 # What is there now counts: without conditions another's may have come on top.
                 self.read()
