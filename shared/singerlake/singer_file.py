@@ -100,6 +100,8 @@ def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> by
     ``extra`` is the JSON of an ``SL`` extra field.
     """
     if level < _FASTEST_ZLIB_LEVEL:
+        if extra is None:
+            return igzip_lib.compress(raw, level, flag=igzip_lib.COMP_GZIP)
         deflated = igzip_lib.compress(raw, level, flag=igzip_lib.COMP_DEFLATE)
     else:
         squeezer = zlib.compressobj(level, zlib.DEFLATED, -15, 9)

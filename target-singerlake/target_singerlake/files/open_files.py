@@ -5,12 +5,13 @@ by count, size or age. There is no thread, clock or storage here: the caller giv
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
@@ -25,11 +26,16 @@ from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
 
-_TIMES = 256
+_TIMES = 64
 """Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
-_KEEP = 1 / 2
-"""The part of what may be in memory that stays buffered. The rest is for what is being compressed, so that the next
-block need not wait for it."""
+_LEAST, _MOST = 1 / 4, 1 / 2
+"""The part of what may be in memory that is for what is being compressed, at least and at most, so that the next block
+need not wait for it. The rest may stay buffered."""
+_AT_ONCE = 4
+"""Members that should be under way at once, as far as there is room."""
+_TOGETHER = 1 << 20
+"""Bytes of short members, of several files, that one thread compresses in a row: to hand over each by itself takes a
+part of the time that compressing it does."""
 
 
 @dataclass(slots=True)
@@ -44,6 +50,16 @@ class Stream:
     messages: int = 0
     records: int = 0
     file: GrowingFile | None = None
+
+
+class _Member(NamedTuple):
+    """Lines of a file that are to be compressed, and what is ready when those before them are."""
+
+    file: GrowingFile
+    parts: list[bytes]
+    messages: int
+    records: int
+    before: Future[None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +192,7 @@ class OpenFiles:
         stream.size += size
         self.buffered += size
         if stream.size >= self.member_bytes:
-            self._close_member(stream)
+            self._close_members([stream], stream.size)
             if self._is_full(file):
                 self.close_file(stream)
 
@@ -184,11 +200,9 @@ class OpenFiles:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
         room = self._settings.max_memory_bytes - 2 * block_bytes - self._new.lake_id.waiting
-        if self.buffered > room * _KEEP:
-            for stream in sorted(self._open.values(), key=lambda one: one.size, reverse=True):
-                if self.buffered <= room * _KEEP:
-                    break
-                self._close_member(stream)
+        if self.buffered > room * (1 - _MOST):
+            largest = max((stream.size for stream in self._open.values()), default=0)
+            self._close_largest(room - min(max(_AT_ONCE * largest, room * _LEAST), room * _MOST))
         self._compressor.wait(room - self.buffered)
 
     def oldest(self) -> float | None:
@@ -213,8 +227,8 @@ class OpenFiles:
         file = stream.file
         if file is None:
             return
-        if stream.size:
-            self._close_member(stream)
+        self._close_members([stream], stream.size)
+        _note_times(stream, file)
         stream.file = None
         del self._open[stream.name]
         self._closed(file)
@@ -244,17 +258,28 @@ class OpenFiles:
         self._opened(stream.name)
         return stream.file
 
-    def _close_member(self, stream: Stream) -> None:
-        file = stream.file
-        if file is None or not stream.size:
+    def _close_largest(self, most: float) -> None:
+        """Close members, the largest ones first, until no more than ``most`` bytes wait."""
+        largest, size = list[Stream](), 0
+        for stream in sorted(self._open.values(), key=attrgetter("size"), reverse=True):
+            if self.buffered - size <= most:
+                break
+            largest.append(stream)
+            size += stream.size
+            if size >= _TOGETHER:
+                self._close_members(largest, size)
+                largest, size = [], 0
+        self._close_members(largest, size)
+
+    def _close_members(self, streams: Sequence[Stream], size: int) -> None:
+        """Have what waits of open files, ``size`` bytes in all, compressed, that of one after the other."""
+        members = [_member(stream) for stream in streams if stream.size]
+        if not members:
             return
-        _note_times(stream, file)
-        parts, messages, records, size = stream.parts, stream.messages, stream.records, stream.size
-        stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
         self.buffered -= size
-        file.raw_bytes += size
-        before = file.ready
-        file.ready = self._compressor.submit(size, lambda: file.add_member(parts, messages, records, before))
+        ready = self._compressor.submit(size, lambda: _compress(members))
+        for file, *_ in members:
+            file.ready = ready
 
     def _is_full(self, file: GrowingFile) -> bool:
         """Whether a file's compressed bytes reach the limit. What is still being compressed is estimated by what was;
@@ -272,6 +297,21 @@ class OpenFiles:
         self._compressor.check()
         file.spool_waiting()
         return file.spool is not None and file.spool.bytes >= limit
+
+
+def _member(stream: Stream) -> _Member:
+    """What waits of a stream with an open file, which then waits no longer."""
+    file = stream.file
+    assert file is not None
+    member = _Member(file, stream.parts, stream.messages, stream.records, file.ready)
+    file.raw_bytes += stream.size
+    stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
+    return member
+
+
+def _compress(members: Iterable[_Member]) -> None:
+    for file, parts, messages, records, before in members:
+        file.add_member(parts, messages, records, before)
 
 
 def _note_times(stream: Stream, file: GrowingFile) -> None:
