@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import random
 import re
-import secrets
 import time
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
@@ -91,7 +91,7 @@ def attended(work: Callable[[], Answer]) -> tuple[Answer, float]:
 
 def random_id() -> str:
     """A fresh identity from the system's entropy."""
-    return base64.b32hexencode(secrets.token_bytes(10)).decode("ascii").lower()
+    return base64.b32hexencode(os.urandom(10)).decode("ascii").lower()
 
 
 def timestamp(moment: datetime) -> str:

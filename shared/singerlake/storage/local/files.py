@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 
 from singerlake import open_file_lock
-from singerlake.clock import IdSource
 from singerlake.interpreter.turns import waiting
 from singerlake.storage.keys import TEMPORARY_PREFIX
 
@@ -53,9 +52,9 @@ def exclusive(path: str) -> Iterator[None]:
 
 
 class Temporary:
-    """A file at ``path``, under a name that no object has, until it gets an object's. As a context it is removed at the
-    end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is False,
-    and it is yet to be made by other means. Raises ``OSError``."""
+    """A file at ``path``, under a random name that no object has, until it gets an object's. As a context it is removed
+    at the end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is
+    False, and it is yet to be made by other means. Raises ``OSError``."""
 
     def __init__(self, path: str, *, made: bool = True) -> None:
         self.path = path
@@ -85,6 +84,24 @@ class Temporary:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def stamp(self, taken: int = -1) -> os.stat_result:
+        """Set a modification time that makes the ETag new, and return the file's status.
+
+        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
+        milliseconds, so the three may all be equal for different writes. The time therefore gets digits of its own
+        below the millisecond, from its name, which is random. It is pushed past that of the file it replaces,
+        ``taken``, for any resolution of the file system.
+        """
+        file = self.descriptor if self.descriptor >= 0 else self.path
+        status = os.stat(file)
+        wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(os.fsencode(self.path)) % 1_000_000
+        for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
+            os.utime(file, ns=(status.st_atime_ns, nanoseconds))
+            status = os.stat(file)
+            if status.st_mtime_ns > taken:
+                break
+        return status
 
     def rename(self, path: str) -> None:
         """Give it the name of an object, in the place of the one that has it."""
@@ -135,24 +152,6 @@ def adopt(source: Path, target: str, model: os.stat_result) -> bool:
             return False
         raise
     return True
-
-
-def stamp(file: str | int, ids: IdSource, taken: int = -1) -> os.stat_result:
-    """Set a modification time that makes the ETag new, and return the file's status.
-
-    An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
-    milliseconds, so the three may all be equal for different writes. The time therefore gets random digits below
-    the millisecond, and it is pushed past that of the file it replaces, ``taken``, for any resolution of the file
-    system.
-    """
-    status = os.stat(file)
-    wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(ids().encode()) % 1_000_000
-    for nanoseconds in (wanted, *(taken + step for step in _TIME_STEPS)):
-        os.utime(file, ns=(status.st_atime_ns, nanoseconds))
-        status = os.stat(file)
-        if status.st_mtime_ns > taken:
-            break
-    return status
 
 
 def _flush(descriptor: int) -> None:

@@ -38,7 +38,6 @@ from singerlake.storage.local.files import (
     files_not_whole,
     fill_durably,
     make_folder,
-    stamp,
     sync_folder,
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
@@ -59,7 +58,7 @@ class LocalStorage:
     there later; were the folder removed and made again by others meanwhile, it would not know.
 
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
-    time and size; see ``stamp`` for why it changes at every write.
+    time and size; see ``Temporary.stamp`` for why it changes at every write.
 
     ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Their folders
     are not flushed for them: such an object is whole, but a crash may undo that it was written or deleted.
@@ -112,7 +111,7 @@ class LocalStorage:
             path = self._places.path_to_write(key)
             with self._temporary(path) as temporary:
                 temporary.write_durably(body)
-                status = self._models[os.path.dirname(path)] = stamp(temporary.descriptor, self._ids)
+                status = self._models[os.path.dirname(path)] = temporary.stamp()
                 temporary.close()
                 with exclusive(self._flock):
                     present = self._places.present(key, path)
@@ -146,7 +145,7 @@ class LocalStorage:
             if not adopt(path, temporary.path, model or os.fstat(temporary.descriptor)):
                 copy_durably(path, temporary.path)
             temporary.close()
-            status = stamp(temporary.path, self._ids)
+            status = temporary.stamp()
             if status.st_size != size:
                 raise StorageUnavailableError("a file changed while it was copied", hint="run again", key=key)
             with exclusive(self._flock):
@@ -159,7 +158,7 @@ class LocalStorage:
             with self._temporary(target) as temporary:
                 temporary.close()
                 fill_durably(temporary.path, (data for piece in pieces for data in self._data(piece)))
-                status = stamp(temporary.path, self._ids)
+                status = temporary.stamp()
                 with exclusive(self._flock):
                     status = self._replace(temporary, status, target, self._places.present(key, target))
                 settle(target)
@@ -361,7 +360,7 @@ class LocalStorage:
         on, readers may have seen it; the caller flushes the folder when others may have the flock, since they can wait
         for the disk at the same time."""
         if present is not None and status.st_mtime_ns <= present.st_mtime_ns:
-            status = stamp(temporary.path, self._ids, present.st_mtime_ns)
+            status = temporary.stamp(present.st_mtime_ns)
         temporary.rename(path)
         return status
 
