@@ -1,0 +1,131 @@
+"""Lines of many streams that wait in memory: which of them become short members, when, and how they are handed over."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from singerlake.clock import random_id
+from singerlake.format.lines.times import Span
+from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.lake_id import LakeId
+from target_singerlake.files.open_files import NewFiles, OpenFiles
+from target_singerlake.input.schema import schema_of
+from target_singerlake.settings import settings_of
+from target_singerlake.state import HeldStates
+from tests.fakes import START
+
+MEMORY, BLOCK = 8 << 20, 1 << 20
+SHORT, LONG = 10_000, 400_000
+
+
+class Counting(Compressor):
+    """Notes how many bytes each piece of work has."""
+
+    def __init__(self) -> None:
+        super().__init__(2, MEMORY)
+        self.handed_over: list[int] = []
+
+    def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
+        self.handed_over.append(size)
+        return super().submit(size, work)
+
+
+class Captured:
+    """Open files of ``count`` streams, and the closed ones."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        lake_id = LakeId(lambda: None, pytest.fail, MEMORY)
+        lake_id.wait()
+        self.compressor = Counting()
+        self.closed: list[GrowingFile] = []
+        self.names = [f"s{number}" for number in range(count)]
+        self.sent = dict.fromkeys(self.names, b"")
+        self.files = OpenFiles(
+            settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": MEMORY}, {}),
+            NewFiles(run_id="r", folder=folder, ids=random_id, lake_id=lake_id),
+            compressor=self.compressor,
+            states=HeldStates(),
+            opened=lambda stream: None,
+            closed=self.closed.append,
+        )
+        for name in self.names:
+            line = b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode()
+            self.files.use_schema(schema_of(line, 1))
+
+    def take_turns(self, rounds: int, size: int) -> None:
+        """So many lines of ``size`` bytes for each stream, in turn, as blocks of the input bring them."""
+        since_block = 0
+        for number in range(rounds):
+            for name in self.names:
+                line = (b"%s %d " % (name.encode(), number)).ljust(size - 1, b"x") + b"\n"
+                time = (START + timedelta(seconds=number)).isoformat()
+                self.files.add(name, line, 1, 1, [time, time], START, 0.0)
+                self.sent[name] += line
+                since_block += size
+                if since_block >= BLOCK:
+                    self.files.keep_within_memory(BLOCK)
+                    since_block = 0
+
+    def end(self) -> dict[str, GrowingFile]:
+        """The file of each stream, whole."""
+        self.files.close_all()
+        for file in self.closed:
+            file.finish()
+        self.compressor.close()
+        return {file.schema.stream: file for file in self.closed}
+
+
+def members(file: GrowingFile) -> int:
+    assert file.spool is not None
+    return len(file.spool._members)
+
+
+def test_short_members_of_several_streams_are_handed_over_together(tmp_path: Path) -> None:
+    captured = Captured(tmp_path, 100)
+    captured.take_turns(40, SHORT)
+    together = len(captured.compressor.handed_over)
+    ended = captured.end()
+    short = sum(map(members, ended.values())) - len(ended)
+    assert short > 4 * together
+    assert max(captured.compressor.handed_over) < 2 << 20
+    for name, file in ended.items():
+        assert file.spool is not None
+        text = gzip.decompress(file.spool.path.read_bytes())
+        assert text.partition(b"\n")[2] == captured.sent[name]
+        assert (file.messages, file.records, file.raw_bytes) == (40, 40, len(captured.sent[name]))
+
+
+def test_long_members_are_compressed_side_by_side(tmp_path: Path) -> None:
+    captured = Captured(tmp_path, 10)
+    captured.take_turns(10, LONG)
+    assert len(captured.compressor.handed_over) > 1
+    captured.end()
+    # Two threads have work at any time: what waits leaves as much room as several of them take.
+    assert max(captured.compressor.handed_over) <= MEMORY // 4
+
+
+def test_many_short_buffers_leave_less_room_than_few_long_ones(tmp_path: Path) -> None:
+    room = MEMORY - 2 * BLOCK
+    most: dict[int, int] = {}
+    for count, size in ((100, SHORT), (4, LONG)):
+        captured = Captured(tmp_path, count)
+        for _ in range(4_000_000 // (count * size) * 3):
+            captured.take_turns(1, size)
+            captured.files.keep_within_memory(BLOCK)
+            most[count] = max(most.get(count, 0), captured.files.buffered)
+        captured.end()
+    assert room * 0.7 < most[100] <= room * 0.75
+    assert most[4] <= room * 0.5
+
+
+def test_the_span_of_a_file_is_that_of_all_its_members(tmp_path: Path) -> None:
+    captured = Captured(tmp_path, 100)
+    captured.take_turns(40, SHORT)
+    span: Span = START, START + timedelta(seconds=39)
+    assert {file.extracted for file in captured.end().values()} == {span}
