@@ -59,7 +59,7 @@ class Captured:
             self.files.use_schema(schema_of(line, 1))
 
     def take_turns(self, rounds: int, size: int) -> None:
-        """So many lines of ``size`` bytes for each stream, in turn, as blocks of the input bring them."""
+        """``rounds`` lines of ``size`` bytes for each stream, in turn, as blocks of the input bring them."""
         since_block = 0
         for number in range(rounds):
             for name in self.names:
