@@ -40,7 +40,7 @@ class CatalogueFile:
 
         def updated(stored: Stored | None) -> bytes | None:
             known = self._readable(stored, catalogue.stored_entries)
-            if known is not None and all(catalogue.says(known.get(item["tap_stream_id"]), item) for item in fresh):
+            if known is not None and all(catalogue.is_entry(known.get(item["tap_stream_id"]), item) for item in fresh):
                 return None
             return catalogue.stored_with(known or {}, fresh)
 

@@ -113,7 +113,7 @@ def test_stored_entries_are_joined_with_new_ones_without_being_read(before: list
     merged = catalogue.merged(catalogue.merged(None, *before), *fresh)
     assert joined == catalogue.from_json(catalogue.to_json(merged), key=KEY)
     again = catalogue.stored_entries(catalogue.stored_with(stored, fresh), key=KEY)
-    assert all(catalogue.says(again[item["stream"]], item) for item in fresh)
+    assert all(catalogue.is_entry(again[item["stream"]], item) for item in fresh)
     assert catalogue.stored_with(again, fresh) == catalogue.stored_with(stored, fresh)
 
 
@@ -125,10 +125,10 @@ def test_a_stored_entry_says_the_same_however_it_is_spelled() -> None:
         json.dumps(entry, sort_keys=True),
     ):
         body = f'{{"note": 1, "streams": [{spelled}]}}'.encode()
-        assert catalogue.says(catalogue.stored_entries(body, key=KEY)["b"], entry)
-    assert not catalogue.says(None, entry)
-    assert not catalogue.says(json.dumps({**entry, "schema": {}}).encode(), entry)
-    assert not catalogue.says(json.dumps({**entry, "schema": 0}).replace("0}", "1e999}").encode(), entry)
+        assert catalogue.is_entry(catalogue.stored_entries(body, key=KEY)["b"], entry)
+    assert not catalogue.is_entry(None, entry)
+    assert not catalogue.is_entry(json.dumps({**entry, "schema": {}}).encode(), entry)
+    assert not catalogue.is_entry(json.dumps({**entry, "schema": 0}).replace("0}", "1e999}").encode(), entry)
 
 
 @pytest.mark.parametrize(

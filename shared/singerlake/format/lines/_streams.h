@@ -179,7 +179,8 @@ static Py_ssize_t tuple_size(PyObject *object)
     return PyTuple_Check(object) ? PyTuple_Size(object) : (PyErr_SetString(PyExc_TypeError, "not a tuple"), -1);
 }
 
-/* A tuple of a tuple of spellings for each key property; *stream is as it was where that fails. */
+/* A tuple of a tuple of spellings for each key property; *stream is as it was where that fails. Of too many none is kept,
+ * and no record has all of them. */
 static int take_keys(Stream *stream, PyObject *keys)
 {
     Py_ssize_t count = tuple_size(keys), spellings = 0;

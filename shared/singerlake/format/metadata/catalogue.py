@@ -88,7 +88,7 @@ def stored_entries(body: bytes, *, key: str) -> dict[str, bytes]:
         return {item["tap_stream_id"]: encode(item) for item in from_json(body, key=key)["streams"]}
 
 
-def says(stored: bytes | None, entry: dict[str, Any]) -> bool:
+def is_entry(stored: bytes | None, entry: dict[str, Any]) -> bool:
     """Whether a stored entry is this one, however it is spelled."""
     if stored is None or stored == encode(entry):
         return stored is not None
