@@ -23,6 +23,11 @@ LINES = [
     b'"\xc3\xa9":"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"},"time_extracted":"2026-01-02T00:00:00.25Z"}\n',
     b'{ "record" : {"d": 1, "x": {"d": 2}}, "time_extracted": "2026-01-02", "stream": "t", "type": "RECORD"}\r\n',
     b'{"type":"RECORD","stream":"t","record":{%s,"d":1}}\n' % b",".join(b'"%0*d":0' % (n, n) for n in range(1, 99, 2)),
+    # More members than a shape has room for, and the lengths of their names change.
+    b'{"type":"RECORD","stream":"t","record":{%s,"d":1}}\n'
+    % b",".join(b'"%0*d":0' % (9 + n % 40, n) for n in range(300)),
+    b'{"type":"RECORD","stream":"t","record":{"d":1,%s}}\n'
+    % b",".join(b'"%0*d":0' % (48 - n % 40, n) for n in range(300)),
 ]
 PIECES = [
     *(bytes([byte]) for byte in b'"\\{}[]:,-.e0\n\x00\xff\xc3\xf4Z'), b"\\u", b"\\ud83d", b"null", b"tru", b".5",
