@@ -41,7 +41,6 @@ def spark(java: Java, aws_config: Path, tmp_path_factory: pytest.TempPathFactory
 def _session(folder: Path) -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.servers.java import QUICK
 from tests.spark.cluster.processes import ROOT, environment, said, tied
 
 PAGE = ROOT / "docs/how-to/spark-cluster.md"
@@ -43,6 +44,7 @@ class Cluster:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "512m",
             "spark.executor.memory": "480m",
+            "spark.executor.extraJavaOptions": QUICK,
             "spark.local.dir": str(self.folder),
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
@@ -110,7 +112,11 @@ def printed_commands() -> list[list[str]]:
 @contextmanager
 def cluster(folder: Path, java_home: Path) -> Iterator[Cluster]:
     """Start a master and two workers, and wait until they know each other."""
-    machine = {**environment(folder, java_home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": NO_REST}
+    machine = {
+        **environment(folder, java_home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": f"{NO_REST} {QUICK}",
+    }
     with ExitStack() as stack:
 
         def start(name: str, command: list[str]) -> Callable[[str], str]:

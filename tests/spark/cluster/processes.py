@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.servers.java import DRIVERS, QUICK
+
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[3]
 # A group of its own, killed when the standard input ends: Spark's processes would outlive a parent that was killed.
@@ -24,6 +26,8 @@ def environment(folder: Path, java_home: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
     return {
         **kept,
+        **DRIVERS,
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
