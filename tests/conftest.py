@@ -13,10 +13,11 @@ from xdist.scheduler import Scheduling
 from tests.processes import descriptions
 from tests.processes.signals import signals_kept
 from tests.processes.workers import SharedScheduling
-from tests.tiers import mark_thorough
+from tests.suite.tiers import mark_thorough
 
 pytest_plugins = [
     "pytester",
+    "tests.suite.deadline",
     "tests.servers.java",
     "tests.servers.postgres",
     "tests.servers.s3",

@@ -40,7 +40,7 @@ TESTS = """
 """
 CONFTEST = """
     import pytest
-    from tests.tiers import MARKS, mark_thorough
+    from tests.suite.tiers import MARKS, mark_thorough
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(items):
