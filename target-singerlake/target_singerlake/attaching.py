@@ -35,8 +35,8 @@ from target_singerlake.settings import Settings
 
 _SHOWN = 200
 """Characters of a source in a log."""
-_SHARE = 4
-"""Files take at most this part of the memory: a fourth."""
+_SHARE = 6
+"""Files take at most this part of the memory: a sixth."""
 
 State = Callable[[], Manifest]
 """Gives what the writer of a stream knows of its state by now."""

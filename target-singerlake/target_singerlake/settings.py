@@ -26,6 +26,8 @@ PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
 """The environment variable in which Meltano gives a loader the name of its tap."""
 _LOCK = LockSettings()
+MEMORY_BYTES = 96 << 20
+"""``max_memory_bytes`` by default: 200 streams then have members of half a megabyte."""
 MOST_THREADS = 4
 """Threads that compress by default: at level 1, two keep up with the one that reads."""
 
@@ -64,8 +66,9 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "max_memory_bytes": setting(
         "integer",
         "Memory for buffers",
-        "The most raw bytes that wait in memory to be compressed, or are being compressed, for all streams together.",
-        default=64 << 20,
+        "The most raw bytes that wait in memory to be compressed, or are being compressed, for all streams together. "
+        "Each stream counts as 32 KiB of them, up to a third.",
+        default=MEMORY_BYTES,
         minimum=1 << 20,
     ),
     "compression_level": setting(

@@ -30,10 +30,8 @@ from target_singerlake.ingest import Ingest
 from target_singerlake.input.reader import MessageReader
 from target_singerlake.mapped import MappedDecoder
 from target_singerlake.memory import keep_freed_memory
-from target_singerlake.settings import SCHEMA, settings_of
+from target_singerlake.settings import MEMORY_BYTES, SCHEMA, settings_of
 
-_KEPT_MEMORY = 64 << 20
-"""As much as max_memory_bytes is by default."""
 _MEANINGLESS = ("load_method", "batch_size_rows", "batch_config", "process_activate_version_messages")
 """Settings of singer-sdk for targets that load tables; a lake stores every message."""
 
@@ -159,7 +157,7 @@ _BY_BLOCK = "messages are processed by the block: use process_lines"
 
 def main() -> None:
     """The console command: a configuration that cannot be read is one line and exit code 1, too."""
-    keep_freed_memory(_KEPT_MEMORY)
+    keep_freed_memory(MEMORY_BYTES)
     try:
         TargetSingerlake.cli()
     except simplejson.JSONDecodeError as error:

@@ -298,6 +298,7 @@ def test_progress_is_told_at_least_every_half_minute(caplog: pytest.LogCaptureFi
 FREED = """
 import resource
 from target_singerlake.memory import keep_freed_memory
+from target_singerlake.settings import MEMORY_BYTES
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -307,7 +308,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 given_back = faults()
-keep_freed_memory(64 << 20)
+keep_freed_memory(MEMORY_BYTES)
 print(given_back, faults())
 """
 

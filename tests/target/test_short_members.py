@@ -111,7 +111,7 @@ def test_long_members_are_compressed_side_by_side(tmp_path: Path) -> None:
 
 
 def test_many_short_buffers_leave_less_room_than_few_long_ones(tmp_path: Path) -> None:
-    room = MEMORY - 2 * BLOCK
+    room = {100: MEMORY - MEMORY // 3 - 2 * BLOCK, 4: MEMORY - 4 * (32 << 10) - 2 * BLOCK}
     most: dict[int, int] = {}
     for count, size in ((100, SHORT), (4, LONG)):
         captured = Captured(tmp_path, count)
@@ -120,8 +120,8 @@ def test_many_short_buffers_leave_less_room_than_few_long_ones(tmp_path: Path) -
             captured.files.keep_within_memory(BLOCK)
             most[count] = max(most.get(count, 0), captured.files.buffered)
         captured.end()
-    assert room * 0.7 < most[100] <= room * 0.75
-    assert most[4] <= room * 0.5
+    assert room[100] * 0.7 < most[100] <= room[100] * 0.75
+    assert most[4] <= room[4] * 0.5
 
 
 def test_the_span_of_a_file_is_that_of_all_its_members(tmp_path: Path) -> None:
@@ -129,3 +129,16 @@ def test_the_span_of_a_file_is_that_of_all_its_members(tmp_path: Path) -> None:
     captured.take_turns(40, SHORT)
     span: Span = START, START + timedelta(seconds=39)
     assert {file.extracted for file in captured.end().values()} == {span}
+
+
+@pytest.mark.parametrize(("count", "left"), [(1, 1.0), (32, 0.875), (200, 2 / 3)])
+def test_what_streams_take_beside_their_lines_counts_up_to_a_third(tmp_path: Path, count: int, left: float) -> None:
+    captured = Captured(tmp_path, count)
+    most = 0
+    for _ in range(2 * MEMORY // (count * SHORT)):
+        captured.take_turns(1, SHORT)
+        captured.files.keep_within_memory(0)
+        most = max(most, captured.files.buffered + captured.compressor.in_flight)
+    captured.end()
+    assert most <= left * MEMORY
+    assert most > left * MEMORY * 0.4

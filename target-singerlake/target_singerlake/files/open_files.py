@@ -26,6 +26,8 @@ from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
 
+_STREAM_BYTES = 32 << 10
+"""What a stream takes in memory beside its lines, as measured: its writer, its state, what the scanner knows of it."""
 _TIMES = 64
 """Times that may wait in memory for each stream: to sum them up one by one takes longer than to keep some."""
 _LEAST, _MOST = 1 / 4, 1 / 2
@@ -199,7 +201,8 @@ class OpenFiles:
     def keep_within_memory(self, block_bytes: int) -> None:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
-        room = self._settings.max_memory_bytes - 2 * block_bytes - self._new.lake_id.waiting
+        most = self._settings.max_memory_bytes
+        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._new.lake_id.waiting
         if self.buffered > room * (1 - _MOST):
             largest = max((stream.size for stream in self._open.values()), default=0)
             self._close_largest(room - min(max(_AT_ONCE * largest, room * _LEAST), room * _MOST))

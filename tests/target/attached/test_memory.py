@@ -21,8 +21,9 @@ MEASURED = """
 import json, sys
 sys.modules["numpy"] = None  # An installation of the target alone has none. joblib would import it.
 from target_singerlake.memory import keep_freed_memory
+from target_singerlake.settings import MEMORY_BYTES
 from target_singerlake.target import TargetSingerlake
-keep_freed_memory(64 << 20)
+keep_freed_memory(MEMORY_BYTES)
 TargetSingerlake(config=json.loads(sys.argv[1])).listen()
 [most] = [line for line in open("/proc/self/status") if line.startswith("VmHWM:")]
 print(int(most.split()[1]) * 1024)
@@ -77,6 +78,6 @@ def test_many_files_at_once_take_no_more_than_their_share(tmp_path: Path) -> Non
     names = [str(tmp_path / f"{number}.bin") for number in range(200)]
     none = peak(tmp_path / "none", "", on_missing_file="record", **settings(tmp_path))
     many = peak(tmp_path / "many", names, file_threads=32, **settings(tmp_path))
-    # A fourth of max_memory_bytes, twice where bytes are joined, and what the C library keeps of that.
+    # A sixth of max_memory_bytes, twice where bytes are joined, and what the C library keeps of that.
     assert many < none + 40 * MB
     assert len(rows(tmp_path / "many")) == 200

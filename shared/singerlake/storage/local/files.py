@@ -72,12 +72,13 @@ class Temporary:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
 
-    def write_durably(self, body: bytes) -> None:
-        """Fill it and flush it to disk."""
+    def write(self, body: bytes, *, durably: bool) -> None:
+        """Fill it, and flush it to disk where it has to be ``durably`` there."""
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
-        _flush(self.descriptor)
+        if durably:
+            _flush(self.descriptor)
 
     def close(self) -> None:
         """Write no more: some file systems of other machines do not rename a file that is open."""
