@@ -141,17 +141,6 @@ def test_another_program_s_lock_under_one_s_own_writer_id_is_not_taken_for_one_s
     assert place.clock.seconds >= SETTINGS.stale_after
 
 
-@pytest.mark.parametrize("body", [b"", bytes(4096)])
-def test_a_lock_that_a_crash_left_empty_is_waited_for_and_taken_over_when_stale(place: Place, body: bytes) -> None:
-    place.storage.put(KEY, body)
-    with pytest.raises(LockTimeoutError, match="the lock file is empty"):
-        place.lock("impatient", LockSettings(max_wait=10, stale_after=30, refresh=10)).acquire()
-    lock = place.lock("bob")
-    lock.acquire()
-    assert lock.is_held
-    assert SETTINGS.stale_after <= place.clock.seconds - 10 < SETTINGS.stale_after + 5
-
-
 def test_a_writer_that_woke_up_late_neither_overwrites_nor_deletes_its_successor_s_lock(place: Place) -> None:
     sleeper = place.lock("sleeper")
     sleeper.acquire()

@@ -70,14 +70,8 @@ class LockSettings:
             )
 
 
-LEFT_EMPTY = LockBody(writer_id="unknown", acquired="unknown", refreshed="unknown")
-"""What a lock file without content stands for: a crash of its machine may leave one, since locks are not flushed."""
-
-
 def parse_lock(body: bytes, *, key: str) -> LockBody:
-    """The content of a lock file; ``LEFT_EMPTY`` where it has none. Raises ``CorruptObjectError``."""
-    if not body.strip(b"\0"):
-        return LEFT_EMPTY
+    """The content of a lock file. Raises ``CorruptObjectError``."""
     try:
         return msgspec.json.decode(body, type=LockBody)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -89,8 +83,6 @@ def parse_lock(body: bytes, *, key: str) -> LockBody:
 def _holder(body: LockBody | None) -> str:
     if body is None:
         return "the lock could not be taken in time, although no writer held it for long"
-    if body is LEFT_EMPTY:
-        return "the lock file is empty, as a crash of a machine may leave it"
     return f"writer {body.writer_id} has held the lock since {body.acquired}, last refreshed {body.refreshed}"
 
 

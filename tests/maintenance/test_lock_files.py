@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from singerlake.format import layout
-from singerlake.lock_file import LEFT_EMPTY, Lock, LockBody, LockSettings, parse_lock
+from singerlake.lock_file import Lock, LockSettings, parse_lock
 from singerlake.maintenance.lock_files import break_lock, locks_of, read_lock
 from tests.maintenance.shelf import Shelf
 
@@ -66,16 +66,12 @@ def test_the_holder_of_a_broken_lock_notices_and_goes_on(shelf: Shelf) -> None:
     live.release()
 
 
-@pytest.mark.parametrize(
-    ("body", "seen"), [(b"", LEFT_EMPTY), (bytes(512), LEFT_EMPTY), (b"{", None), (b"[]", None), (b"\xff", None)]
-)
-def test_a_lock_without_content_or_that_cannot_be_read_can_be_broken(
-    shelf: Shelf, body: bytes, seen: LockBody | None
-) -> None:
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
+def test_a_lock_that_cannot_be_read_can_be_broken(shelf: Shelf, body: bytes) -> None:
     shelf.storage.put(KEY, body)
     held = read_lock(shelf.storage, KEY)
     assert held is not None
-    assert (held.body, held.free) == (seen, False)
+    assert (held.body, held.free) == (None, False)
     assert break_lock(shelf.storage, held, clock=shelf.clock, ids=shelf.ids)
     found = shelf.storage.get(KEY)
     assert found is not None

@@ -11,7 +11,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.lock_file import LEFT_EMPTY, LockBody, LockSettings, parse_lock
+from singerlake.lock_file import LockBody, LockSettings, parse_lock
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
 
@@ -63,9 +63,7 @@ def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource)
     else's or alive. The holder, if it lives, continues: its commits are safe without the lock. Raises what storage
     raises."""
     now = timestamp(clock.now())
-    before = held.body or LEFT_EMPTY
-    if before is LEFT_EMPTY:
-        before = msgspec.structs.replace(before, acquired=now, refreshed=now)
+    before = held.body or LockBody(writer_id="unknown", acquired=now, refreshed=now, nonce=ids())
     gone = msgspec.structs.replace(before, released=now, nonce=ids())
     return not isinstance(put_on_condition(storage, held.key, msgspec.json.encode(gone), etag=held.etag), Refused)
 

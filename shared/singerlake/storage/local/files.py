@@ -72,13 +72,12 @@ class Temporary:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
 
-    def write(self, body: bytes, *, durably: bool) -> None:
-        """Fill it, and flush it to disk where it has to be ``durably`` there."""
+    def write_durably(self, body: bytes) -> None:
+        """Fill it and flush it to disk."""
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
-        if durably:
-            _flush(self.descriptor)
+        _flush(self.descriptor)
 
     def close(self) -> None:
         """Write no more: some file systems of other machines do not rename a file that is open."""

@@ -60,8 +60,8 @@ class LocalStorage:
     A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
     time and size; see ``Temporary.stamp`` for why it changes at every write.
 
-    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Nothing is
-    flushed for them: a crash may leave such an object empty, or undo that it was written or deleted.
+    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Their folders
+    are not flushed for them: such an object is whole, but a crash may undo that it was written or deleted.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class LocalStorage:
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         check_conditions(if_absent, if_match)
         with self._writing(key):
-            path, lasting = self._places.path_to_write(key), not self._fleeting(key)
+            path = self._places.path_to_write(key)
             with self._temporary(path) as temporary:
-                temporary.write(body, durably=lasting)
+                temporary.write_durably(body)
                 status = self._models[os.path.dirname(path)] = temporary.stamp()
                 temporary.close()
                 with exclusive(self._flock):
@@ -119,7 +119,7 @@ class LocalStorage:
                         outcome: Written | Refused = Refused()
                     else:
                         outcome = Written(etag_of(self._replace(temporary, status, path, present)))
-                if lasting:
+                if not self._fleeting(key):
                     # What refused it may be so new that its own writer has not flushed it yet.
                     settle(path)
                 return outcome
