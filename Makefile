@@ -47,7 +47,7 @@ test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before 
 	$(BIN)/python -m pytest -m 'not thorough' $(PYTEST_ARGS)
 
 test-thorough: $(SERVERS) ## All other tests: every seed, every step on every store, every Spark session of its own
-	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) $(if $(BEGIN_WITHIN),--begin-within $(BEGIN_WITHIN))
 
 lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/ruff check

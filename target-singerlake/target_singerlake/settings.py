@@ -67,7 +67,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "integer",
         "Memory for buffers",
         "The most raw bytes that wait in memory to be compressed, or are being compressed, for all streams together. "
-        "Each stream counts as 32 KiB of them, up to a third.",
+        "Each stream counts as 32 KiB of it, all streams as a third at most.",
         default=MEMORY_BYTES,
         minimum=1 << 20,
     ),

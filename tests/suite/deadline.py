@@ -1,7 +1,7 @@
-"""A time after which no test begins: what could not be begun is left out, and counted as skipped with the reason.
+"""A time after which no test begins: the others are skipped, with that reason. A slow machine would need more time than
+CI has.
 
-A machine may be slower than the time that a run is given. Which tests come last is another matter in each run of
-several workers, so that over some runs all of them are begun.
+Each run of several workers begins at another module, so that it does not skip the same tests each time.
 """
 
 from __future__ import annotations
