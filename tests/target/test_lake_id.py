@@ -21,7 +21,7 @@ from singerlake.singer_file import Spool
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.lake_id import LakeId
 from tests.target.support import ingest, manifest, records, schema
-from tests.target.test_parts import growing, hand_over
+from tests.target.test_parts import add_member, growing, hand_over
 
 LINES = [b"%d" % number * 500_000 + b"\n" for number in range(10)]
 
@@ -80,9 +80,9 @@ def test_a_member_without_room_waits_with_its_thread(tmp_path: Path) -> None:
     asked = Asked(memory=1 << 20)
     file, lines = file_of(tmp_path, "f", asked), [random.Random(number).randbytes(30_000) for number in range(3)]
     for line in lines[:2]:
-        file.add_member([line], 1, 1, file.ready)
+        add_member(file, line, file.ready)
     with ThreadPoolExecutor(1) as thread:
-        third = thread.submit(file.add_member, [lines[2]], 1, 1, file.ready)
+        third = thread.submit(add_member, file, lines[2], file.ready)
         assert wait([third], timeout=0.2).not_done
         assert 60_000 < asked.lake_id.waiting <= 1 << 16
         asked.tell()

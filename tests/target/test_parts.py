@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -197,7 +198,11 @@ def hand_over(compressor: Compressor, file: GrowingFile, *lines: bytes) -> None:
     for line in lines:
         before = file.ready
         file.messages += 1
-        file.ready = compressor.submit(len(line), partial(file.add_member, [line], 1, 1, before))
+        file.ready = compressor.submit(len(line), partial(add_member, file, line, before))
+
+
+def add_member(file: GrowingFile, line: bytes, before: Future[None]) -> None:
+    file.add_member(file.compressed([line], 1, 1), before)
 
 
 def test_members_compressed_at_once_are_in_the_file_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +251,7 @@ def test_a_file_whose_disk_is_full_gets_no_later_member_and_others_are_whole(
     assert other.spool is not None
     assert other.spool.messages == other.messages
     with pytest.raises(StorageFullError):
-        full.add_member([b"2\n"], 1, 1, before)
+        add_member(full, b"2\n", before)
     with pytest.raises(StorageFullError):
         hand_over(compressor, other, b"2\n")
     assert full.spool is not None

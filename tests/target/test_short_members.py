@@ -12,7 +12,7 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.format.lines.times import Span
-from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.growing import Compressor, GrowingFile, T
 from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.input.schema import schema_of
@@ -31,9 +31,13 @@ class Counting(Compressor):
         super().__init__(2, MEMORY)
         self.handed_over: list[int] = []
 
-    def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
+    def submit(self, size: int, work: Callable[[], object]) -> Future[None]:
         self.handed_over.append(size)
         return super().submit(size, work)
+
+    def share(self, size: int, work: Callable[[], T], then: Callable[[T], object]) -> Future[None]:
+        self.handed_over.append(size)
+        return super().share(size, work, then)
 
 
 class Captured:

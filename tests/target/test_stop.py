@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +23,16 @@ def test_a_signal_between_scanning_and_compressing_keeps_what_was_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: int
 ) -> None:
     target = TargetSingerlake(config=config(tmp_path, max_memory_bytes=1 << 20))
-    submit = Compressor.submit
 
-    def stopped(self: Compressor, size: int, work: Callable[[], None]) -> Future[None]:
-        target._handle_termination(signal.SIGTERM, None)
-        return submit(self, size, work)
+    def stopping(hand_over: Callable[..., Future[None]]) -> Callable[..., Future[None]]:
+        def stopped(*work: Any) -> Future[None]:
+            target._handle_termination(signal.SIGTERM, None)
+            return hand_over(*work)
 
-    monkeypatch.setattr(Compressor, "submit", stopped)
+        return stopped
+
+    for way in ("submit", "share"):
+        monkeypatch.setattr(Compressor, way, stopping(getattr(Compressor, way)))
     names = [f"s{number}" for number in range(streams)]
     lines = [schema(name) for name in names]
     for id in range(20_000):

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ from target_singerlake.input.schema import Schema
 
 WAITING = 2
 """Members that may wait beside those that are being compressed: enough that no thread waits for the reading one."""
+_BEHIND = 4
+"""The part of what may be under way from which on the reading thread helps: the others have work for as long."""
+T = TypeVar("T")
 
 
 def _done() -> Future[None]:
@@ -105,14 +108,16 @@ class GrowingFile:
         """The ``time_extracted`` of more of its records."""
         self.extracted = joined(self.extracted, span(times))
 
-    def add_member(self, parts: list[bytes], messages: int, records: int, before: Future[None]) -> None:
-        """Compress lines, and append them to the spool when ``before`` is done, the member before; or let them wait
-        where the lake's id is not known. Raises ``StorageFullError``, ``AccessDeniedError``,
-        ``StorageUnavailableError`` and what ``lake_id`` or ``before`` raises."""
+    def compressed(self, parts: list[bytes], messages: int, records: int) -> Member:
+        """A member of lines, which ``parts`` no longer holds then."""
         raw = b"".join(parts)
         parts.clear()
-        member = Member(compress_member(raw, self.level), len(raw), messages, records)
-        del raw
+        return Member(compress_member(raw, self.level), len(raw), messages, records)
+
+    def add_member(self, member: Member, before: Future[None]) -> None:
+        """Append a member to the spool when ``before`` is done, the member before; or let it wait where the lake's id
+        is not known. Raises ``StorageFullError``, ``AccessDeniedError``, ``StorageUnavailableError`` and what
+        ``lake_id`` or ``before`` raises."""
         # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
         before.result()
         if self.lake_id.lets_wait(len(member.body)):
@@ -145,19 +150,46 @@ class Compressor:
 
     def __init__(self, threads: int, max_memory_bytes: int) -> None:
         self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)
+        self._behind = self.limit // _BEHIND
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compress")
+        self._others = ThreadPoolExecutor(threads - 1, thread_name_prefix="compress") if threads > 1 else None
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self.in_flight = 0
 
-    def submit(self, size: int, work: Callable[[], None]) -> Future[None]:
+    def submit(self, size: int, work: Callable[[], object]) -> Future[None]:
         """Begin ``work`` after all that came before, which holds ``size`` bytes until it is done. Waits while too much
         is under way; raises what earlier work raised."""
+        self._begin(size)
+        return self._executor.submit(self._do, size, work)
+
+    def share(self, size: int, work: Callable[[], T], then: Callable[[T], object]) -> Future[None]:
+        """As ``submit``, of ``work`` and then ``then`` with what it gives. The caller is one of the threads that work
+        at once: while the others are behind, it does ``work`` itself, and raises what that raises.
+
+        For the short members of streams that take turns: to read them keeps a thread busy. With a thread for each
+        processor beside it, the caller would lose its own processor again and again, and the others would run out of
+        work."""
+        before = self._begin(size)
+        if self._others is None:
+            return self._executor.submit(self._do, size, lambda: then(work()))
+        if before <= self._behind:
+            return self._others.submit(self._do, size, lambda: then(work()))
+        try:
+            done = work()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        return self._others.submit(self._do, size, lambda: then(done))
+
+    def _begin(self, size: int) -> int:
+        """Count a piece of work once there is room for it; how many bytes were under way before it."""
         with self._changed:
             self._changed.wait_for(lambda: self._error or not self.in_flight or self.in_flight + size <= self.limit)
             self.check()
+            before = self.in_flight
             self.in_flight += size
-        return self._executor.submit(self._do, size, work)
+        return before
 
     def wait(self, size: int) -> None:
         """Wait until no more than ``size`` bytes are under way. Raises what earlier work raised."""
@@ -178,9 +210,11 @@ class Compressor:
 
     def close(self) -> None:
         """End the threads; work not yet begun is dropped."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        for executor in (self._executor, self._others):
+            if executor is not None:
+                executor.shutdown(wait=True, cancel_futures=True)
 
-    def _do(self, size: int, work: Callable[[], None]) -> None:
+    def _do(self, size: int, work: Callable[[], object]) -> None:
         try:
             # After an error a file lacks a member, so that nothing that begins later may pass for done.
             self.check()

@@ -5,10 +5,11 @@ by count, size or age. There is no thread, clock or storage here: the caller giv
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
-from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files.growing import Compressor, GrowingFile, Member
 from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
@@ -270,17 +271,21 @@ class OpenFiles:
             largest.append(stream)
             size += stream.size
             if size >= _TOGETHER:
-                self._close_members(largest, size)
+                self._close_members(largest, size, short=True)
                 largest, size = [], 0
-        self._close_members(largest, size)
+        self._close_members(largest, size, short=True)
 
-    def _close_members(self, streams: Sequence[Stream], size: int) -> None:
+    def _close_members(self, streams: Sequence[Stream], size: int, *, short: bool = False) -> None:
         """Have what waits of open files, ``size`` bytes in all, compressed, that of one after the other."""
         members = [_member(stream) for stream in streams if stream.size]
         if not members:
             return
         self.buffered -= size
-        ready = self._compressor.submit(size, lambda: _compress(members))
+        compress, append = partial(_compress, members), partial(_append, members)
+        if short:
+            ready = self._compressor.share(size, compress, append)
+        else:
+            ready = self._compressor.submit(size, lambda: append(compress()))
         for file, *_ in members:
             file.ready = ready
 
@@ -312,9 +317,13 @@ def _member(stream: Stream) -> _Member:
     return member
 
 
-def _compress(members: Iterable[_Member]) -> None:
-    for file, parts, messages, records, before in members:
-        file.add_member(parts, messages, records, before)
+def _compress(members: Sequence[_Member]) -> list[Member]:
+    return [each.file.compressed(each.parts, each.messages, each.records) for each in members]
+
+
+def _append(members: Sequence[_Member], compressed: Sequence[Member]) -> None:
+    for each, member in zip(members, compressed, strict=True):
+        each.file.add_member(member, each.before)
 
 
 def _note_times(stream: Stream, file: GrowingFile) -> None:
