@@ -198,7 +198,9 @@ def hand_over(compressor: Compressor, file: GrowingFile, *lines: bytes) -> None:
     for line in lines:
         before = file.ready
         file.messages += 1
-        file.ready = compressor.submit(len(line), partial(add_member, file, line, before))
+        file.ready = compressor.submit(
+            len(line), partial(file.compressed, [line], 1, 1), partial(file.add_member, before=before)
+        )
 
 
 def add_member(file: GrowingFile, line: bytes, before: Future[None]) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from threading import get_ident
 
 import pytest
 
-from target_singerlake.files.growing import Compressor, GrowingFile
+from target_singerlake.files import growing as growing_module
+from target_singerlake.files.growing import Compressor
+from target_singerlake.target import TargetSingerlake
+from tests.target.support import config, kept_ids, record, schema, state, text
 from tests.target.test_parts import growing
 
 MEMORY = 8 << 20
@@ -25,7 +31,7 @@ def held_up(compressor: Compressor) -> Iterator[threading.Event]:
     """The compressor's threads wait until the event is set, at the latest at the end of the block."""
     go_on = threading.Event()
     for _ in range(3):
-        compressor.share(1, go_on.wait, bool)
+        compressor.share(1, go_on.wait)
     try:
         yield go_on
     finally:
@@ -33,9 +39,13 @@ def held_up(compressor: Compressor) -> Iterator[threading.Event]:
         compressor.close()
 
 
-def share(compressor: Compressor, names: list[str], done: list[tuple[str, int]], size: int = PIECE) -> None:
-    for name in names:
-        compressor.share(size, get_ident, lambda thread, name=name: done.append((name, thread)))  # type: ignore[misc]
+def share(compressor: Compressor, names: list[str], done: list[tuple[str, int]]) -> list[Future[None]]:
+    """Pieces of work that note in ``done`` which thread did them."""
+
+    def noting(name: str) -> Callable[[int], None]:
+        return lambda thread: done.append((name, thread))
+
+    return [compressor.share(PIECE, get_ident, noting(name)) for name in names]
 
 
 def test_the_caller_works_while_the_others_are_behind() -> None:
@@ -51,6 +61,43 @@ def test_the_caller_works_while_the_others_are_behind() -> None:
     names, threads = zip(*done, strict=True)
     assert names == ("a", "b", "c", "d", "e")
     assert [thread == get_ident() for thread in threads] == [False, False, True, True, False]
+
+
+def test_the_caller_does_nothing_while_one_of_the_others_is_idle() -> None:
+    compressor, threads, go_on = Compressor(4, MEMORY), set[int](), threading.Event()
+
+    def work() -> None:
+        threads.add(get_ident())
+        go_on.wait()
+
+    for _ in range(3):
+        # Two of them are more than a fourth of what may be under way.
+        compressor.share(1 << 20, work)
+    assert compressor.in_flight == 3 << 20
+    go_on.set()
+    compressor.wait(0)
+    compressor.close()
+    assert len(threads) == 3
+    assert get_ident() not in threads
+
+
+def test_no_more_pieces_than_threads_are_compressed_at_once() -> None:
+    compressor, at_once, most, counting = Compressor(2, 64 << 20), [0], [0], threading.Lock()
+
+    def work() -> None:
+        with counting:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+        time.sleep(0.005)
+        with counting:
+            at_once[0] -= 1
+
+    for _ in range(30):
+        compressor.submit(1 << 20, work)
+        compressor.share(1 << 20, work)
+    compressor.wait(0)
+    compressor.close()
+    assert most == [2]
 
 
 def test_one_thread_works_alone() -> None:
@@ -85,7 +132,7 @@ def test_what_fails_on_the_calling_thread_is_raised_there_and_nothing_later_pass
         raise MemoryError("no more")
 
     with held_up(compressor) as go_on:
-        share(compressor, ["a", "b", "c"], done)
+        *_, helped = share(compressor, ["a", "b", "c"], done)
         with pytest.raises(MemoryError):
             compressor.share(PIECE, fail, lambda _: done.append(("d", 0)))
         with pytest.raises(MemoryError):
@@ -93,13 +140,15 @@ def test_what_fails_on_the_calling_thread_is_raised_there_and_nothing_later_pass
         with pytest.raises(MemoryError):
             compressor.submit(1, lambda: done.append(("f", 0)))
         go_on.set()
+        assert isinstance(helped.exception(), MemoryError)
     assert done == []
 
 
 def test_what_fails_after_the_caller_helped_ends_the_run_too() -> None:
-    compressor, done = Compressor(2, MEMORY), list[tuple[str, int]]()
+    compressor, done, helpers = Compressor(2, MEMORY), list[tuple[str, int]](), list[int]()
 
-    def fail(_: int) -> None:
+    def fail(thread: int) -> None:
+        helpers.append(thread)
         raise OSError("full")
 
     with held_up(compressor) as go_on:
@@ -109,7 +158,37 @@ def test_what_fails_after_the_caller_helped_ends_the_run_too() -> None:
         assert isinstance(helped.exception(), OSError)
         with pytest.raises(OSError, match="full"):
             share(compressor, ["c"], done)
+    assert helpers == [get_ident()]
     assert [name for name, _ in done] == ["a", "b"]
+
+
+def test_a_run_whose_reading_thread_cannot_compress_fails_and_its_state_tells_no_more_than_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compress, main, output = growing_module.compress_member, get_ident(), io.BytesIO()
+
+    def failing(raw: bytes, level: int) -> bytes:
+        if get_ident() != main:
+            time.sleep(0.01)
+        elif output.getvalue():
+            raise MemoryError
+        return compress(raw, level)
+
+    monkeypatch.setattr(growing_module, "compress_member", failing)
+    names = [f"s{number}" for number in range(60)]
+    lines = [schema(name) for name in names]
+    for id in range(60 * 600):
+        lines.append(record(id, names[id % 60], filler="x" * 2000))
+        if id % 1000 == 999:
+            lines.append(state({"at": id}))
+    settings = config(tmp_path, max_memory_bytes=16 << 20, compress_threads=2, max_file_records=250)
+    out = io.TextIOWrapper(output, encoding="utf-8")
+    with redirect_stdout(out), pytest.raises(MemoryError):
+        TargetSingerlake(config=settings).listen(io.BytesIO(text(lines)))
+    kept = {id for name in names for id in kept_ids(tmp_path, name)}
+    told = [json.loads(line)["at"] for line in output.getvalue().splitlines()]
+    assert set(range(max(told) + 1)) <= kept
+    assert len(kept) < len(lines)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
@@ -121,13 +200,10 @@ def test_members_are_in_their_file_in_order_whoever_compressed_them(tmp_path: Pa
         file = files[number % len(files)]
         line = (b"%d " % number).ljust(5_000 + number * 37 % 60_000, b"x") + b"\n"
         sent[file.header.id].append(line)
-        before, parts = file.ready, [line]
-        if number % 7:
-            file.ready = compressor.share(
-                len(line), partial(file.compressed, parts, 1, 1), partial(file.add_member, before=before)
-            )
-        else:
-            file.ready = compressor.submit(len(line), partial(whole_member, file, parts, before))
+        hand_over = compressor.share if number % 7 else compressor.submit
+        file.ready = hand_over(
+            len(line), partial(file.compressed, [line], 1, 1), partial(file.add_member, before=file.ready)
+        )
         assert compressor.in_flight <= compressor.limit
     for file in files:
         file.finish()
@@ -135,7 +211,3 @@ def test_members_are_in_their_file_in_order_whoever_compressed_them(tmp_path: Pa
         assert file.spool is not None
         assert (file.spool.messages, file.spool.records) == (200, 200)
     compressor.close()
-
-
-def whole_member(file: GrowingFile, parts: list[bytes], before: Future[None]) -> None:
-    file.add_member(file.compressed(parts, 1, 1), before)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from singerlake.clock import random_id
 from singerlake.format.lines.times import Span
-from target_singerlake.files.growing import Compressor, GrowingFile, T
+from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.input.schema import schema_of
@@ -31,19 +30,15 @@ class Counting(Compressor):
         super().__init__(2, MEMORY)
         self.handed_over: list[int] = []
 
-    def submit(self, size: int, work: Callable[[], object]) -> Future[None]:
+    def _begin(self, size: int) -> int:
         self.handed_over.append(size)
-        return super().submit(size, work)
-
-    def share(self, size: int, work: Callable[[], T], then: Callable[[T], object]) -> Future[None]:
-        self.handed_over.append(size)
-        return super().share(size, work, then)
+        return super()._begin(size)
 
 
 class Captured:
     """Open files of ``count`` streams, and the closed ones."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, **settings: int) -> None:
         lake_id = LakeId(lambda: None, pytest.fail, MEMORY)
         lake_id.wait()
         self.compressor = Counting()
@@ -51,7 +46,7 @@ class Captured:
         self.names = [f"s{number}" for number in range(count)]
         self.sent = dict.fromkeys(self.names, b"")
         self.files = OpenFiles(
-            settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": MEMORY}, {}),
+            settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": MEMORY, **settings}, {}),
             NewFiles(run_id="r", folder=folder, ids=random_id, lake_id=lake_id),
             compressor=self.compressor,
             states=HeldStates(),
@@ -62,12 +57,14 @@ class Captured:
             line = b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode()
             self.files.use_schema(schema_of(line, 1))
 
-    def take_turns(self, rounds: int, size: int) -> None:
-        """``rounds`` lines of ``size`` bytes for each stream, in turn, as blocks of the input bring them."""
-        since_block = 0
+    def take_turns(self, rounds: int, size: int, *, random: bool = False) -> None:
+        """``rounds`` lines of ``size`` bytes for each stream, in turn, as blocks of the input bring them; ``random``
+        ones are hardly compressed."""
+        since_block, some = 0, Random(1)
         for number in range(rounds):
             for name in self.names:
-                line = (b"%s %d " % (name.encode(), number)).ljust(size - 1, b"x") + b"\n"
+                filler = some.randbytes(size // 2).hex().encode() if random else b""
+                line = (b"%s %d " % (name.encode(), number) + filler)[: size - 1].ljust(size - 1, b"x") + b"\n"
                 time = (START + timedelta(seconds=number)).isoformat()
                 self.files.add(name, line, 1, 1, [time, time], START, 0.0)
                 self.sent[name] += line
@@ -146,3 +143,18 @@ def test_what_streams_take_beside_their_lines_counts_up_to_a_third(tmp_path: Pat
     captured.end()
     assert most <= left * MEMORY
     assert most > left * MEMORY * 0.4
+
+
+@pytest.mark.parametrize(("count", "size"), [(5, 2_000), (12, 30_000), (3, 400_000)])
+def test_files_of_streams_that_take_turns_are_closed_when_they_are_full(tmp_path: Path, count: int, size: int) -> None:
+    limit = 1 << 20
+    captured = Captured(tmp_path, count, max_file_bytes=limit)
+    captured.take_turns(6 * limit // size, size, random=True)
+    captured.end()
+    for name in captured.names:
+        files = [file for file in captured.closed if file.schema.stream == name]
+        spooled = [file.spool.bytes for file in files if file.spool is not None]
+        assert len(files) == len(spooled) > 2
+        assert all(limit <= bytes <= 2 * limit + size for bytes in spooled[:-1])
+        lines = b"".join(gzip.decompress(file.path.read_bytes()).partition(b"\n")[2] for file in files)
+        assert lines == captured.sent[name]

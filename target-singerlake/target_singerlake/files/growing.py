@@ -1,4 +1,4 @@
-"""Data files while they grow: lines become gzip members on other threads, and the members of a file its spool."""
+"""Data files while they grow: lines become gzip members, mostly on other threads, and those of a file its spool."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ from target_singerlake.input.schema import Schema
 WAITING = 2
 """Members that may wait beside those that are being compressed: enough that no thread waits for the reading one."""
 _BEHIND = 4
-"""The part of what may be under way from which on the reading thread helps: the others have work for as long."""
+"""The reading thread helps while more than a fourth of what may be under way is."""
 T = TypeVar("T")
+
+
+def _nothing(_: object) -> None:
+    """Behind work after which nothing is to be done."""
 
 
 def _done() -> Future[None]:
@@ -109,7 +113,7 @@ class GrowingFile:
         self.extracted = joined(self.extracted, span(times))
 
     def compressed(self, parts: list[bytes], messages: int, records: int) -> Member:
-        """A member of lines, which ``parts`` no longer holds then."""
+        """A member of lines. ``parts`` is emptied, so that its lines are freed as soon as they are joined."""
         raw = b"".join(parts)
         parts.clear()
         return Member(compress_member(raw, self.level), len(raw), messages, records)
@@ -118,7 +122,7 @@ class GrowingFile:
         """Append a member to the spool when ``before`` is done, the member before; or let it wait where the lake's id
         is not known. Raises ``StorageFullError``, ``AccessDeniedError``, ``StorageUnavailableError`` and what
         ``lake_id`` or ``before`` raises."""
-        # Submitted earlier, so it has a thread or is done: waiting for it cannot keep it from running.
+        # Handed over earlier. The oldest member that is not done has a thread and waits for none, so that this ends.
         before.result()
         if self.lake_id.lets_wait(len(member.body)):
             self.waiting.append(member)
@@ -145,42 +149,48 @@ class GrowingFile:
 
 
 class Compressor:
-    """Threads that begin what they are given in order, and how much they may be behind: ``limit`` raw bytes, at most
-    half of ``max_memory_bytes``, but one piece of work of any size."""
+    """``threads`` that compress at once, each piece of work begun after those that were handed over before it in the
+    same way, and how much they may be behind: ``limit`` raw bytes, at most half of ``max_memory_bytes``, but one piece
+    of any size."""
 
     def __init__(self, threads: int, max_memory_bytes: int) -> None:
         self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)
-        self._behind = self.limit // _BEHIND
+        self._slots = threading.Semaphore(threads)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compress")
-        self._others = ThreadPoolExecutor(threads - 1, thread_name_prefix="compress") if threads > 1 else None
+        self._threads = threads
+        self._others = ThreadPoolExecutor(max(threads - 1, 1), thread_name_prefix="compress")
+        self._others_have = 0
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self.in_flight = 0
 
-    def submit(self, size: int, work: Callable[[], object]) -> Future[None]:
-        """Begin ``work`` after all that came before, which holds ``size`` bytes until it is done. Waits while too much
-        is under way; raises what earlier work raised."""
+    def submit(self, size: int, work: Callable[[], T], then: Callable[[T], object] = _nothing) -> Future[None]:
+        """Have a thread do ``work``, and then ``then`` with what it gave. Only ``then`` may wait for what was handed
+        over before. They hold ``size`` bytes until both are done. Waits while too much is under way; raises what
+        earlier work raised."""
         self._begin(size)
-        return self._executor.submit(self._do, size, work)
+        return self._executor.submit(self._do, size, lambda: then(self._in_slot(work)))
 
-    def share(self, size: int, work: Callable[[], T], then: Callable[[T], object]) -> Future[None]:
-        """As ``submit``, of ``work`` and then ``then`` with what it gives. The caller is one of the threads that work
-        at once: while the others are behind, it does ``work`` itself, and raises what that raises.
+    def share(self, size: int, work: Callable[[], T], then: Callable[[T], object] = _nothing) -> Future[None]:
+        """As ``submit``, but with one thread fewer where there are several. While all of these have work, and one more
+        piece waits, the caller may do ``work`` itself, and raises what that raises.
 
-        For the short members of streams that take turns: to read them keeps a thread busy. With a thread for each
-        processor beside it, the caller would lose its own processor again and again, and the others would run out of
-        work."""
+        For the short members of streams that take turns: to read them keeps the caller busy. Beside as many threads as
+        there are processors, it would lose its own again and again, and they would run out of work."""
         before = self._begin(size)
-        if self._others is None:
-            return self._executor.submit(self._do, size, lambda: then(work()))
-        if before <= self._behind:
-            return self._others.submit(self._do, size, lambda: then(work()))
-        try:
-            done = work()
-        except BaseException as error:
-            self.fail(error)
-            raise
-        return self._others.submit(self._do, size, lambda: then(done))
+        behind = before > self.limit // _BEHIND and self._others_have >= self._threads > 1
+        if behind and self._slots.acquire(blocking=False):
+            try:
+                done = work()
+            except BaseException as error:
+                self.fail(error)
+                raise
+            finally:
+                self._slots.release()
+            return self._others.submit(self._do, size, lambda: then(done))
+        with self._changed:
+            self._others_have += 1
+        return self._others.submit(self._do, size, lambda: then(self._of_others(work)))
 
     def _begin(self, size: int) -> int:
         """Count a piece of work once there is room for it; how many bytes were under way before it."""
@@ -210,9 +220,22 @@ class Compressor:
 
     def close(self) -> None:
         """End the threads; work not yet begun is dropped."""
-        for executor in (self._executor, self._others):
-            if executor is not None:
-                executor.shutdown(wait=True, cancel_futures=True)
+        executors = (self._executor, self._others)
+        for executor in executors:
+            executor.shutdown(wait=False, cancel_futures=True)
+        for executor in executors:
+            executor.shutdown(wait=True)
+
+    def _in_slot(self, work: Callable[[], T]) -> T:
+        with self._slots:
+            return work()
+
+    def _of_others(self, work: Callable[[], T]) -> T:
+        try:
+            return self._in_slot(work)
+        finally:
+            with self._changed:
+                self._others_have -= 1
 
     def _do(self, size: int, work: Callable[[], object]) -> None:
         try:

@@ -263,8 +263,9 @@ class OpenFiles:
         return stream.file
 
     def _close_largest(self, most: float) -> None:
-        """Close members, the largest ones first, until no more than ``most`` bytes wait."""
-        largest, size = list[Stream](), 0
+        """Close members, the largest ones first, until no more than ``most`` bytes wait, and the files that are full
+        then."""
+        closed, largest, size = list[Stream](), list[Stream](), 0
         for stream in sorted(self._open.values(), key=attrgetter("size"), reverse=True):
             if self.buffered - size <= most:
                 break
@@ -272,8 +273,12 @@ class OpenFiles:
             size += stream.size
             if size >= _TOGETHER:
                 self._close_members(largest, size, short=True)
+                closed += largest
                 largest, size = [], 0
         self._close_members(largest, size, short=True)
+        for stream in (*closed, *largest):
+            if stream.file is not None and self._is_full(stream.file):
+                self.close_file(stream)
 
     def _close_members(self, streams: Sequence[Stream], size: int, *, short: bool = False) -> None:
         """Have what waits of open files, ``size`` bytes in all, compressed, that of one after the other."""
@@ -281,11 +286,8 @@ class OpenFiles:
         if not members:
             return
         self.buffered -= size
-        compress, append = partial(_compress, members), partial(_append, members)
-        if short:
-            ready = self._compressor.share(size, compress, append)
-        else:
-            ready = self._compressor.submit(size, lambda: append(compress()))
+        hand_over = self._compressor.share if short else self._compressor.submit
+        ready = hand_over(size, partial(_compress, members), partial(_append, members))
         for file, *_ in members:
             file.ready = ready
 
