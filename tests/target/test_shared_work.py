@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from threading import get_ident
@@ -182,9 +183,24 @@ def test_a_run_whose_reading_thread_cannot_compress_fails_and_its_state_tells_no
         if id % 1000 == 999:
             lines.append(state({"at": id}))
     settings = config(tmp_path, max_memory_bytes=16 << 20, compress_threads=2, max_file_records=250)
+    read, write = os.pipe()
+
+    def feed() -> None:
+        """The rest of the input comes once a STATE is out."""
+        half = len(lines) // 2
+        with suppress(BrokenPipeError), open(write, "wb") as tap:
+            tap.write(text(lines[:half]))
+            tap.flush()
+            while not output.getvalue():
+                time.sleep(0.01)
+            tap.write(text(lines[half:]))
+
+    tap = threading.Thread(target=feed)
+    tap.start()
     out = io.TextIOWrapper(output, encoding="utf-8")
-    with redirect_stdout(out), pytest.raises(MemoryError):
-        TargetSingerlake(config=settings).listen(io.BytesIO(text(lines)))
+    with open(read, "rb") as source, redirect_stdout(out), pytest.raises(MemoryError):
+        TargetSingerlake(config=settings).listen(source)
+    tap.join()
     kept = {id for name in names for id in kept_ids(tmp_path, name)}
     told = [json.loads(line)["at"] for line in output.getvalue().splitlines()]
     assert set(range(max(told) + 1)) <= kept

@@ -1,4 +1,4 @@
-"""Data files while they grow: lines become gzip members, mostly on other threads, and those of a file its spool."""
+"""Data files while they grow: lines are compressed to gzip members, and members are appended to their file's spool."""
 
 from __future__ import annotations
 
