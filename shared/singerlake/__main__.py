@@ -7,7 +7,8 @@ def main() -> None:
     """The console command."""
     with collector_paused():
         from singerlake.cli.main import main as run
-    spare_what_lasts()
+
+        spare_what_lasts()
     run()
 
 

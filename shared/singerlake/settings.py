@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
@@ -279,6 +278,8 @@ def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[
     told = []
     for name in config:
         if name not in known:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, known, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             told.append(f"setting {shown(repr(name))} is not known and does nothing{meant}")

@@ -9,7 +9,8 @@ def main() -> None:
     one_thread_for_linear_algebra()
     with collector_paused():
         from tap_singerlake.tap import main as run
-    spare_what_lasts()
+
+        spare_what_lasts()
     run()
 
 

@@ -7,6 +7,7 @@ and in Python where no compiler was there. All three give the same number for th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from struct import unpack_from
 
 _ALL = (1 << 64) - 1
@@ -121,7 +122,10 @@ def _weak(text: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     return (sum_of_three + fourth) & _ALL, (b + a) & _ALL
 
 
-def _best() -> Callable[[bytes], int]:
+@cache
+def best() -> Callable[[bytes], int]:
+    """The fastest ``fingerprint64`` that is there. It is looked for when it is first needed: a replay needs none, and
+    pyfarmhash takes half a megabyte of memory."""
     try:
         import farmhash
     except ImportError:
@@ -134,5 +138,6 @@ def _best() -> Callable[[bytes], int]:
     return of_farmhash
 
 
-fingerprint64 = _best()
-"""The fingerprint of ``text: bytes``, an unsigned integer of 64 bits."""
+def fingerprint64(text: bytes) -> int:
+    """The fingerprint of ``text``, an unsigned integer of 64 bits."""
+    return best()(text)

@@ -21,8 +21,26 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+_spares = False
+
+
 def spare_what_lasts() -> None:
     """In a process of one's own: what there is by now stays to its end, and is not looked through any more, nor is what
-    there is at the end, where Python would look through all of it once more."""
+    there is at the end, where Python would look through all of it once more. Call it while the collector is paused, or
+    it looks through all that was made meanwhile just before."""
+    global _spares
+    _spares = True
     gc.freeze()
     atexit.register(gc.freeze)
+
+
+@contextmanager
+def made_to_last() -> Iterator[None]:
+    """As ``collector_paused``, for a client of a cloud. In a process of one's own the first one stays to the end, so
+    that it is not looked through afterwards either. Those that come later, for one file each, may be garbage soon."""
+    global _spares
+    with collector_paused():
+        yield
+        if _spares:
+            _spares = False
+            gc.freeze()

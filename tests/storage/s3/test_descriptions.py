@@ -54,7 +54,9 @@ def test_sessions_of_ours_read_them_so(monkeypatch: pytest.MonkeyPatch, role: st
     monkeypatch.setattr(descriptions, "loader", noted)
     settings = S3Settings(access_key_id="any", secret_access_key="any", role_arn=role)
     in_session(
-        settings, lambda found: found.client("s3", region_name="us-east-1"), Patience(60, FakeClock(), place="s3")
+        settings,
+        lambda found: found.create_client("s3", region_name="us-east-1"),
+        Patience(60, FakeClock(), place="s3"),
     )
     assert len(made) == (2 if role else 1)
 

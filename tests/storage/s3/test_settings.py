@@ -1,8 +1,7 @@
-"""What S3 asks of its settings, what becomes of uploads, and what its errors say: credentials, KMS, parts."""
+"""What S3 asks of its settings, and what its errors say: credentials, KMS, requests."""
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from singerlake.storage.port import Storage
 from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
-from tests.storage.buckets import Make, PatientlessClock, body, written
+from tests.storage.buckets import Make, PatientlessClock, written
 
 
 class TestSettings:
@@ -156,107 +155,6 @@ class TestSettings:
         storage._clients.single._request_signer._credentials._time_fetcher = in_an_hour
         storage.put("a", b"3")
         assert [request for request in s3.requests() if "AssumeRole" in request.query]
-
-
-class TestUploads:
-    def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
-        monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
-        data = bytes(range(256)) * (12 << 12)
-        (tmp_path / "big").write_bytes(data)
-        (tmp_path / "small").write_bytes(data[:1000])
-        s3.requests()
-        assert storage.upload("big", tmp_path / "big") == len(data)
-        assert sum("partNumber" in request.query for request in s3.requests()) == 3
-        assert body(storage, "big") == data
-        s3.requests()
-        assert storage.upload("small", tmp_path / "small") == 1000
-        assert [request.method for request in s3.requests()] == ["PUT"], "its ETag says that it is whole"
-
-    def test_a_part_does_not_wait_for_the_server_s_consent(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
-        (tmp_path / "big").write_bytes(bytes(6 << 20))
-        s3.requests()
-        storage.upload("big", tmp_path / "big")
-        parts = [request for request in s3.requests() if "partNumber" in request.query]
-        assert ["expect" in request.headers for request in parts] == [False, False]
-
-    @pytest.mark.parametrize(
-        ("mebibytes", "parts"), [(64, 8), (100, 8), (128.3, 8), (191, 8), (193, 16), (1024, 64), (1 << 20, 10_000)]
-    )
-    def test_all_connections_send_as_many_parts(self, mebibytes: float, parts: int) -> None:
-        size = int(mebibytes * (1 << 20))
-        part = s3_upload.part_size(size)
-        assert -(-size // part) == parts
-        assert part >= 5 << 20
-
-    @pytest.mark.parametrize("reason", ["an ETag that is no MD5", "a size that takes long to digest"])
-    def test_what_an_answer_does_not_prove_is_asked_for(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
-    ) -> None:
-        if "MD5" in reason:
-            monkeypatch.setattr(s3_upload.hashlib, "md5", hashlib.sha1)
-        else:
-            monkeypatch.setattr(s3_upload, "_SMALL", 1)
-            monkeypatch.setattr(s3_upload, "_DIGESTED", 2)
-        (tmp_path / "small").write_bytes(b"123")
-        s3.requests()
-        assert storage.upload("small", tmp_path / "small") == 3
-        assert [request.method for request in s3.requests()] == ["PUT", "HEAD"]
-
-    @pytest.mark.parametrize(("small", "stored_as"), [(1 << 20, "itself"), (2, "itself"), (2, "another file")])
-    def test_what_an_answer_proves_is_not_asked_for(
-        self,
-        s3: S3Server,
-        storage: S3Storage,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        small: int,
-        stored_as: str,
-    ) -> None:
-        """Whether the file is sent from memory, or read a second time beside its request."""
-        monkeypatch.setattr(s3_upload, "_SMALL", small)
-        (tmp_path / "file").write_bytes(b"123")
-        if stored_as == "another file":
-            (tmp_path / "other").write_bytes(b"321")
-            md5 = s3_upload._md5
-            monkeypatch.setattr(s3_upload, "_md5", lambda path: md5(tmp_path / "other"))
-        s3.requests()
-        assert storage.upload("file", tmp_path / "file") == 3
-        assert [request.method for request in s3.requests()] == (["PUT"] if stored_as == "itself" else ["PUT", "HEAD"])
-
-    def test_metadata_is_one_put_however_large(
-        self, s3: S3Server, storage: S3Storage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 1)
-        s3.requests()
-        storage.put("manifest.json", b"1" * (6 << 20))
-        assert [(request.method, request.query) for request in s3.requests()] == [("PUT", "")]
-
-    def test_a_failed_upload_in_parts_leaves_no_object(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 5 << 20)
-        monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
-        (tmp_path / "big").write_bytes(b"1" * (6 << 20))
-        s3.fail("PUT", status=403, code="AccessDenied", times=ALWAYS)
-        with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
-            storage.upload("big", tmp_path / "big")
-        s3.calm()
-        assert storage.head("big") is None
-
-    def test_a_size_that_storage_reports_otherwise_is_an_error(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path
-    ) -> None:
-        (tmp_path / "spool").write_bytes(b"1")
-        storage.put("data", b"longer")
-        s3.fail("PUT", status=500, code="InternalError", times=ALWAYS)
-        with pytest.raises(errors.StorageUnavailableError):
-            storage.upload("data", tmp_path / "spool")
 
 
 CALLS: dict[str, Callable[[Storage], object]] = {

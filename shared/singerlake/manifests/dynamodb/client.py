@@ -1,7 +1,7 @@
 """One DynamoDB table: consistent reads, writes under conditions, deletions, each sent until its outcome is known.
 
-boto3 is imported when the first request is made, not before. Its own retries are off, since a silent retry hides whose
-write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
+botocore is imported when the first request is made, not before. Its own retries are off, since a silent retry hides
+whose write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class DynamoTable:
             tcp_keepalive=True,
         )
         region = region_for(self._settings, session, self._endpoint_url)
-        client = session.client("dynamodb", region_name=region, endpoint_url=self._endpoint_url, config=config)
+        client = session.create_client("dynamodb", region_name=region, endpoint_url=self._endpoint_url, config=config)
         client.meta.events.register("after-call.dynamodb", _believe)
         return client
 

@@ -1,7 +1,7 @@
 """The queue in Amazon SQS, or in a server that speaks its protocol.
 
-boto3 is imported when the first request is made, not before. A message may be sent twice, for the queue drops a second
-one of the same deduplication id, and a committer what is committed: so boto3's own retries are on, and few.
+botocore is imported when the first request is made, not before. A message may be sent twice, for the queue drops a
+second one of the same deduplication id, and a committer what is committed: so botocore's own retries are on, and few.
 """
 
 from __future__ import annotations
@@ -162,4 +162,4 @@ class SqsQueue:
         endpoint = f"{parts.scheme}://{parts.netloc}"
         named = _REGION.search(parts.netloc)
         region = named.group(1) if named else region_for(self._settings, session, endpoint)
-        return session.client("sqs", region_name=region, endpoint_url=endpoint, config=config)
+        return session.create_client("sqs", region_name=region, endpoint_url=endpoint, config=config)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import SettingError
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.azure.access import Access
 from singerlake.storage.azure.transport import transport
 
@@ -27,7 +27,7 @@ class Client:
     token: Callable[[], str] | None
 
 
-@collector_paused()
+@made_to_last()
 def connect(access: Access, container: str) -> Client:
     """A client for one container; nothing is sent yet. Raises ``SettingError``."""
     from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from singerlake.errors import SettingError
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.gcs.credentials import credentials_for
 from singerlake.storage.gcs.settings import GcsSettings, endpoint_of
 
@@ -136,7 +136,7 @@ def _error(reply: Any) -> Exception:
     return error
 
 
-@collector_paused()
+@made_to_last()
 def _connect(settings: GcsSettings) -> Any:
     from google.api_core.client_options import ClientOptions
     from google.auth.credentials import AnonymousCredentials

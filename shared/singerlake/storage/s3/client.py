@@ -1,4 +1,5 @@
-"""How S3 is reached: credentials and clients. boto3 is imported when the first client is made, not before."""
+"""How S3 is reached: credentials and clients. botocore is imported when the first client is made, not before; the rest
+of boto3, which takes half as long again to import, is not needed for them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from singerlake.errors import AccessDeniedError, SettingError
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
@@ -41,17 +42,16 @@ def connect(settings: S3Settings, patience: Patience) -> Clients:
     return clients
 
 
-@collector_paused()
+@made_to_last()
 def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
-    """What ``make`` makes of a boto3 session that finds credentials and region as the settings say, for any service of
-    AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and
+    """What ``make`` makes of a botocore session that finds credentials and region as the settings say, for any service
+    of AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and
     ``SettingError``."""
-    import boto3
     import botocore.exceptions
 
     _keep_tokens_out_of_logs()
     try:
-        return make(boto3.Session(botocore_session=_session(settings, patience)))
+        return make(_session(settings, patience))
     except botocore.exceptions.ProfileNotFound as error:
         raise AccessDeniedError(
             "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
@@ -100,7 +100,7 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, endpoint_url)
-    client = session.client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
+    client = session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
     client.meta.events.register_last("before-call.s3", _send_at_once)
     return client
 
@@ -119,7 +119,7 @@ def _send_at_once(params: dict[str, Any], model: Any, **_: Any) -> None:
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
     """The region to sign for: servers other than AWS take any."""
-    return settings.region or session.region_name or (_FALLBACK_REGION if endpoint_url else None)
+    return settings.region or session.get_config_variable("region") or (_FALLBACK_REGION if endpoint_url else None)
 
 
 def _session(settings: S3Settings, patience: Patience) -> Any:

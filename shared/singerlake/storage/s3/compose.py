@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from singerlake.storage.arranged import Together, arranged
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Part
 from singerlake.storage.s3.errors import is_lost_upload, may_pass
+from singerlake.storage.s3.multipart import multipart
 
 LEAST = 5 << 20
 LONGEST = 5 << 30
@@ -48,20 +48,9 @@ class Composer:
                 body = self._fetched(parts[0], pool) if parts else b""  # type: ignore[arg-type]  # not a Part
                 self.client.put_object(Bucket=self.bucket, Key=full, Body=body, **self.encryption)
                 return
-            made = self.client.create_multipart_upload(Bucket=self.bucket, Key=full, **self.encryption)
-            upload = {"Bucket": self.bucket, "Key": full, "UploadId": made["UploadId"]}
-            try:
-                done = [
-                    {"PartNumber": number, "ETag": self._put(part, {**upload, "PartNumber": number}, pool)}
-                    for number, part in enumerate(parts, 1)
-                ]
-                self.client.complete_multipart_upload(**upload, MultipartUpload={"Parts": done})
-            except BaseException as error:
-                # One that is not there any more has ended, perhaps by a try whose reply was lost.
-                if not is_lost_upload(error):
-                    with suppress(Exception):
-                        self.client.abort_multipart_upload(**upload)
-                raise
+            with multipart(self.client, self.bucket, full, self.encryption) as upload:
+                for number, part in enumerate(parts, 1):
+                    upload.parts.append({"ETag": self._put(part, upload.part(number), pool)})
 
     def _put(self, part: Part | Together, where: dict[str, Any], pool: ThreadPoolExecutor) -> str:
         """Add one part; gives its ETag."""

@@ -1,6 +1,6 @@
 """Objects in a bucket of S3, or of a store that speaks its protocol.
 
-boto3 for requests and uploads, smart_open for streamed reads, both imported when first needed. Metadata is always one
+botocore for requests, smart_open for streamed reads, both imported when first needed. Metadata is always one
 PUT, never multipart, because some stores ignore conditions on multipart uploads. No object gets a Content-Encoding:
 clients would then unpack the gzip that is the file format.
 """
@@ -30,7 +30,7 @@ from singerlake.storage.s3.compose import Composer
 from singerlake.storage.s3.errors import S3_ERRORS, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.read_stream import open_stream
 from singerlake.storage.s3.settings import S3Settings, endpoint_of
-from singerlake.storage.s3.upload import cause_of_upload, upload
+from singerlake.storage.s3.upload import upload
 from singerlake.storage.stream_part import window
 
 __all__ = ["S3Settings", "S3Storage"]
@@ -304,12 +304,11 @@ class S3Storage:
         except SingerlakeError:
             raise
         except Exception as error:
-            cause = cause_of_upload(error)
-            entry = None if meaning(cause) is Meaning.FATAL else self._look_for(key)
+            entry = None if meaning(error) is Meaning.FATAL else self._look_for(key)
             if entry is None or entry.size != size:
-                if is_absent(cause):
+                if is_absent(error):
                     raise StorageUnavailableError("storage lost an upload", hint="run again", key=key) from error
-                raise self._translate(key)(cause) from error
+                raise self._translate(key)(error) from error
 
     def _checked(self, key: str, size: int) -> Entry:
         """The entry of an object that was sent. Raises ``StorageUnavailableError`` where it has not ``size`` bytes."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import math
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from singerlake.storage.s3.multipart import multipart
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
@@ -18,7 +22,8 @@ _LEAST_PART = 5 << 20
 _MOST_PARTS = 10_000
 """What S3 takes: bytes of each part but the last, and parts of a file."""
 _AT_ONCE = 1 << 17
-"""Bytes of a part that are read at a time."""
+"""Bytes of a file that are read at a time. botocore asks for 1 MiB, two of which each connection would hold; where it
+sends a checksum behind them, it moves all that is left of these for each piece that it sends."""
 _SMALL = 1 << 20
 """Bytes of a file that is sent from memory."""
 _DIGESTED = 16 << 20
@@ -27,8 +32,7 @@ _DIGESTED = 16 << 20
 
 def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
     """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
-    as it is on most stores where no key of KMS encrypts. Raises what botocore and boto3 raise; ``cause_of_upload``
-    knows the latter."""
+    as it is on most stores where no key of KMS encrypts. Raises what botocore raises."""
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
@@ -36,27 +40,17 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
     if size < MULTIPART_THRESHOLD and size <= _DIGESTED:
         with ThreadPoolExecutor(1) as beside:
             digest = beside.submit(_md5, path)
-            return _put_file(client, bucket, key, path, encryption) == digest.result()
+            return _put_file(client, bucket, key, path, size, encryption) == digest.result()
     if size < MULTIPART_THRESHOLD:
-        _put_file(client, bucket, key, path, encryption)
+        _put_file(client, bucket, key, path, size, encryption)
         return False
-    from boto3.s3.transfer import S3Transfer, TransferConfig
-
-    config = TransferConfig(
-        multipart_threshold=MULTIPART_THRESHOLD,
-        multipart_chunksize=part_size(size),
-        max_concurrency=CONNECTIONS,
-        # A client of the CRT would send on its own connections and try again by rules of its own.
-        preferred_transfer_client="classic",
-    )
-    with S3Transfer(client, config, _small_reads()) as transfer:
-        transfer.upload_file(str(path), bucket, key, extra_args=encryption)
+    _put_in_parts(client, bucket, key, path, size, encryption)
     return False
 
 
-def _put_file(client: Any, bucket: str, key: str, path: Path, encryption: dict[str, str]) -> str:
+def _put_file(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> str:
     """Send a file in one request; its ETag."""
-    with path.open("rb") as file:
+    with _Part(path, 0, size) as file:
         return _etag(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
 
 
@@ -69,30 +63,66 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _small_reads() -> Any:
-    """Opens parts whose bytes come a few at a time. botocore signs and frames them by the megabyte, two of which each
-    connection then holds."""
-    from s3transfer.utils import OSUtils, ReadFileChunk
+def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> None:
+    length = part_size(size)
+    # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
+    checked = client.meta.config.request_checksum_calculation == "when_supported"
+    checksum = {"ChecksumAlgorithm": "CRC32"} if checked else {}
 
-    class Part(ReadFileChunk):  # type: ignore[misc]
-        def read(self, amount: int | None = None) -> bytes:
-            data: bytes = super().read(None if amount is None else min(amount, _AT_ONCE))
-            return data
+    with multipart(client, bucket, key, {**encryption, **checksum}) as upload:
+        given_up = threading.Event()
 
-    class Files(OSUtils):  # type: ignore[misc]
-        def open_file_chunk_reader_from_fileobj(
-            self, fileobj: Any, chunk_size: int, full_file_size: int, callbacks: Any, close_callbacks: Any = None
-        ) -> Part:
-            return Part(
-                fileobj,
-                chunk_size,
-                full_file_size,
-                callbacks=callbacks,
-                enable_callbacks=False,
-                close_callbacks=close_callbacks,
-            )
+        def send(number: int) -> dict[str, Any]:
+            # Parts are begun in their order, so that what failed comes before what was given up for it.
+            if given_up.is_set():
+                return {}
+            start = (number - 1) * length
+            try:
+                with _Part(path, start, min(start + length, size)) as part:
+                    answer: dict[str, Any] = client.upload_part(**upload.part(number), **checksum, Body=part)
+                    return answer
+            except BaseException:
+                given_up.set()
+                raise
 
-    return Files()
+        with ThreadPoolExecutor(CONNECTIONS) as connections:
+            try:
+                sent = [connections.submit(send, number) for number in range(1, math.ceil(size / length) + 1)]
+                wait(sent)
+            finally:
+                given_up.set()
+        upload.parts.extend(each.result() for each in sent)
+
+
+class _Part:
+    """The bytes [start, end) of a file, as the body of a request. A read gives ``_AT_ONCE`` of them at most, unless it
+    asks for all."""
+
+    def __init__(self, path: Path, start: int, end: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._start = start
+        self._end = end
+        self._file.seek(start)
+
+    def __enter__(self) -> _Part:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes; none at the end."""
+        left = max(0, self._end - self._file.tell())
+        return self._file.read(left if size is None or size < 0 else min(size, left, _AT_ONCE))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to an offset, as of a file."""
+        origin = {io.SEEK_SET: self._start, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._end}[whence]
+        return self._file.seek(origin + offset) - self._start
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self._file.tell() - self._start
 
 
 def part_size(size: int) -> int:
@@ -100,11 +130,3 @@ def part_size(size: int) -> int:
     others have ended."""
     turns = max(1, round(size / (CONNECTIONS * PART_SIZE)))
     return max(_LEAST_PART, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))
-
-
-def cause_of_upload(error: Exception) -> Exception:
-    """The botocore error inside boto3's upload error, which keeps only its text."""
-    from boto3.exceptions import S3UploadFailedError
-
-    inside = error.__context__ if isinstance(error, S3UploadFailedError) else None
-    return inside if isinstance(inside, Exception) else error
