@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
-from singerlake.storage.port import Capabilities, Refused, Storage, Written
+from singerlake.storage.port import Capabilities, Entry, Refused, Storage, Written
 from singerlake.storage.probe import PROBE_PREFIX, RACERS, Together, at_once, in_turn, probe, prove
+from singerlake.storage.probe_results import Proved
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 
@@ -207,3 +209,49 @@ def test_a_storage_that_does_not_answer_is_an_error_and_not_a_capability() -> No
     storage.hook = fault
     with pytest.raises(StorageUnavailableError):
         seen_of(storage)
+
+
+class Down(MemoryStorage):
+    """Does not answer, and says so once somebody else waits for the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=FakeClock(), ids=counting_ids())
+        self.asked = 0
+        self.somebody_waits = threading.Event()
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
+        self.asked += 1
+        assert self.somebody_waits.wait(30)
+        raise StorageUnavailableError("storage does not answer")
+
+
+def test_who_waits_for_a_proof_gets_its_error_and_does_not_ask_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, proved = Down(), Proved()
+    lock = threading.Lock()
+
+    class Noticed:
+        """The lock, whose second taker is noticed."""
+
+        def __enter__(self) -> None:
+            if not lock.acquire(blocking=False):
+                storage.somebody_waits.set()
+                lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+
+    def ask() -> Capabilities:
+        return proved.of(storage, clock=FakeClock(), ids=counting_ids(), max_wait=60)
+
+    monkeypatch.setattr(proved, "_lock", Noticed())
+    with ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(ask) for _ in range(2)]
+        first, second = (each.exception(60) for each in asking)
+    assert isinstance(first, StorageUnavailableError)
+    assert isinstance(second, StorageUnavailableError)
+    assert str(first) == str(second)
+    assert first is not second, "each thread notes its own way in what it raises"
+    assert storage.asked == 1
+    with pytest.raises(StorageUnavailableError):
+        ask()
+    assert storage.asked == 2, "later ones ask again"

@@ -21,6 +21,7 @@ from singerlake.format.state.transactions import AddFiles
 from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
 from singerlake.manifests.writing.writer import StreamWriter
+from singerlake.storage.port import Capabilities
 from target_singerlake.files.channel import Channel
 from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
@@ -63,6 +64,7 @@ class Publisher:
         self._noting = threading.Lock()
         self._looking = threading.Lock()
         self._known: frozenset[str] | None = None
+        self._proving: Future[Capabilities] | None = None
         self._keeping = 0
         self._to_announce: dict[str, Manifest] = {}
         self._other: list[Future[None]] = []
@@ -73,6 +75,10 @@ class Publisher:
 
     def open(self, stream: str) -> None:
         """Look at a stream's state, in the background, so that what is wrong with it is known early."""
+        if self._proving is None and not self._lake.storage.near:
+            # A writer needs to know before its first write what storage honours. To prove that takes longer than all
+            # reads before that write.
+            self._proving = self._sending.submit(self._lake.storage.capabilities)
         self._submit(stream, self._open)
 
     def state(self, stream: str) -> Callable[[], Manifest]:

@@ -236,6 +236,7 @@ def test_storage_without_conditions_is_refused(request: pytest.FixtureRequest) -
     place = QueuedPlace(inner, MemoryQueue(inner.clock))
     with pytest.raises(SettingError, match="commit_queue_url is set, and this storage ignores conditional writes"):
         place.inner.lake.stream("t", "s").writer(writer_id="ada", store="lockfile").open()
+    assert not list(inner.storage.list("raw/t/"))
 
 
 def test_a_writer_holds_no_lock_while_it_waits(request: pytest.FixtureRequest, tmp_path: Path) -> None:

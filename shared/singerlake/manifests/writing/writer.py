@@ -75,9 +75,10 @@ class StreamWriter:
         ``LostStateError``.
         """
         if self._loaded is None:
-            # Before anything else, since a store that promises less says so when it is asked.
+            found = self._found()
+            # Reads need no answer to this, and another thread may prove it meanwhile.
             self._exclusive = self.store.exclusive
-            loaded = self._moved_on(self._found())
+            loaded = self._moved_on(found)
             loaded = self._not_older(loaded)
             self.store.publish(loaded)
             self._loaded = loaded
@@ -334,6 +335,8 @@ class StreamWriter:
             raise no_history(self.store, seen, tap=self.tap, stream=self.stream, lake_id=self.lake_id)
         if there:
             raise self._closed(self.store.kind)
+        # Before anything is written, since a store that promises less says so when it is asked, or refuses.
+        self._exclusive = self.store.exclusive
         if data or kept:
             return self.store.create(self.rebuild(self.store.kind))
         return self.store.create(self._first_state())
