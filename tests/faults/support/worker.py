@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -40,6 +41,7 @@ from tests.faults.support.haste import Haste, ShiftedClock
 from tests.faults.support.places import LOCK, Place
 
 _BARRIER_SECONDS = 60
+_LEAVE_SECONDS = 5
 THREE_FILES = 1500
 """Stored bytes of three prepared files, more or less: what a vacuum joins into one."""
 
@@ -106,11 +108,21 @@ class Calls:
         self._points: list[list[Any]] = [[point, re.compile(point.call), 0] for point in points]
         self._barrier = barrier
         self._lock = threading.Lock()
+        self._inside: Counter[int] = Counter()
+        self._left = threading.Condition()
 
     def around(self, name: str, call: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        self._meet(name, after=False)
-        result = call(*arguments, **keywords)
-        self._meet(name, after=True)
+        thread = threading.get_ident()
+        with self._left:
+            self._inside[thread] += 1
+        try:
+            self._meet(name, after=False)
+            result = call(*arguments, **keywords)
+            self._meet(name, after=True)
+        finally:
+            with self._left:
+                self._inside[thread] -= 1
+                self._left.notify_all()
         return result
 
     @property
@@ -131,8 +143,18 @@ class Calls:
             if point.action == "meet":
                 assert self._barrier is not None
                 self._barrier.wait(_BARRIER_SECONDS)
+            elif point.action == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
             else:
-                os.kill(os.getpid(), signal.SIGKILL if point.action == "kill" else signal.SIGSTOP)
+                self._stop()
+
+    def _stop(self) -> None:
+        """Stop the process while no other thread is in a call. One that refreshes a lock would keep the file lock that
+        a write to a folder takes, and all other processes would wait for it."""
+        thread = threading.get_ident()
+        with self._left:
+            self._left.wait_for(lambda: self._inside.total() == self._inside[thread], _LEAVE_SECONDS)
+            os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class Watched:
