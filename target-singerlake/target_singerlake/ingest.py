@@ -11,8 +11,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import IO, Any, Protocol
 
+from singerlake.adapters import open_storage
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
     AccessDeniedError,
@@ -86,7 +88,8 @@ class Ingest:
         ids: IdSource,
     ) -> None:
         self._settings = settings
-        self._storages = storages
+        # One for each bucket of BATCH files: a client of a cloud takes longer to make than a small file to read.
+        self._bucket = cache(partial(open_storage, settings=storages))
         self._clock = clock
         self._logger = logger
         run_id = ids()
@@ -316,7 +319,7 @@ class Ingest:
         batch = Batch(message.line, message.number)
         for url in batch.urls:
             try:
-                for block, number in batch.blocks(url, self._storages):
+                for block, number in batch.blocks(url, self._bucket):
                     self._take(self._decoder.messages(block, number))
                     self._streams.keep_within_memory(len(block))
                     self._tick()

@@ -8,7 +8,7 @@ there, as URLs. The files belong to the tap; they are read and left alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,11 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from singerlake.adapters import open_storage
 from singerlake.errors import InvalidMessageError
 from singerlake.format.decoders import prepare_decoders
+from singerlake.storage.port import Storage
 from singerlake.storage.roots import OF_BUCKETS
-from singerlake.storage.settings import StorageSettings
 from target_singerlake.errors import UnreadableLineError, unreadable
 from target_singerlake.input.exact import encode
 from target_singerlake.input.passthrough import envelope, parse
@@ -60,14 +59,15 @@ class Batch:
         self._gzip = compression == "gzip"
         self._before, self._after = _envelope(content, self.stream)
 
-    def blocks(self, url: str, storages: StorageSettings) -> Iterator[tuple[bytes, int]]:
+    def blocks(self, url: str, open_storage: Callable[[str], Storage]) -> Iterator[tuple[bytes, int]]:
         """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
+        ``open_storage`` opens a bucket, which is named as a lake's root is.
 
         Raises ``UnreadableLineError`` for a line that is no JSON object, ``InvalidMessageError`` for a file that cannot
         be read, and what storage raises.
         """
         number = 1
-        with closing(_opened(url, storages)) as raw:
+        with closing(_opened(url, open_storage)) as raw:
             try:
                 for lines in _lines(_inflated(raw) if self._gzip else raw):
                     yield b"".join(self._wrapped(line, number + index) for index, line in enumerate(lines)), number
@@ -106,14 +106,14 @@ def _envelope(content: dict[str, Any], stream: str) -> tuple[bytes, bytes]:
     return before, after
 
 
-def _opened(url: str, storages: StorageSettings) -> BinaryIO:
+def _opened(url: str, open_storage: Callable[[str], Storage]) -> BinaryIO:
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
         raise _unreadable_file(error) from error
     if scheme in OF_BUCKETS:
         bucket, _, key = url[len(f"{scheme}://") :].partition("/")
-        return open_storage(f"{scheme}://{bucket}", storages).open(key)
+        return open_storage(f"{scheme}://{bucket}").open(key)
     if scheme not in ("", "file"):
         raise InvalidMessageError(
             "a BATCH file is in a place that this target cannot read",

@@ -12,6 +12,10 @@ from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, R
 
 from singerlake.clock import random_id
 from singerlake.errors import InvalidMessageError, MissingFileError, SingerlakeError
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3 import storage as s3_storage
+from singerlake.storage.s3.client import Clients, connect
+from singerlake.storage.s3.settings import S3Settings
 from tests.servers.s3 import S3Server
 from tests.target.support import ingest, kept, kept_ids, manifest, record, records, schema, state
 
@@ -112,6 +116,24 @@ def test_a_batch_on_s3_is_read_with_the_settings(tmp_path: Path, s3: S3Server) -
     assert kept_ids(tmp_path / "lake") == [1, 2, 3, 4]
     with pytest.raises(MissingFileError):
         ingest(tmp_path / "lake", [schema(), batch(f"s3://{bucket}/missing.gz")], **s3.config())
+
+
+def test_files_in_one_bucket_are_read_by_one_client(
+    tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, connected = s3.create_bucket(f"batches-{random_id()}"), list[S3Settings]()
+
+    def counting(settings: S3Settings, patience: Patience) -> Clients:
+        connected.append(settings)
+        return connect(settings, patience)
+
+    monkeypatch.setattr(s3_storage, "connect", counting)
+    for number, line in enumerate(LINES):
+        s3.client().put_object(Bucket=bucket, Key=f"{number}.gz", Body=gzip.compress(line))
+    urls = [f"s3://{bucket}/{number}.gz" for number in range(len(LINES))]
+    ingest(tmp_path / "lake", [schema(), batch(*urls[:2]), batch(*urls[2:])], **s3.config())
+    assert kept_ids(tmp_path / "lake") == [1, 2, 3, 4]
+    assert len(connected) == 1
 
 
 @pytest.mark.parametrize(
