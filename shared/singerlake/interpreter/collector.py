@@ -26,8 +26,8 @@ _spares = False
 
 def spare_what_lasts() -> None:
     """In a process of one's own: what there is by now stays to its end, and is not looked through any more, nor is what
-    there is at the end, where Python would look through all of it once more. Call it while the collector is paused, or
-    it looks through all that was made meanwhile just before."""
+    there is at the end, where Python would look through all of it once more. Call it while the collector is paused.
+    Otherwise the collector first looks through all that was made meanwhile."""
     global _spares
     _spares = True
     gc.freeze()

@@ -23,7 +23,7 @@ _MOST_PARTS = 10_000
 """What S3 takes: bytes of each part but the last, and parts of a file."""
 _AT_ONCE = 1 << 17
 """Bytes of a file that are read at a time. botocore asks for 1 MiB, two of which each connection would hold; where it
-sends a checksum behind them, it moves all that is left of these for each piece that it sends."""
+sends a checksum behind them, it copies what is left of them for each piece that it sends."""
 _SMALL = 1 << 20
 """Bytes of a file that is sent from memory."""
 _DIGESTED = 16 << 20
