@@ -31,7 +31,8 @@ from singerlake.lake import Lake
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
-from tests.fakes import START
+from tests.fakes import START, FakeClock, counting_ids
+from tests.storage.memory import MemoryStorage
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 SCHEMA_LINE = b'{"type":"SCHEMA","stream":"s","schema":{"type":"object","properties":{"n":{"type":"integer"}}}}'
@@ -165,6 +166,59 @@ def test_announcing_what_is_known_writes_nothing(lake: Lake, tmp_path: Path) -> 
     before = [lake.storage.get(key) for key in keys]
     lake.announce(lake.stream("a", "s").snapshot())
     assert [lake.storage.get(key) for key in keys] == before
+
+
+def announced(lake: Lake, tmp_path: Path, tap: str, stream: str) -> list[str]:
+    """What is asked of storage for the lake's own files, for a stream that is new in the manifest of another lake."""
+    elsewhere = Lake.open(str(tmp_path / "elsewhere"))
+    publish(elsewhere, tmp_path, tap, stream)
+    asked: list[str] = []
+    assert isinstance(lake.storage, MemoryStorage)
+    lake.storage.hook = lambda step: None if step.done else asked.append(f"{step.operation} {step.key}")
+    lake.announce(elsewhere.stream(tap, stream).snapshot())
+    lake.storage.hook = lambda step: None
+    return sorted(asked)
+
+
+def in_memory() -> Lake:
+    return Lake(MemoryStorage(clock=FakeClock(), ids=counting_ids()), ids=counting_ids())
+
+
+def test_the_first_files_of_a_new_tap_are_announced_in_two_requests(tmp_path: Path) -> None:
+    lake = in_memory()
+    lake.lake_id()
+    assert announced(lake, tmp_path, "a", "s") == ["put raw/a/catalogue.json", "put raw/singerlake.json"]
+    assert announced(lake, tmp_path, "a", "t") == ["get raw/a/catalogue.json", "put raw/a/catalogue.json"]
+    assert announced(lake, tmp_path, "b", "s") == [
+        "get raw/singerlake.json",
+        "put raw/b/catalogue.json",
+        "put raw/singerlake.json",
+    ]
+    assert [*root_of(lake).taps] == ["a", "b"]
+    assert catalogued(lake, "a") == {"s", "t"}
+
+
+def test_what_others_announced_meanwhile_stays(tmp_path: Path) -> None:
+    lake = in_memory()
+    lake.lake_id()
+    rival = Lake(lake.storage, ids=lake.ids)
+    rival.lake_id()
+    announced(rival, tmp_path, "a", "s")
+    announced(rival, tmp_path, "b", "s")
+    announced(lake, tmp_path, "a", "t")
+    announced(rival, tmp_path, "c", "s")
+    announced(lake, tmp_path, "d", "s")
+    assert [*root_of(lake).taps] == ["a", "b", "c", "d"]
+    assert catalogued(lake, "a") == {"s", "t"}
+
+
+def root_of(lake: Lake) -> root.RootMetadata:
+    key = layout.root_metadata_key()
+    return root.from_json(stored_body(lake, key), key=key)
+
+
+def catalogued(lake: Lake, tap: str) -> set[str]:
+    return {entry["stream"] for entry in json.loads(stored_body(lake, layout.catalogue_key(tap)))["streams"]}
 
 
 def test_a_lost_catalogue_entry_never_hides_a_stream(lake: Lake, tmp_path: Path) -> None:

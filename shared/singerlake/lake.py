@@ -269,12 +269,13 @@ class Lake:
         for tap in dict.fromkeys(manifest.tap for manifest in manifests):
             own = [manifest for manifest in manifests if manifest.tap == tap]
             together = in_turn if self.storage.near else at_once
-            together([partial(self._tell_catalogue, own), partial(self._tell_root, own[-1])])
+            tell_catalogue = partial(self._tell_catalogue, own, likely_absent=self._root.lacks(tap))
+            together([tell_catalogue, partial(self._tell_root, own[-1])])
 
-    def _tell_catalogue(self, manifests: Sequence[Manifest]) -> None:
+    def _tell_catalogue(self, manifests: Sequence[Manifest], *, likely_absent: bool) -> None:
         fresh = [entry for entry in map(catalogue.entry, manifests) if entry is not None]
         if fresh:
-            CatalogueFile(self.storage, manifests[0].tap).update(fresh)
+            CatalogueFile(self.storage, manifests[0].tap).update(fresh, likely_absent=likely_absent)
 
     def _tell_root(self, manifest: Manifest) -> None:
         self.lake_id(manifest.store)

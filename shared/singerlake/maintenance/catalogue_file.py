@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue
-from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,9 @@ class CatalogueFile:
         known = self._readable(self.storage.get(self.key), catalogue.from_json)
         return {item["tap_stream_id"]: item for item in (known or {}).get("streams", ())}
 
-    def update(self, fresh: Sequence[dict[str, Any]]) -> None:
-        """Bring it up to the entries ``fresh``. A lost race leaves it behind, never wrong, and is not an error."""
+    def update(self, fresh: Sequence[dict[str, Any]], *, likely_absent: bool = False) -> None:
+        """Bring it up to the entries ``fresh``. A lost race leaves it behind, never wrong, and is not an error.
+        ``likely_absent``: the tap is new, so that the first try is to make it."""
 
         def updated(stored: Stored | None) -> bytes | None:
             known = self._readable(stored, catalogue.stored_entries)
@@ -45,7 +46,10 @@ class CatalogueFile:
             return catalogue.stored_with(known or {}, fresh)
 
         with suppress(TooManyConflictsError):
-            replace_if_unchanged(self.storage, self.key, updated)
+            if likely_absent:
+                replace_what_was_seen(self.storage, self.key, updated, None)
+            else:
+                replace_if_unchanged(self.storage, self.key, updated)
 
     def remove(self, stream: str) -> None:
         """Leave out the entry of a stream that was dropped. A lost race leaves it behind, and is not an error."""

@@ -11,7 +11,7 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.interpreter.turns import holding
 from singerlake.maintenance.identity import evidence
-from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
 
 
@@ -24,6 +24,7 @@ class RootFile:
         self._ids = ids
         self._key = layout.root_metadata_key()
         self._seen: root.RootMetadata | None = None
+        self._stored: Stored | None = None
         self._fresh: str | None = None
         # For threads that would all make an identity at once.
         self._making = threading.Lock()
@@ -31,10 +32,7 @@ class RootFile:
     def read(self) -> root.RootMetadata | None:
         """What it says now; None where there is none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
         stored = self._storage.get(self._key)
-        if stored is None:
-            return None
-        self._seen = root.from_json(stored.body, key=self._key)
-        return self._seen
+        return None if stored is None else self._note(stored)
 
     def seen_id(self) -> str | None:
         """The lake's id, where this object has seen it."""
@@ -57,7 +55,7 @@ class RootFile:
 
         def born(stored: Stored | None) -> bytes | None:
             if stored is not None:
-                self._seen = root.from_json(stored.body, key=self._key)
+                self._note(stored)
                 return None
             named = evidence(self._storage)
             kind = manifest_store or named.kind or default_kind
@@ -82,9 +80,20 @@ class RootFile:
         def named(stored: Stored | None) -> bytes | None:
             if stored is None:
                 return None
-            metadata = self._seen = root.from_json(stored.body, key=self._key)
+            metadata = self._note(stored)
             after = root.with_tap(metadata, tap)
             return None if after is metadata else root.to_json(after, stored.body)
 
         with suppress(TooManyConflictsError):
-            replace_if_unchanged(self._storage, self._key, named)
+            # As a rule it was read when the run began, and nobody changed it since.
+            if replace_what_was_seen(self._storage, self._key, named, self._stored) and self._seen is not None:
+                self._stored, self._seen = None, root.with_tap(self._seen, tap)
+
+    def lacks(self, tap: str) -> bool:
+        """Whether it was seen without ``tap``."""
+        return self._seen is not None and tap not in self._seen.taps
+
+    def _note(self, stored: Stored) -> root.RootMetadata:
+        metadata = root.from_json(stored.body, key=self._key)
+        self._stored, self._seen = stored, metadata
+        return metadata

@@ -32,17 +32,8 @@ LOG = ["PUT .singer.gz", "PUT _log/ if absent", "GET _log/floor.json", "HEAD .si
 @pytest.mark.parametrize(("store", "wanted"), [("lockfile", LOCKFILE), ("log", LOG)])
 def test_a_file_is_written_in_few_requests(s3: S3Server, tmp_path: Path, store: str, wanted: list[str]) -> None:
     s3.create_bucket("lake")
-    config = tmp_path / "config.json"
-    root = f"s3://lake/{store}"
-    config.write_text(
-        json.dumps({"lake_root": root, "tap_id": "t", "manifest_store": store, "s3_endpoint_url": s3.endpoint_url})
-    )
-    text = "".join(json.dumps(message) + "\n" for message in MESSAGES).encode()
-    for _ in range(2):
-        s3.requests()
-        run = plugins.run("target", ["--config", str(config)], text, env=environment(**s3.environment()))
-        assert run.returncode == 0, run.stderr
-    told = [shown(request) for request in s3.requests() if not is_of_a_probe(request)]
+    requests_of_a_run(s3, tmp_path, store)
+    told = requests_of_a_run(s3, tmp_path, store)
     first = told.index(wanted[0])
     # The catalogue is asked for once the commit is there, beside the requests that follow it.
     found = [each for each in told[first:] if each != CATALOGUE][: len(wanted)]
@@ -56,6 +47,31 @@ def test_a_file_is_written_in_few_requests(s3: S3Server, tmp_path: Path, store: 
     assert sum(each.startswith(("PUT", "DELETE")) for each in told) <= sum(
         each.startswith(("PUT", "DELETE")) for each in wanted
     ) + (store == "log"), "beside them a run only reads, and publishes a log's state at most"
+
+
+@pytest.mark.parametrize("store", ["lockfile", "log"])
+def test_the_first_run_of_a_tap_tells_the_lake_of_it_in_two_requests(s3: S3Server, tmp_path: Path, store: str) -> None:
+    s3.create_bucket("lake")
+    requests_of_a_run(s3, tmp_path, store, tap="first")
+    told = requests_of_a_run(s3, tmp_path, store, tap="second")
+    behind = told[len(told) - told[::-1].index(COMMIT[store]) :]
+    of_the_lake = [each for each in behind if "singerlake.json" in each or "catalogue.json" in each]
+    assert sorted(of_the_lake) == ["PUT catalogue.json if absent", "PUT singerlake.json if unchanged"]
+    assert CATALOGUE not in told
+
+
+def requests_of_a_run(s3: S3Server, tmp_path: Path, store: str, tap: str = "t") -> list[str]:
+    """All but those of a probe, in their order."""
+    config = tmp_path / "config.json"
+    root = f"s3://lake/{tmp_path.name}"
+    config.write_text(
+        json.dumps({"lake_root": root, "tap_id": tap, "manifest_store": store, "s3_endpoint_url": s3.endpoint_url})
+    )
+    text = "".join(json.dumps(message) + "\n" for message in MESSAGES).encode()
+    s3.requests()
+    run = plugins.run("target", ["--config", str(config)], text, env=environment(**s3.environment()))
+    assert run.returncode == 0, run.stderr
+    return [shown(request) for request in s3.requests() if not is_of_a_probe(request)]
 
 
 def is_of_a_probe(request: Request) -> bool:
