@@ -269,7 +269,7 @@ class Lake:
         for tap in dict.fromkeys(manifest.tap for manifest in manifests):
             own = [manifest for manifest in manifests if manifest.tap == tap]
             together = in_turn if self.storage.near else at_once
-            tell_catalogue = partial(self._tell_catalogue, own, likely_absent=self._root.lacks(tap))
+            tell_catalogue = partial(self._tell_catalogue, own, likely_absent=self._root.was_read_without(tap))
             together([tell_catalogue, partial(self._tell_root, own[-1])])
 
     def _tell_catalogue(self, manifests: Sequence[Manifest], *, likely_absent: bool) -> None:

@@ -112,8 +112,9 @@ def test_what_would_not_change_is_looked_at_before_it_is_left() -> None:
     assert not replace_what_was_seen(place, "k", lambda _: b"done", place.get("k"))
 
 
-def test_what_was_removed_since_it_was_seen_is_not_there_for_the_change() -> None:
-    place = storage()
+@pytest.mark.parametrize("options", [{}, {"ignore_conditions": True}, {"refuse_conditions": True}])
+def test_what_was_removed_since_it_was_seen_is_not_there_for_the_change(options: dict[str, bool]) -> None:
+    place = storage(**options)
     place.put("k", b"old")
     seen = place.get("k")
     place.delete("k")

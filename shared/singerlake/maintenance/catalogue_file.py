@@ -37,7 +37,7 @@ class CatalogueFile:
 
     def update(self, fresh: Sequence[dict[str, Any]], *, likely_absent: bool = False) -> None:
         """Bring it up to the entries ``fresh``. A lost race leaves it behind, never wrong, and is not an error.
-        ``likely_absent``: the tap is new, so that the first try is to make it."""
+        ``likely_absent``: the tap is new, so that the file is made, and is read only if there is one."""
 
         def updated(stored: Stored | None) -> bytes | None:
             known = self._readable(stored, catalogue.stored_entries)

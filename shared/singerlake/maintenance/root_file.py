@@ -16,7 +16,7 @@ from singerlake.storage.port import Storage, Stored
 
 
 class RootFile:
-    """The root metadata of one lake. What was seen of it last is kept: an identity does not change, nor do taps
+    """The root metadata of one lake. What was read of it last is kept: an identity does not change, nor do taps
     leave. Any thread may use it."""
 
     def __init__(self, storage: Storage, ids: IdSource) -> None:
@@ -24,6 +24,7 @@ class RootFile:
         self._ids = ids
         self._key = layout.root_metadata_key()
         self._seen: root.RootMetadata | None = None
+        # The object that was read last, unless it was replaced by this one, or was gone, since.
         self._stored: Stored | None = None
         self._fresh: str | None = None
         # For threads that would all make an identity at once.
@@ -79,6 +80,7 @@ class RootFile:
 
         def named(stored: Stored | None) -> bytes | None:
             if stored is None:
+                self._stored = None
                 return None
             metadata = self._note(stored)
             after = root.with_tap(metadata, tap)
@@ -86,12 +88,13 @@ class RootFile:
 
         with suppress(TooManyConflictsError):
             # As a rule it was read when the run began, and nobody changed it since.
-            if replace_what_was_seen(self._storage, self._key, named, self._stored) and self._seen is not None:
-                self._stored, self._seen = None, root.with_tap(self._seen, tap)
+            if replace_what_was_seen(self._storage, self._key, named, self._stored):
+                # The next one looks whether the tap stayed: without conditions another's may have come on top.
+                self._stored = None
 
-    def lacks(self, tap: str) -> bool:
-        """Whether it was seen without ``tap``."""
-        return self._seen is not None and tap not in self._seen.taps
+    def was_read_without(self, tap: str) -> bool:
+        """Whether it did not name ``tap`` when it was read last, and was not changed by this object since."""
+        return self._stored is not None and self._seen is not None and tap not in self._seen.taps
 
     def _note(self, stored: Stored) -> root.RootMetadata:
         metadata = root.from_json(stored.body, key=self._key)

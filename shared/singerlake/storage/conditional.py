@@ -56,19 +56,6 @@ def replace_if_unchanged(
     return replace_as_found(storage, key, look, attempts=attempts)
 
 
-def replace_what_was_seen(
-    storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], seen: Stored | None
-) -> bool:
-    """The same for an object that is likely still as it was ``seen``, or still not there (None): it is read only where
-    the first try was refused, or where ``change`` leaves what was seen."""
-    body = change(seen)
-    if body is not None and (seen is None or body != seen.body):
-        etag = seen.etag if seen else None
-        if isinstance(put_on_condition(storage, key, body, etag=etag), Written):
-            return True
-    return replace_if_unchanged(storage, key, change)
-
-
 def replace_as_found(
     storage: Storage, key: str, look: Callable[[], Replacement | None], *, attempts: int = ATTEMPTS
 ) -> bool:
@@ -81,3 +68,17 @@ def replace_as_found(
         if isinstance(put_on_condition(storage, key, wanted.body, etag=wanted.etag), Written):
             return True
     raise TooManyConflictsError("others kept changing it meanwhile", hint="run again; nothing is lost", key=key)
+
+
+def replace_what_was_seen(
+    storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], seen: Stored | None
+) -> bool:
+    """As ``replace_if_unchanged``, for an object that is likely still as it was ``seen``, or still not there (None).
+    ``change`` gets that first. The object is read only where somebody else came first, or where ``change`` leaves what
+    was seen. True, False and errors are those of ``replace_if_unchanged``."""
+    body = change(seen)
+    if body is not None and (seen is None or body != seen.body):
+        etag = seen.etag if seen else None
+        if isinstance(put_on_condition(storage, key, body, etag=etag), Written):
+            return True
+    return replace_if_unchanged(storage, key, change)
