@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.errors import StorageFullError
+from singerlake.errors import MissingFileError, StorageFullError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.manifests.writing.writer import StreamWriter
@@ -110,6 +111,41 @@ def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
     ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
     assert committed == [[2, 2, 1]]
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_spools_of_far_files_go_beside_the_look_for_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_found: bool
+) -> None:
+    (spool_dir := tmp_path / "spools").mkdir()
+    confirm, remove, left = StreamWriter.confirm, Path.unlink, []
+    gone = threading.Event()
+
+    def send(self: LocalStorage, key: str, path: Path) -> int:
+        body = path.read_bytes()
+        self.put(key, body)
+        left.append(path)
+        return len(body)
+
+    def note(path: Path, missing_ok: bool = False) -> None:
+        remove(path, missing_ok=missing_ok)
+        if path in left:
+            gone.set()
+
+    def look(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
+        assert gone.wait(60)
+        if not is_found:
+            raise MissingFileError("a file is gone")
+        confirm(self, files, meanwhile)
+
+    monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
+    monkeypatch.setattr(LocalStorage, "upload", send)
+    monkeypatch.setattr(Path, "unlink", note)
+    monkeypatch.setattr(StreamWriter, "confirm", look)
+    with nullcontext() if is_found else pytest.raises(MissingFileError):
+        ingest(tmp_path / "lake", [schema(), *records(1, 2, 3)], spool_dir=str(spool_dir))
+    assert len(left) == 1
+    assert os.listdir(spool_dir) == []
 
 
 @pytest.mark.parametrize("seconds", [-60, 0, 60])

@@ -15,13 +15,15 @@ from target_singerlake.files.growing import GrowingFile
 @dataclass
 class Channel:
     """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
-    next, and the commits whose place in the log is not settled yet. ``announced`` are the versions that the catalogue
-    was told of, the newest one last, ``announced_at`` is the end of the stream when it was."""
+    next, those that were ``taken`` for the commit under way, and the commits whose place in the log is not settled yet.
+    ``announced`` are the versions that the catalogue was told of, the newest one last, ``announced_at`` is the end of
+    the stream when it was."""
 
     name: str
     writer: StreamWriter | None = None
     last: Future[None] | None = None
     ready: deque[GrowingFile] = field(default_factory=deque)
+    taken: list[GrowingFile] = field(default_factory=list)
     unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
     settling: Future[None] | None = None
     look_again: float = 0.0
