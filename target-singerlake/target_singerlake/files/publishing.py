@@ -267,8 +267,8 @@ class Publisher:
         file not be found, the log has to say that the run failed."""
         channel.recorded = next((run.status for run in manifest.runs if run.id == self._run_id), "")
         self._note(channel, manifest)
-        if not self._lake.storage.near:
-            # The kernel takes 10 ms for each 130 MB. What a run that is being closed leaves goes with its folder.
+        if channel.taken and not self._lake.storage.near:
+            # The kernel takes 10 ms for each 130 MB. A run that is being closed removes the whole folder.
             with suppress(RuntimeError):
                 self._executor.submit(_remove_spools, channel.taken)
 
