@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.port import Capabilities, Entry, Refused, Storage, Written
-from singerlake.storage.probe import PROBE_PREFIX, RACERS, Together, at_once, in_turn, probe, prove
+from singerlake.storage.probe import PROBE_PREFIX, RACERS, Answer, Together, at_once, in_turn, probe, prove
 from singerlake.storage.probe_results import Proved
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
@@ -186,6 +186,19 @@ def test_both_ways_to_ask_give_what_came_of_each_and_raise_what_one_raised(toget
     assert together([partial(pow, number, 2) for number in range(RACERS)]) == [n * n for n in range(RACERS)]
     with pytest.raises(UnknownOutcomeError):
         together([partial(pow, 2, 2), partial(Network({0: "lost"}).put, "a", b"1"), partial(pow, 3, 2)])
+
+
+def test_what_has_to_be_refused_is_asked_beside_the_race() -> None:
+    """A writer waits for the probe, so that one round trip more is one for each run."""
+    sizes = []
+
+    def together(works: Sequence[Callable[[], Answer]]) -> list[Answer]:
+        sizes.append(len(works))
+        return in_turn(works)
+
+    storage = MemoryStorage(clock=SystemClock(), ids=random_id)
+    assert probe(storage, clock=SystemClock(), ids=random_id, together=together) == HONEST
+    assert sizes == [3, RACERS, RACERS + 2]
 
 
 def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:

@@ -182,7 +182,7 @@ class _Round:
         return Capabilities(conditional_put=not ignored, conditional_delete=delete is _Verdict.HONOURED)
 
     def _create(self, key: str, *, fresh: bool) -> _Verdict:
-        told = self._race(lambda body: self.storage.put(key, body, if_absent=True))
+        told, _ = self._race(lambda body: self.storage.put(key, body, if_absent=True))
         stored = self.storage.get(key)
         if fresh:
             judged = _judge_race(told, stored)
@@ -203,15 +203,13 @@ class _Round:
         old, second = first.etag, self.storage.get(key)
         if second is None or second.etag == old:
             return _Verdict.NOTHING
-        wrong = self.together(
-            [
-                lambda: put(key, nonce + b" late", if_match=old),
-                lambda: put(absent, nonce + b" absent", if_match=old),
-            ]
+        told, wrong = self._race(
+            lambda body: put(key, body, if_match=second.etag),
+            lambda: put(key, nonce + b" late", if_match=old),
+            lambda: put(absent, nonce + b" absent", if_match=old),
         )
         if any(isinstance(each, Written) for each in wrong):
             return _Verdict.IGNORED
-        told = self._race(lambda body: put(key, body, if_match=second.etag))
         return _judge_race(told, self.storage.get(key))
 
     def _delete(self, key: str) -> _Verdict:
@@ -226,18 +224,23 @@ class _Round:
             return _Verdict.NOTHING
         return _Verdict.HONOURED if kept else _Verdict.IGNORED
 
-    def _race(self, attempt: Callable[[bytes], Written | Refused]) -> list[bytes]:
-        """Send several bodies at once; those that were answered with success. A lost answer is none."""
+    def _race(
+        self, attempt: Callable[[bytes], Written | Refused], *beside: Callable[[], Written | Refused]
+    ) -> tuple[list[bytes], list[Written | Refused | None]]:
+        """Send several bodies at once; those that were answered with success. A lost answer is none. ``beside`` is done
+        with them, and what came of that is given, too."""
 
-        def won(body: bytes) -> bool:
+        def answered(body: bytes) -> Written | Refused | None:
             try:
-                return isinstance(attempt(body), Written)
+                return attempt(body)
             except UnknownOutcomeError:
-                return False
+                return None
 
         bodies = [self.nonce + b" racer %d" % number for number in range(self.racers)]
-        successes = self.together([partial(won, body) for body in bodies])
-        return [body for body, success in zip(bodies, successes, strict=True) if success]
+        works: list[Callable[[], Written | Refused | None]] = [*beside, *(partial(answered, body) for body in bodies)]
+        outcomes = self.together(works)
+        raced = zip(bodies, outcomes[len(beside) :], strict=True)
+        return [body for body, outcome in raced if isinstance(outcome, Written)], outcomes[: len(beside)]
 
 
 def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
