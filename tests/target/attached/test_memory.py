@@ -34,7 +34,8 @@ def peak(root: Path | str, source: str | list[str], env: dict[str, str] | None =
     """The most bytes of memory that a target takes while it keeps the file at ``source``."""
     argv = [sys.executable, "-c", MEASURED, json.dumps(config(root, **chosen))]
     lines = text([START, person(1, photo=source)])
-    done = subprocess.run(argv, input=lines, capture_output=True, env=environment(env), check=True, timeout=250)
+    done = subprocess.run(argv, input=lines, capture_output=True, env=environment(env), timeout=250)
+    assert done.returncode == 0, done.stderr.decode()
     return int(done.stdout.splitlines()[-1])
 
 
