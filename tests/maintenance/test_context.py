@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
+import msgspec
 import pytest
 
-from singerlake.errors import LostStateError
+from singerlake.errors import LostStateError, StreamClosedError
+from singerlake.format.layout import manifest_key
+from singerlake.format.state.manifest import to_json
 from tests.maintenance.gc.test_stores import orphan
 from tests.maintenance.vacuum.test_stores import begun
 from tests.manifests.stores import ON_THE_LAKE, Place
@@ -40,3 +44,14 @@ def test_data_files_alone_mean_that_the_state_was_lost(kind: str) -> None:
     orphan(place)
     with pytest.raises(LostStateError, match="data files and no state; run 'singerlake rebuild' first"):
         place.context().load()
+
+
+@pytest.mark.parametrize("kind", ON_THE_LAKE)
+def test_a_stream_that_is_still_on_its_way_to_this_store_is_not_lost(kind: str) -> None:
+    """Its hint would be to rebuild what the migration is about to write."""
+    place = Place("log" if kind == "lockfile" else "lockfile")
+    closed = msgspec.structs.replace(begun(place, 1), closed=kind)
+    place.storage.put(manifest_key("t", "s"), to_json(closed))
+    context = dataclasses.replace(place.context(), store=place.store(kind=kind))
+    with pytest.raises(StreamClosedError, match=f"new manifest store is '{kind}'; finish it with .*store migrate"):
+        context.load()

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from singerlake.clock import timestamp
-from singerlake.errors import SingerlakeError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Change, Transaction
@@ -41,13 +40,3 @@ def submit_change(
         if isinstance(outcome, Pending) and store.exclusive:
             return await_settled(store, base, outcome, clock=clock)
         return outcome
-
-
-def stream_closed(tap: str, stream: str, successor: str) -> SingerlakeError:
-    """The error that a stream which is on its way to another store gives to maintenance."""
-    return StreamClosedError(
-        f"a migration of this stream is not finished; its new manifest store is {successor!r}",
-        hint="finish it with 'singerlake store migrate', then run again",
-        tap=tap,
-        stream=stream,
-    )

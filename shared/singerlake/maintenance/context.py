@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import LostStateError
+from singerlake.errors import LostStateError, StreamClosedError
 from singerlake.format import layout
 from singerlake.maintenance.rebuild.survey import has_data_files
 from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
 
 
@@ -30,12 +31,16 @@ class StreamContext:
 
     def load(self) -> Loaded | None:
         """The stream's state; None where it has neither a state nor a data file. Raises ``LostStateError`` where it has
-        data files alone, and what the store raises."""
+        data files alone, ``StreamClosedError`` where the stream is still being moved to this store, and what the
+        store raises."""
         loaded = self.store.load()
         if loaded is not None or not has_data_files(self.storage, self.tap, self.stream):
             return loaded
-        # The stream may have been born between the two looks.
+        coming = self._is_coming()
+        # The stream may have been born, or may have come, between the two looks.
         loaded = self.store.load()
+        if loaded is None and coming:
+            raise stream_closed(self.tap, self.stream, self.store.kind)
         if loaded is None:
             raise LostStateError(
                 "the stream has data files and no state",
@@ -44,3 +49,21 @@ class StreamContext:
                 stream=self.stream,
             )
         return loaded
+
+    def _is_coming(self) -> bool:
+        """Whether a migration to this store has begun: ``manifest.json`` has the state that the other store closed."""
+        key = self.prefix + layout.MANIFEST
+        stored = self.storage.get(key)
+        if stored is None:
+            return False
+        return read_manifest(stored.body, key=key, storage=self.storage).closed == self.store.kind
+
+
+def stream_closed(tap: str, stream: str, successor: str) -> StreamClosedError:
+    """The error that a stream which is on its way to another store gives to maintenance."""
+    return StreamClosedError(
+        f"a migration of this stream is not finished; its new manifest store is {successor!r}",
+        hint="finish it with 'singerlake store migrate', then run again",
+        tap=tap,
+        stream=stream,
+    )

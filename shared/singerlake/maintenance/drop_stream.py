@@ -26,8 +26,7 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.maintenance.commit_change import stream_closed
-from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.context import StreamContext, stream_closed
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.apply import Collected, collect_now
 from singerlake.maintenance.gc.segments import collect_segments

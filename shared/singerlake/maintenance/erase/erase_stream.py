@@ -19,8 +19,8 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
-from singerlake.maintenance.commit_change import stream_closed, submit_change
-from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.commit_change import submit_change
+from singerlake.maintenance.context import StreamContext, stream_closed
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.erase.attached import (
     LeftObject,

@@ -28,8 +28,7 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.maintenance.commit_change import stream_closed
-from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.context import StreamContext, stream_closed
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair

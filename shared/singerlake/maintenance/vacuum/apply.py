@@ -25,8 +25,8 @@ from singerlake.format.file_id import timed_id
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
-from singerlake.maintenance.commit_change import stream_closed, submit_change
-from singerlake.maintenance.context import StreamContext
+from singerlake.maintenance.commit_change import submit_change
+from singerlake.maintenance.context import StreamContext, stream_closed
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
