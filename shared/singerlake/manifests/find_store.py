@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -70,16 +71,26 @@ def store_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMet
     return logged_kind(storage, tap, stream) or (metadata.manifest_store if metadata else None)
 
 
-def lying(storage: Storage, tap: str, stream: str) -> tuple[bool, bool]:
-    """Whether a stream has data files, and, where it has none, whether schemas of it are kept. Raises what storage
-    raises."""
+class Lying(NamedTuple):
+    """What lies in a stream's folder: data files, and what was seen before the first of them: ``manifest.json``, and
+    schemas that are kept."""
+
+    data: bool
+    manifest: bool
+    schemas: bool
+
+
+def lying(storage: Storage, tap: str, stream: str) -> Lying:
+    """What lies in a stream's folder, by one listing of it. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
-    kept = False
+    manifest = schemas = False
     for entry in storage.list(prefix):
-        if layout.is_data_file(entry.key[len(prefix) :]):
-            return True, kept
-        kept = kept or layout.is_kept_schema(entry.key[len(prefix) :])
-    return False, kept
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path):
+            return Lying(True, manifest, schemas)
+        manifest = manifest or path == layout.MANIFEST
+        schemas = schemas or layout.is_kept_schema(path)
+    return Lying(False, manifest, schemas)
 
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:

@@ -22,7 +22,7 @@ from tests.simulation.world.world import World
 
 SEEDS = 1200
 BEGINS = {
-    "loser-deletes": 450,
+    "loser-deletes": 4000,
     "points-elsewhere": 450,
     "impatient": 3800,
     "tables-tidy": 570,

@@ -60,6 +60,15 @@ def test_the_first_run_of_a_tap_tells_the_lake_of_it_in_two_requests(s3: S3Serve
     assert CATALOGUE not in told
 
 
+def test_one_listing_says_whether_a_new_stream_has_anything(s3: S3Server, tmp_path: Path) -> None:
+    s3.create_bucket("lake")
+    requests_of_a_run(s3, tmp_path, "lockfile", tap="first")
+    told = requests_of_a_run(s3, tmp_path, "lockfile", tap="second")
+    looks = told[: told.index("PUT manifest.json if absent")]
+    listing = "GET lake"
+    assert [each for each in looks if each != "GET singerlake.json"] == ["GET manifest.json", listing] * 2
+
+
 def requests_of_a_run(s3: S3Server, tmp_path: Path, store: str, tap: str = "t") -> list[str]:
     """All but those of a probe, in their order."""
     config = tmp_path / "config.json"

@@ -326,8 +326,8 @@ class StreamWriter:
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
-        there = self.storage.head(self._manifest_key) is not None
-        data, kept = lying(self.storage, self.tap, self.stream)
+        data, manifest, schemas = lying(self.storage, self.tap, self.stream)
+        there = manifest or (data and self.storage.head(self._manifest_key) is not None)
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
@@ -337,7 +337,7 @@ class StreamWriter:
             raise self._closed(self.store.kind)
         # Before anything is written, since a store that promises less says so when it is asked, or refuses.
         self._exclusive = self.store.exclusive
-        if data or kept:
+        if data or schemas:
             return self.store.create(self.rebuild(self.store.kind))
         return self.store.create(self._first_state())
 
