@@ -1,9 +1,12 @@
 """An S3 server in memory that is far away: ``python -m bench.plugins.far_server SECONDS RATE`` prints its port.
 
 Each request takes ``SECONDS`` until it is answered, each connection ``RATE`` bytes a second each way. It knows what
-capture and replay ask for, conditions among it, and believes every signature. A server that is really far away takes no
-time of this machine's processor. This one takes a tenth of a second for 150 MB. It uses the memory of large objects
-that were removed again: the first time, the kernel takes several times as long to give it."""
+capture and replay ask for, conditions among it, and believes every signature. ETags are those of S3: the MD5 of an
+object, and for one in parts that of their ETags; only a part's own is any, since its MD5 would take time here.
+
+A server that is really far away takes no time of this machine's processor. This one takes a tenth of a second for
+150 MB. It uses the memory of large objects that were removed again: the first time, the kernel takes several times as
+long to give it."""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -28,8 +31,6 @@ from xml.sax.saxutils import escape, unescape
 
 _PIECE = 1 << 20
 """Bytes that are received or sent at a time. For each the kernel wakes a thread, which costs more than to copy them."""
-_MD5_BYTES = 5 << 20
-"""Larger objects get an ETag that is no checksum, as those have that S3 takes in parts."""
 _SHORTEST = 0.001
 """Seconds: no sleep is exact, so that shorter ones are made up for together."""
 _ROOM = 1 << 20
@@ -89,14 +90,6 @@ class Object:
     etag: str
     modified: float
 
-    @classmethod
-    def of(cls, parts: Sequence[Body]) -> Object:
-        """What a body becomes when it is put now."""
-        size = sum(part.size for part in parts)
-        whole = size <= _MD5_BYTES
-        digest = hashlib.md5(b"".join(part.view for part in parts)).hexdigest() if whole else f"{uuid.uuid4().hex}-1"
-        return cls(parts, f'"{digest}"', time.time())
-
     @property
     def size(self) -> int:
         """Its bytes."""
@@ -116,18 +109,18 @@ class Buckets:
     """All objects by ``/bucket/key``, and the parts of uploads under way."""
 
     objects: dict[str, Object] = field(default_factory=dict)
-    uploads: dict[str, dict[int, Body]] = field(default_factory=dict)
+    uploads: dict[str, dict[int, tuple[Body, str]]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def put(self, path: str, parts: Sequence[Body], absent: bool, match: str | None) -> Object | None:
-        """Write an object; None where a condition does not hold."""
+    def put(self, path: str, written: Object, absent: bool = False, match: str | None = None) -> bool:
+        """Write an object; False where a condition does not hold."""
         with self.lock:
             there = self.objects.get(path)
             if (absent and there is not None) or (match is not None and (there is None or there.etag != match)):
-                return None
-            self.objects[path] = Object.of(parts)
-            return self.objects[path]
+                return False
+            self.objects[path] = written
+            return True
 
     def listing(self, bucket: str, query: dict[str, str]) -> str:
         """A page of ``ListObjectsV2``: all keys of a prefix, those below a delimiter as common prefixes."""
@@ -183,12 +176,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         """An object, or a part of an upload."""
         path, query = self._asked()
-        body = self._body()
         if "uploadId" in query:
-            self.buckets.uploads[query["uploadId"]][int(query["partNumber"])] = body
-            return self._answer(200, etag=f'"{uuid.uuid4().hex}"')
-        written = self.buckets.put(path, [body], self.headers["If-None-Match"] == "*", self.headers["If-Match"])
-        if written is None:
+            part = (self._body(), uuid.uuid4().hex)
+            self.buckets.uploads[query["uploadId"]][int(query["partNumber"])] = part
+            return self._answer(200, etag=f'"{part[1]}"')
+        digest = hashlib.md5()
+        body = self._body(digest.update)
+        written = Object([body], f'"{digest.hexdigest()}"', time.time())
+        if not self.buckets.put(path, written, self.headers["If-None-Match"] == "*", self.headers["If-Match"]):
             return self._refuse(412, "PreconditionFailed")
         return self._answer(200, etag=written.etag)
 
@@ -205,9 +200,10 @@ class Handler(BaseHTTPRequestHandler):
             self.buckets.uploads[upload] = {}
             answer = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             return self._answer(200, answer.encode())
-        parts = self.buckets.uploads.pop(query["uploadId"])
-        written = self.buckets.put(path, [parts[number] for number in sorted(parts)], False, None)
-        assert written is not None
+        parts = [part for _, part in sorted(self.buckets.uploads.pop(query["uploadId"]).items())]
+        digest = hashlib.md5(b"".join(bytes.fromhex(etag) for _, etag in parts))
+        written = Object([part for part, _ in parts], f'"{digest.hexdigest()}-{len(parts)}"', time.time())
+        self.buckets.put(path, written)
         answer = f"<CompleteMultipartUploadResult><ETag>{escape(written.etag)}</ETag></CompleteMultipartUploadResult>"
         return self._answer(200, answer.encode())
 
@@ -234,17 +230,20 @@ class Handler(BaseHTTPRequestHandler):
         query = parse_qs(parts.query, keep_blank_values=True)
         return unquote(parts.path), {name: values[0] for name, values in query.items()}
 
-    def _body(self) -> Body:
+    def _body(self, look: Callable[[memoryview], object] = len) -> Body:
+        """What the client sends; ``look`` gets each piece of it."""
         size = int(self.headers["Content-Length"] or 0)
         body, free = self.buckets.memory.take(size), 0.0
         view = body.view
         # What came with the headers is in the reader's buffer. The rest is received without it.
         assert isinstance(self.rfile, io.BufferedReader)
         start = self.rfile.readinto(view[: len(self.rfile.peek()[:size])]) if size else 0
+        look(view[:start])
         while start < size:
             received = self.connection.recv_into(view[start : start + _PIECE], 0, socket.MSG_WAITALL)
             if not received:
                 raise ConnectionResetError
+            look(view[start : start + received])
             start += received
             free = self._paced(free, received)
         if "Expect" in self.headers:

@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,9 @@ def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
     (tmp_path / "small").write_bytes(data[:1000])
     s3.requests()
     assert storage.upload("big", tmp_path / "big") == len(data)
-    assert sum("partNumber" in request.query for request in s3.requests()) == 3
+    asked = s3.requests()
+    assert sum("partNumber" in request.query for request in asked) == 3
+    assert "HEAD" not in [request.method for request in asked], "its ETag says that it is made of its parts"
     assert body(storage, "big") == data
     s3.requests()
     assert storage.upload("small", tmp_path / "small") == 1000
@@ -153,9 +155,11 @@ def test_a_part_whose_checksum_follows_it_is_sent_whole(tmp_path: Path) -> None:
 
 
 class Parts:
-    """A client of S3 that knows uploads in parts. ``send`` gets the number of each part."""
+    """A client of S3 that knows uploads in parts. ``send`` gets the number of each part, and ``whole`` is the answer
+    at the end."""
 
-    def __init__(self, send: Callable[[int], dict[str, Any]]) -> None:
+    def __init__(self, send: Callable[[int], dict[str, Any]], whole: dict[str, Any] | None = None) -> None:
+        self._whole = whole or {}
         self.meta = SimpleNamespace(config=SimpleNamespace(request_checksum_calculation="when_supported"))
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self._send = send
@@ -168,8 +172,9 @@ class Parts:
         self.calls.append(("part", arguments))
         return self._send(arguments["PartNumber"])
 
-    def complete_multipart_upload(self, **arguments: Any) -> None:
+    def complete_multipart_upload(self, **arguments: Any) -> dict[str, Any]:
         self.calls.append(("complete", arguments))
+        return self._whole
 
     def abort_multipart_upload(self, **arguments: Any) -> None:
         self.calls.append(("abort", arguments))
@@ -237,6 +242,55 @@ def test_parts_have_the_checksum_that_their_upload_announced_to_amazon(big: Path
     assert completed["MultipartUpload"]["Parts"] == [
         {"PartNumber": number, "ETag": f"tag {number}", "ChecksumCRC32": f"sum {number}"} for number in range(1, 7)
     ]
+
+
+def etag(number: int) -> str:
+    return hashlib.md5(bytes([number])).hexdigest()
+
+
+def whole(numbers: Iterable[int], count: int = 6) -> str:
+    return f'"{hashlib.md5(b"".join(bytes.fromhex(etag(number)) for number in numbers)).hexdigest()}-{count}"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "proves"),
+    [
+        ({"ETag": whole(range(1, 7))}, True),
+        ({"ETag": whole(range(1, 6))}, False),
+        ({"ETag": whole(range(1, 6), count=5)}, False),
+        ({"ETag": whole([2, 1, 3, 4, 5, 6])}, False),
+        ({"ETag": whole([1, 2, 3, 4, 5, 5])}, False),
+        ({"ETag": whole(range(1, 7), count=7)}, False),
+        ({"ETag": f'"{etag(1)}"'}, False),
+        ({"ETag": '"0x8D1C2A3B4D5E6F7"'}, False),
+        ({"ETag": '""'}, False),
+        ({}, False),
+    ],
+    ids=["all", "but one", "too few", "order", "twice", "number", "no parts", "no MD5", "empty", "none"],
+)
+def test_only_the_etag_of_all_parts_in_their_order_proves_them(big: Path, answer: dict[str, Any], proves: bool) -> None:
+    client = Parts(lambda number: {"ETag": f'"{etag(number)}"'}, answer)
+    assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is proves
+
+
+@pytest.mark.parametrize("odd", ["", "x" * 32, "0x8D1C2A3B4D5E6F7", "d41d8cd98f00b204e9800998ecf8427e-2", None])
+def test_parts_whose_etags_are_no_md5_prove_nothing(big: Path, odd: str | None) -> None:
+    def send(number: int) -> dict[str, Any]:
+        return {} if odd is None else {"ETag": f'"{odd}"'}
+
+    client = Parts(send, {"ETag": whole(range(1, 7))})
+    assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is False
+
+
+def test_parts_that_an_answer_does_not_prove_are_asked_for(
+    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
+    monkeypatch.setattr("singerlake.storage.s3.multipart.hashlib.md5", hashlib.sha1)
+    (tmp_path / "big").write_bytes(bytes(6 << 20))
+    s3.requests()
+    assert storage.upload("big", tmp_path / "big") == 6 << 20
+    assert [request.method for request in s3.requests()] == ["POST", "PUT", "PUT", "POST", "HEAD"]
 
 
 def test_a_size_that_storage_reports_otherwise_is_an_error(s3: S3Server, storage: S3Storage, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,16 +12,36 @@ from typing import Any
 from singerlake.storage.s3.errors import is_lost_upload
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Multipart:
-    """One such upload under way. ``parts`` is to get what S3 answered to each, in their order."""
+    """One such upload under way. ``parts`` is to get what S3 answered to each, in their order; ``etag`` is that of the
+    object, when it is there."""
 
     where: dict[str, str]
     parts: list[dict[str, Any]] = field(default_factory=list)
+    etag: str = ""
 
     def part(self, number: int) -> dict[str, Any]:
         """The arguments that name a part, the first of which is 1."""
         return {**self.where, "PartNumber": number}
+
+    def is_of_its_parts(self) -> bool:
+        """True where the object's ETag proves that it was made of all parts that were sent, and of no others. It is the
+        MD5 of theirs and how many there are, on most stores where no key of KMS encrypts
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html)."""
+        etags = [bare(each) for each in self.parts]
+        if not all(_DIGEST.fullmatch(each) for each in etags):
+            return False
+        digest = hashlib.md5(b"".join(map(bytes.fromhex, etags)), usedforsecurity=False)
+        return self.etag == f"{digest.hexdigest()}-{len(etags)}"
+
+
+_DIGEST = re.compile("[0-9a-f]{32}")
+
+
+def bare(answer: dict[str, Any]) -> str:
+    """The ETag in an answer, without its quotes; none is empty."""
+    return str(answer.get("ETag", "")).strip('"')
 
 
 @contextmanager
@@ -31,7 +53,7 @@ def multipart(client: Any, bucket: str, key: str, arguments: dict[str, str]) -> 
     try:
         yield upload
         parts = [{"PartNumber": number, **_named(answer)} for number, answer in enumerate(upload.parts, 1)]
-        client.complete_multipart_upload(**upload.where, MultipartUpload={"Parts": parts})
+        upload.etag = bare(client.complete_multipart_upload(**upload.where, MultipartUpload={"Parts": parts}))
     except BaseException as error:
         # One that is not there any more has ended, perhaps by a try whose reply was lost.
         if not is_lost_upload(error):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from singerlake.storage.s3.multipart import multipart
+from singerlake.storage.s3.multipart import bare, multipart
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
@@ -32,11 +32,11 @@ _DIGESTED = 16 << 20
 
 def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
     """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
-    as it is on most stores where no key of KMS encrypts. Raises what botocore raises."""
+    as it is on most stores where no key of KMS encrypts, or that of the parts sent. Raises what botocore raises."""
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
-        return _etag(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
+        return bare(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
     if size < MULTIPART_THRESHOLD and size <= _DIGESTED:
         with ThreadPoolExecutor(1) as beside:
             digest = beside.submit(_md5, path)
@@ -44,18 +44,13 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
     if size < MULTIPART_THRESHOLD:
         _put_file(client, bucket, key, path, size, encryption)
         return False
-    _put_in_parts(client, bucket, key, path, size, encryption)
-    return False
+    return _put_in_parts(client, bucket, key, path, size, encryption)
 
 
 def _put_file(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> str:
     """Send a file in one request; its ETag."""
     with _Part(path, 0, size) as file:
-        return _etag(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
-
-
-def _etag(reply: dict[str, Any]) -> str:
-    return str(reply.get("ETag", "")).strip('"')
+        return bare(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
 
 
 def _md5(path: Path) -> str:
@@ -63,7 +58,8 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> None:
+def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
+    """Send a file in parts; True where the answer proves that the object has them all."""
     length = part_size(size)
     # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
     checked = client.meta.config.request_checksum_calculation == "when_supported"
@@ -92,6 +88,7 @@ def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, enc
             finally:
                 given_up.set()
         upload.parts.extend(each.result() for each in sent)
+    return upload.is_of_its_parts()
 
 
 class _Part:
