@@ -198,7 +198,41 @@ def test_what_has_to_be_refused_is_asked_beside_the_race() -> None:
 
     storage = MemoryStorage(clock=SystemClock(), ids=random_id)
     assert probe(storage, clock=SystemClock(), ids=random_id, together=together) == HONEST
-    assert sizes == [3, RACERS, RACERS + 2]
+    assert sizes == [3, RACERS, 2, RACERS + 1]
+
+
+class OneAtATime(MemoryStorage):
+    """Takes ``If-Match`` for "if it exists", and refuses each write to a key to which another is under way."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=FakeClock(), ids=counting_ids())
+        self._under_way: set[str] = set()
+        self._depth = 0
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        there = self.get(key)
+        if key in self._under_way or (if_match is not None and there is None):
+            return Refused()
+        answer = super().put(key, body, if_absent=if_absent, if_match=if_match and there and there.etag)
+        if self._depth == 2 and isinstance(answer, Written):
+            self._under_way.add(key)
+        return answer
+
+    def together(self, works: Sequence[Callable[[], Answer]]) -> list[Answer]:
+        """``Together``: the questions in turn, and each question's writes at once, the last one first."""
+        self._depth += 1
+        try:
+            return [work() for work in reversed(works)][::-1]
+        finally:
+            self._depth -= 1
+            self._under_way.clear()
+
+
+def test_an_old_etag_is_tried_when_nothing_else_is_under_way() -> None:
+    storage = OneAtATime()
+    seen = probe(storage, clock=FakeClock(), ids=counting_ids(), together=storage.together)
+    assert seen is not None
+    assert not seen.conditional_put
 
 
 def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:

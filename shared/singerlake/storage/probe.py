@@ -200,15 +200,18 @@ class _Round:
         first = made if isinstance(made, Written) else self.storage.get(key)
         if first is None or isinstance(put(key, nonce + b" next", if_match=first.etag), Refused):
             return _Verdict.NOTHING
-        old, second = first.etag, self.storage.get(key)
-        if second is None or second.etag == old:
+        old = first.etag
+        # No other write is under way then: a storage may refuse one for that, and not for its ETag.
+        second, late = self.together([lambda: self.storage.get(key), lambda: put(key, nonce + b" late", if_match=old)])
+        if isinstance(late, Written):
+            return _Verdict.IGNORED
+        if not isinstance(second, Stored) or second.etag == old:
             return _Verdict.NOTHING
-        told, wrong = self._race(
+        told, (elsewhere,) = self._race(
             lambda body: put(key, body, if_match=second.etag),
-            lambda: put(key, nonce + b" late", if_match=old),
             lambda: put(absent, nonce + b" absent", if_match=old),
         )
-        if any(isinstance(each, Written) for each in wrong):
+        if isinstance(elsewhere, Written):
             return _Verdict.IGNORED
         return _judge_race(told, self.storage.get(key))
 
