@@ -32,7 +32,8 @@ _DIGESTED = 16 << 20
 
 def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
     """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
-    as it is on most stores where no key of KMS encrypts, or that of the parts sent. Raises what botocore raises."""
+    as it is on most stores where no key of KMS encrypts. The ETag of an object in parts is made of those of the parts,
+    which proves them where each was sent with a checksum. Raises what botocore raises."""
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
@@ -59,7 +60,7 @@ def _md5(path: Path) -> str:
 
 
 def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
-    """Send a file in parts; True where the answer proves that the object has them all."""
+    """Send a file in parts; True where the answers prove that the object has them all, each as it was sent."""
     length = part_size(size)
     # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
     checked = client.meta.config.request_checksum_calculation == "when_supported"
@@ -88,7 +89,7 @@ def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, enc
             finally:
                 given_up.set()
         upload.parts.extend(each.result() for each in sent)
-    return upload.is_of_its_parts()
+    return checked and upload.is_of_its_parts()
 
 
 class _Part:
