@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.measure import Command, Row, paired, run
@@ -24,30 +25,49 @@ RATE = 200e6
 
 def rows(cache: Path) -> Iterator[Row]:
     """The server is a small one in memory, in a process of its own on this machine. Both lakes are there before, so
-    that no run makes one. Each timed capture begins without those before it, whichever lake has them: the kernel gives
-    memory that was in use a moment ago several times as fast as other memory, above all on a virtual machine. Had one
-    lake kept its captures, the other's files would have paid for that."""
+    that no run makes one."""
     work = cache / "far"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    with far_server(SECONDS, RATE) as url:
-        far = _Place(work / "far.json", {"lake_root": "s3://lake/flights", "s3_endpoint_url": url})
-        near = _Place(work / "near.json", {"lake_root": str(work / "lake")})
-        few = work / "few.jsonl"
-        few.write_text("".join(json.dumps(message) + "\n" for message in messages(0)))
-        for place in (far, near):
-            run(place.capture(few))
+    yield _capture(work)
+    yield _replay(work)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _capture(work: Path) -> Row:
+    """The server drops the parts of uploads: to copy them takes time of this machine, and none where a server is far
+    away. Each timed capture begins without those before it, whichever lake has them: the kernel gives memory that was
+    in use a moment ago several times as fast as other memory, above all on a virtual machine. Had one lake kept its
+    captures, the other's files would have paid for that."""
+    with _lakes(work, drops=True) as (far, near):
 
         def forget() -> None:
             for place in (far, near):
                 place.forget()
 
         ours, local = (place.capture(data.flights(), forget) for place in (far, near))
-        yield paired("capture of 1 GB to S3", ours, "to the local disk", local, bound=1.25)
+        return paired("capture of 1 GB to S3", ours, "to the local disk", local, bound=1.25)
+
+
+def _replay(work: Path) -> Row:
+    with _lakes(work) as (far, near):
         for place in (far, near):
             run(place.capture(data.flights(), place.forget))
-        yield paired("replay of 1 GB from S3", far.replay(), "from the local disk", near.replay(), bound=1.25)
-    shutil.rmtree(work, ignore_errors=True)
+        return paired("replay of 1 GB from S3", far.replay(), "from the local disk", near.replay(), bound=1.25)
+
+
+@contextmanager
+def _lakes(work: Path, *, drops: bool = False) -> Iterator[tuple[_Place, _Place]]:
+    """A far lake and a near one with a small stream in each."""
+    with far_server(SECONDS, RATE, drops=drops) as url:
+        far = _Place(work / "far.json", {"lake_root": "s3://lake/flights", "s3_endpoint_url": url})
+        near = _Place(work / "near.json", {"lake_root": str(work / "lake")})
+        few = work / "few.jsonl"
+        few.write_text("".join(json.dumps(message) + "\n" for message in messages(0)))
+        for place in (far, near):
+            run(place.capture(few))
+        yield far, near
+        shutil.rmtree(work / "lake")
 
 
 class _Place:

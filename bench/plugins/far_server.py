@@ -1,12 +1,13 @@
-"""An S3 server in memory that is far away: ``python -m bench.plugins.far_server SECONDS RATE`` prints its port.
+"""An S3 server in memory that is far away: ``python -m bench.plugins.far_server SECONDS RATE [drop]`` prints its port.
 
 Each request takes ``SECONDS`` until it is answered, each connection ``RATE`` bytes a second each way. It knows what
 capture and replay ask for, conditions among it, and believes every signature. ETags are those of S3: the MD5 of an
 object, and for one in parts that of their ETags; only a part's own is any, since its MD5 would take time here.
 
-A server that is really far away takes no time of this machine's processor. This one takes a tenth of a second for
-150 MB. It uses the memory of large objects that were removed again: the first time, the kernel takes several times as
-long to give it."""
+A server that is really far away takes no time of this machine's processor. This one takes a tenth of a second to keep
+150 MB, and with ``drop`` a third of that: parts of uploads are received and not kept, so that what has any can be
+listed and not read. It uses the memory of large objects that were removed again: the first time, the kernel takes
+several times as long to give it."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ _SHORTEST = 0.001
 """Seconds: no sleep is exact, so that shorter ones are made up for together."""
 _ROOM = 1 << 20
 """Bytes: large bodies take memory in multiples of this."""
+_WITHOUT_COPYING = socket.MSG_TRUNC if sys.platform == "linux" else 0
 
 
 class Memory:
@@ -70,14 +72,15 @@ def _large(length: int) -> mmap.mmap:
 
 @dataclass(frozen=True)
 class Body:
-    """The first ``size`` bytes of ``room``."""
+    """The first ``size`` bytes of ``room``; None has none of them."""
 
-    room: bytearray | mmap.mmap
+    room: bytearray | mmap.mmap | None
     size: int
 
     @property
     def view(self) -> memoryview:
         """The bytes."""
+        assert self.room is not None, "this server drops the parts of uploads"
         return memoryview(self.room)[: self.size]
 
 
@@ -153,6 +156,7 @@ class Handler(BaseHTTPRequestHandler):
     buckets = Buckets()
     seconds = 0.0
     rate = 1e12
+    drops = False
 
     def handle_expect_100(self) -> bool:
         """The client waits for this before it sends a body."""
@@ -177,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
         """An object, or a part of an upload."""
         path, query = self._asked()
         if "uploadId" in query:
-            part = (self._body(), uuid.uuid4().hex)
+            part = (self._dropped() if self.drops else self._body(), uuid.uuid4().hex)
             self.buckets.uploads[query["uploadId"]][int(query["partNumber"])] = part
             return self._answer(200, etag=f'"{part[1]}"')
         digest = hashlib.md5()
@@ -232,23 +236,38 @@ class Handler(BaseHTTPRequestHandler):
 
     def _body(self, look: Callable[[memoryview], object] = len) -> Body:
         """What the client sends; ``look`` gets each piece of it."""
-        size = int(self.headers["Content-Length"] or 0)
-        body, free = self.buckets.memory.take(size), 0.0
+        body = self.buckets.memory.take(int(self.headers["Content-Length"] or 0))
         view = body.view
+        for start, end in self._received(body.size, lambda start, end: view[start:end]):
+            look(view[start:end])
+        return body
+
+    def _dropped(self) -> Body:
+        """What the client sends, without its bytes."""
+        scratch = memoryview(bytearray(_PIECE))
+        body = Body(None, int(self.headers["Content-Length"] or 0))
+        # Linux takes them off the connection without copying them (tcp(7)). Elsewhere they are copied.
+        for _ in self._received(body.size, lambda start, end: scratch[: end - start], _WITHOUT_COPYING):
+            pass
+        return body
+
+    def _received(self, size: int, room: Callable[[int, int], memoryview], flags: int = 0) -> Iterator[tuple[int, int]]:
+        """Receive a body to where ``room`` says for each piece of it, a start and an end; gives those that came."""
         # What came with the headers is in the reader's buffer. The rest is received without it.
         assert isinstance(self.rfile, io.BufferedReader)
-        start = self.rfile.readinto(view[: len(self.rfile.peek()[:size])]) if size else 0
-        look(view[:start])
+        start = self.rfile.readinto(room(0, min(size, len(self.rfile.peek())))) if size else 0
+        yield 0, start
+        free = 0.0
         while start < size:
-            received = self.connection.recv_into(view[start : start + _PIECE], 0, socket.MSG_WAITALL)
+            into = room(start, min(start + _PIECE, size))
+            received = self.connection.recv_into(into, 0, socket.MSG_WAITALL | flags)
             if not received:
                 raise ConnectionResetError
-            look(view[start : start + received])
+            yield start, start + received
             start += received
             free = self._paced(free, received)
         if "Expect" in self.headers:
             time.sleep(self.seconds)
-        return body
 
     def _object(self, path: str, *, body: bool) -> None:
         there = self.buckets.objects.get(path)
@@ -299,9 +318,10 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def far_server(seconds: float, rate: float) -> Iterator[str]:
-    """A server in a process of its own, with empty buckets of all names; its URL."""
-    argv = [sys.executable, "-m", "bench.plugins.far_server", str(seconds), str(rate)]
+def far_server(seconds: float, rate: float, *, drops: bool = False) -> Iterator[str]:
+    """A server in a process of its own, with empty buckets of all names; its URL. Where it ``drops`` the parts of
+    uploads, nothing that has any can be read."""
+    argv = [sys.executable, "-m", "bench.plugins.far_server", str(seconds), str(rate), *["drop"] * drops]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -315,7 +335,7 @@ ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_
 
 def main() -> None:
     """Serve until the process is ended."""
-    Handler.seconds, Handler.rate = float(sys.argv[1]), float(sys.argv[2])
+    Handler.seconds, Handler.rate, Handler.drops = float(sys.argv[1]), float(sys.argv[2]), "drop" in sys.argv[3:]
     with Server(("127.0.0.1", 0), Handler) as server:
         print(server.server_address[1], flush=True)
         server.serve_forever()
