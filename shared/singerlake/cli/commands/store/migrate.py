@@ -49,8 +49,8 @@ def migrate(
 
     Offsets, lineage, runs and transaction numbers stay, so readers notice nothing; writers that run meanwhile change to
     the new store. Without --tap and --stream the whole lake is moved, and later streams begin in the new store. If it
-    stops half-way, run it again: it continues where it stopped, and until then writers cannot write the streams that
-    are being moved. Exits with 1 if something could not be moved.
+    stops half-way, run it again: it continues where it stopped. Until then the stream that was being moved may refuse
+    writers. Exits with 1 if something could not be moved.
     """
     # Before anything moves: a database knows the lake by it.
     lake_id = lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
