@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from singerlake.clock import Clock, IdSource
-from singerlake.errors import LostStateError, StreamClosedError
+from singerlake.errors import LostStateError
 from singerlake.format import layout
 from singerlake.maintenance.rebuild.survey import has_data_files
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.manifests.shared_states import read_manifest
 from singerlake.storage.port import Storage
@@ -57,13 +58,3 @@ class StreamContext:
         if stored is None:
             return False
         return read_manifest(stored.body, key=key, storage=self.storage).closed == self.store.kind
-
-
-def stream_closed(tap: str, stream: str, successor: str) -> StreamClosedError:
-    """The error that a stream which is on its way to another store gives to maintenance."""
-    return StreamClosedError(
-        f"a migration of this stream is not finished; its new manifest store is {successor!r}",
-        hint="finish it with 'singerlake store migrate', then run again",
-        tap=tap,
-        stream=stream,
-    )

@@ -26,11 +26,12 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.apply import Collected, collect_now
 from singerlake.maintenance.gc.segments import collect_segments
 from singerlake.manifests.commit import await_settled
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singerlake.errors import ForeignManifestError, LostStateError
+from singerlake.errors import ForeignManifestError, LostStateError, StreamClosedError
 from singerlake.manifests.port import ManifestStore
 from singerlake.manifests.publish import Published
 
@@ -54,6 +54,16 @@ def too_old(store: ManifestStore, number: int, there: Published, *, tap: str, st
     return LostStateError(
         f"the manifest store {store.kind} is at transaction {number}, readers have seen transaction {there.number}",
         hint="restore the database to a newer state, or run 'singerlake rebuild --discard-manifest'",
+        tap=tap,
+        stream=stream,
+    )
+
+
+def stream_closed(tap: str, stream: str, successor: str) -> StreamClosedError:
+    """For a stream that is still on its way to the manifest store ``successor``."""
+    return StreamClosedError(
+        f"a migration of this stream is not finished; its new manifest store is {successor!r}",
+        hint="finish it with 'singerlake store migrate', then run again",
         tap=tap,
         stream=stream,
     )

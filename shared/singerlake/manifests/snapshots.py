@@ -124,7 +124,7 @@ class Snapshots:
         since, now = entry.last_modified if entry else None, self._clock.now()
         if since is not None and not run_ended and now - since < self.settings.age:
             return
-        number = self._published() if entry else -1
+        number = self._published(newest) if entry else -1
         if is_due(
             self.settings,
             published=number,
@@ -148,7 +148,7 @@ class Snapshots:
                 first()
                 self._publish(newest, anew=True)
             elif is_to_look(self.settings, number=own, known=self._known):
-                if newest.transaction.number - self._published() >= self.settings.least:
+                if newest.transaction.number - self._published(newest) >= self.settings.least:
                     first()
                     self._publish(newest)
             elif self._clock.monotonic() - self._looked >= self.settings.age.total_seconds():
@@ -157,9 +157,11 @@ class Snapshots:
         except SingerlakeError as error:
             logger.warning("%s does not follow its log now, and is tried again: %s", self._key, error)
 
-    def _published(self) -> int:
+    def _published(self, newest: Manifest) -> int:
+        """The number of what readers begin with; -1 where they get nothing of what ``newest``'s store has. The state
+        that another store closed for this one shows none of it, however little it lies behind."""
         there = published(self._storage, self._key)
-        number = there.number if there else -1
+        number = there.number if there and there.store == newest.store else -1
         self.saw(number)
         return number
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,17 +26,20 @@ from tests.maintenance.migrate.moving import (
     LAKE_PAIRS,
     PAIRS,
     Killed,
+    a_file,
     content,
     kill_at,
     lives_in,
     migrate,
     newest,
     places,
+    publish,
     published,
     with_history,
+    writer_of,
 )
 from tests.maintenance.vacuum.test_stores import begun
-from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.manifests.stores import IN_A_DATABASE, ON_THE_LAKE, Place
 from tests.storage.memory import Step
 
 pytestmark = pytest.mark.crossed("source", "target")
@@ -85,6 +89,59 @@ def test_after_a_crash_at_any_step_readers_read_and_the_next_attempt_ends_it(
         place.committed(place.store().load(), add(new_file("later", 1)))  # type: ignore[arg-type]
         assert place.listed() == ["ab", "c", "later"], number
     assert resumed > 5
+
+
+@pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
+def test_after_a_crash_at_any_step_what_a_run_commits_is_read_when_it_has_ended(
+    source: str, target: str, tmp_path: Path
+) -> None:
+    """However little it is beside what the stream had."""
+    moved = 0
+    for number in itertools.count():
+        place = Place(source)
+        place.committed(place.born(), add(*(new_file(f"f{each}", 1) for each in range(40))))
+        kill_at(place, number)
+        with suppress(Killed):
+            migrate(place, target)
+            break
+        place.storage.hook = lambda _: None
+        writer, file = writer_of(place), a_file(place, tmp_path)
+        try:
+            publish(file, writer)
+        except StreamClosedError:
+            continue
+        writer.finish()
+        moved += writer.store.kind == target
+        if writer.store.kind == target:
+            assert file.file.id in [each.id for each in place.lake.stream("t", "s").snapshot().files], number
+        migrate(place, target)
+        assert newest(place).store == target
+        assert len(place.lake.stream("t", "s").snapshot().files) == 41, number
+    assert moved
+
+
+@pytest.mark.crossed("source", "target")
+@pytest.mark.parametrize("target", IN_A_DATABASE)
+@pytest.mark.parametrize("source", ON_THE_LAKE)
+def test_a_writer_of_a_database_does_not_take_for_lost_what_has_not_come_to_it(
+    source: str, target: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """One that asked which store the stream has, just before that changed."""
+    met = set()
+    for number, place, _ in places(source, target, request):
+        kill_at(place, number)
+        with suppress(Killed):
+            migrate(place, target)
+        place.storage.hook = lambda _: None
+        writer = writer_of(place)
+        writer.store = place.lake.stream("t", "s").store(target)
+        try:
+            publish(a_file(place, tmp_path), writer)
+        except StreamClosedError:
+            met.add(None)
+        else:
+            met.add(writer.store.kind)
+    assert met == {source, None, target}
 
 
 class Mortal:

@@ -20,7 +20,7 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.maintenance.commit_change import submit_change
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine, Threads
 from singerlake.maintenance.erase.attached import (
     LeftObject,
@@ -40,6 +40,7 @@ from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.port import Entry
 

@@ -20,10 +20,11 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
 from singerlake.maintenance.commit_change import commit_change
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.replaced import Replaced
 from singerlake.maintenance.verify.check_attached import AttachedObject, attached_objects
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded
 
 _ATTEMPTS = 20

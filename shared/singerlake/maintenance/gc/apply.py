@@ -22,12 +22,13 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.transactions import Change, CollectFiles, RetireFiles
 from singerlake.maintenance.commit_change import commit_change
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.verify.findings import Finding, Kind
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.publish import publish_manifest, published
 from singerlake.manifests.segments.copies import copies_of

@@ -28,7 +28,7 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
@@ -37,6 +37,7 @@ from singerlake.maintenance.rebuild.survey_journal import SurveyJournal
 from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.manifests.publish import mend_published, published
 from singerlake.manifests.segments.copies import copies_of

@@ -26,7 +26,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.maintenance.commit_change import submit_change
-from singerlake.maintenance.context import StreamContext, stream_closed
+from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.progress import UNSEEN, Progress
@@ -34,6 +34,7 @@ from singerlake.maintenance.vacuum.join import Differs, FileHead, Join, alike, c
 from singerlake.maintenance.vacuum.plan import MOST_WAITING, VacuumPlan, make_plan
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.commit import await_settled
+from singerlake.manifests.history import stream_closed
 from singerlake.manifests.port import Loaded, Pending
 
 _BEGINNING = 1 << 16

@@ -14,7 +14,6 @@ from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    StreamClosedError,
     UnknownOutcomeError,
 )
 from singerlake.format import layout
@@ -27,7 +26,7 @@ from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Tr
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.manifests.commit import commit_transaction, refuse_missing
 from singerlake.manifests.find_store import lying
-from singerlake.manifests.history import no_history, refuse_other_lake, too_old
+from singerlake.manifests.history import no_history, refuse_other_lake, stream_closed, too_old
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.manifests.writing.add_schema import add_schema, put_schema
@@ -102,7 +101,7 @@ class StreamWriter:
                     continue
                 self._loaded = self._checked(outcome)
                 return self._loaded.manifest
-            raise self._closed(self.store.kind)
+            raise stream_closed(self.tap, self.stream, self.store.kind)
         finally:
             self._keeping = None
 
@@ -235,7 +234,7 @@ class StreamWriter:
                 continue
             self._loaded = self._checked(outcome)
             return Receipt(files, change, manifest=self._loaded.manifest)
-        raise self._closed(self.store.kind)
+        raise stream_closed(self.tap, self.stream, self.store.kind)
 
     def _moved_on(self, loaded: Loaded) -> Loaded:
         """``loaded``, or, where the stream was closed, its state in the store in which it continues."""
@@ -247,7 +246,7 @@ class StreamWriter:
                 break
             assert self._loaded is not None
             loaded = self._loaded
-        raise self._closed(loaded.manifest.closed or self.store.kind)
+        raise stream_closed(self.tap, self.stream, loaded.manifest.closed or self.store.kind)
 
     def _move_to(self, kind: str) -> bool:
         """Change to the manifest store in which a closed stream continues; False if that is not possible."""
@@ -318,11 +317,14 @@ class StreamWriter:
         try:
             return self.store.load() or self._born()
         except ForeignManifestError:
-            there = published(self.storage, self._manifest_key)
-            if there is None or there.store == self.store.kind or not self._move_to(there.store):
+            if (elsewhere := self._elsewhere()) is None:
                 raise
-            assert self._loaded is not None
-            return self._loaded
+            return elsewhere
+
+    def _elsewhere(self) -> Loaded | None:
+        """The stream's state in another store, where that published ``manifest.json``."""
+        there = published(self.storage, self._manifest_key)
+        return self._loaded if there is not None and self._move_to(there.store) else None
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
@@ -331,10 +333,12 @@ class StreamWriter:
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
+            if (elsewhere := self._elsewhere()) is not None:
+                return elsewhere
             seen = published(self.storage, self._manifest_key)
             raise no_history(self.store, seen, tap=self.tap, stream=self.stream, lake_id=self.lake_id)
         if there:
-            raise self._closed(self.store.kind)
+            raise stream_closed(self.tap, self.stream, self.store.kind)
         # Before anything is written, since a store that promises less says so when it is asked, or refuses.
         self._exclusive = self.store.exclusive
         if data or schemas:
@@ -381,18 +385,10 @@ class StreamWriter:
         if isinstance(outcome, Loaded):
             return outcome
         if outcome.successor is not None:
-            raise self._closed(outcome.successor)
+            raise stream_closed(self.tap, self.stream, outcome.successor)
         raise CommitRefusedError(
             f"a finished file no longer fits its stream: {outcome.reason}",
             hint="run again; the uploaded file stays where it is",
-            tap=self.tap,
-            stream=self.stream,
-        )
-
-    def _closed(self, kind: str) -> StreamClosedError:
-        return StreamClosedError(
-            f"a migration of this stream is not finished; its new manifest store is {kind!r}",
-            hint="finish it with 'singerlake store migrate', then run again",
             tap=self.tap,
             stream=self.stream,
         )
