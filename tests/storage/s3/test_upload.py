@@ -19,7 +19,7 @@ from singerlake import errors
 from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.storage import S3Storage
 from tests.servers.s3 import ALWAYS, S3Server
-from tests.storage.buckets import body
+from tests.storage.buckets import Make, body
 
 
 def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
@@ -157,12 +157,9 @@ class Parts:
     """A client of S3 that knows uploads in parts. ``send`` gets the number of each part, and ``whole`` is the answer
     at the end."""
 
-    def __init__(
-        self, send: Callable[[int], dict[str, Any]], whole: dict[str, Any] | None = None, checksums: bool = True
-    ) -> None:
+    def __init__(self, send: Callable[[int], dict[str, Any]], whole: dict[str, Any] | None = None) -> None:
         self._whole = whole or {}
-        calculation = "when_supported" if checksums else "when_required"
-        self.meta = SimpleNamespace(config=SimpleNamespace(request_checksum_calculation=calculation))
+        self.meta = SimpleNamespace(config=SimpleNamespace(request_checksum_calculation="when_supported"))
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self._send = send
 
@@ -246,6 +243,23 @@ def test_parts_have_the_checksum_that_their_upload_announced_to_amazon(big: Path
     ]
 
 
+def test_parts_that_storage_took_with_checksums_are_not_asked_for(
+    s3: S3Server, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Amazon S3, which the environment names here."""
+    monkeypatch.setattr("singerlake.storage.s3.client.is_amazon", lambda endpoint_url: True)
+    monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint_url)
+    (tmp_path / "big").write_bytes(bytes(range(256)) * (6 << 12))
+    storage = make(endpoint_url=None, path_style=True)
+    s3.requests()
+    assert storage.upload("big", tmp_path / "big") == 6 << 20
+    asked = s3.requests()
+    assert [request.method for request in asked] == ["POST", "PUT", "PUT", "POST"]
+    assert ["x-amz-checksum-crc32" in request.headers for request in asked[1:3]] == [True, True]
+    assert body(storage, "big") == (tmp_path / "big").read_bytes()
+
+
 def etag(number: int) -> str:
     return hashlib.md5(bytes([number])).hexdigest()
 
@@ -271,22 +285,29 @@ def whole(numbers: Iterable[int], count: int = 6) -> str:
     ids=["all", "but one", "too few", "order", "twice", "number", "no parts", "no MD5", "empty", "none"],
 )
 def test_only_the_etag_of_all_parts_in_their_order_proves_them(big: Path, answer: dict[str, Any], proves: bool) -> None:
-    client = Parts(lambda number: {"ETag": f'"{etag(number)}"'}, answer)
+    client = Parts(lambda number: {"ETag": f'"{etag(number)}"', "ChecksumCRC32": "any"}, answer)
     assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is proves
 
 
 @pytest.mark.parametrize("odd", ["", "x" * 32, "0x8D1C2A3B4D5E6F7", "d41d8cd98f00b204e9800998ecf8427e-2", None])
 def test_parts_whose_etags_are_no_md5_prove_nothing(big: Path, odd: str | None) -> None:
     def send(number: int) -> dict[str, Any]:
-        return {} if odd is None else {"ETag": f'"{odd}"'}
+        return {"ChecksumCRC32": "any", **({} if odd is None else {"ETag": f'"{odd}"'})}
 
     client = Parts(send, {"ETag": whole(range(1, 7))})
     assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is False
 
 
-def test_parts_without_checksums_are_not_proved_by_the_etags_that_storage_gave_them(big: Path) -> None:
+@pytest.mark.parametrize("without", [{1}, {6}, set(range(1, 7))])
+def test_parts_whose_checksum_storage_did_not_take_are_not_proved_by_its_own_etags(
+    big: Path, without: set[int]
+) -> None:
     """It may have kept half of one, and say so."""
-    client = Parts(lambda number: {"ETag": f'"{etag(number)}"'}, {"ETag": whole(range(1, 7))}, checksums=False)
+
+    def send(number: int) -> dict[str, Any]:
+        return {"ETag": f'"{etag(number)}"', **({} if number in without else {"ChecksumCRC32": "any"})}
+
+    client = Parts(send, {"ETag": whole(range(1, 7))})
     assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is False
 
 

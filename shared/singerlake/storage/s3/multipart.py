@@ -25,12 +25,12 @@ class Multipart:
         """The arguments that name a part, the first of which is 1."""
         return {**self.where, "PartNumber": number}
 
-    def is_of_its_parts(self) -> bool:
-        """True where the object's ETag proves that it was made of all parts that were sent, and of no others. It is the
-        MD5 of theirs and how many there are, on most stores where no key of KMS encrypts
+    def is_proved(self) -> bool:
+        """Whether S3's answers prove that the object has all parts, each as it was sent: it took a checksum with each,
+        and the object's ETag is the MD5 of theirs and how many there are, as it is where no key of KMS encrypts
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html)."""
-        etags = [bare(each) for each in self.parts]
-        if not all(_DIGEST.fullmatch(each) for each in etags):
+        etags = [etag_of(each) for each in self.parts]
+        if not all("ChecksumCRC32" in each for each in self.parts) or not all(map(_DIGEST.fullmatch, etags)):
             return False
         digest = hashlib.md5(b"".join(map(bytes.fromhex, etags)), usedforsecurity=False)
         return self.etag == f"{digest.hexdigest()}-{len(etags)}"
@@ -39,7 +39,7 @@ class Multipart:
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
-def bare(answer: dict[str, Any]) -> str:
+def etag_of(answer: dict[str, Any]) -> str:
     """The ETag in an answer, without its quotes; none is empty."""
     return str(answer.get("ETag", "")).strip('"')
 
@@ -53,7 +53,7 @@ def multipart(client: Any, bucket: str, key: str, arguments: dict[str, str]) -> 
     try:
         yield upload
         parts = [{"PartNumber": number, **_named(answer)} for number, answer in enumerate(upload.parts, 1)]
-        upload.etag = bare(client.complete_multipart_upload(**upload.where, MultipartUpload={"Parts": parts}))
+        upload.etag = etag_of(client.complete_multipart_upload(**upload.where, MultipartUpload={"Parts": parts}))
     except BaseException as error:
         # One that is not there any more has ended, perhaps by a try whose reply was lost.
         if not is_lost_upload(error):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from singerlake.storage.s3.multipart import bare, multipart
+from singerlake.storage.s3.multipart import etag_of, multipart
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
@@ -32,12 +32,11 @@ _DIGESTED = 16 << 20
 
 def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
     """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
-    as it is on most stores where no key of KMS encrypts. The ETag of an object in parts is made of those of the parts,
-    which proves them where each was sent with a checksum. Raises what botocore raises."""
+    as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what botocore raises."""
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
-        return bare(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
+        return etag_of(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
     if size < MULTIPART_THRESHOLD and size <= _DIGESTED:
         with ThreadPoolExecutor(1) as beside:
             digest = beside.submit(_md5, path)
@@ -51,7 +50,7 @@ def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption
 def _put_file(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> str:
     """Send a file in one request; its ETag."""
     with _Part(path, 0, size) as file:
-        return bare(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
+        return etag_of(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
 
 
 def _md5(path: Path) -> str:
@@ -60,7 +59,7 @@ def _md5(path: Path) -> str:
 
 
 def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
-    """Send a file in parts; True where the answers prove that the object has them all, each as it was sent."""
+    """Send a file in parts; True where they are proved."""
     length = part_size(size)
     # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
     checked = client.meta.config.request_checksum_calculation == "when_supported"
@@ -89,7 +88,7 @@ def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, enc
             finally:
                 given_up.set()
         upload.parts.extend(each.result() for each in sent)
-    return checked and upload.is_of_its_parts()
+    return upload.is_proved()
 
 
 class _Part:
