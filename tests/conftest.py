@@ -18,6 +18,7 @@ from tests.suite.tiers import mark_thorough
 pytest_plugins = [
     "pytester",
     "tests.suite.deadline",
+    "tests.servers.ports.first_contact",
     "tests.servers.java",
     "tests.servers.postgres",
     "tests.servers.s3",

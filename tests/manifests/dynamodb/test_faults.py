@@ -119,6 +119,7 @@ class TestThrottling:
                 log.append(2, b"c")
         assert sorted(stream.items()) == [0, 1]
 
+    @pytest.mark.usefixtures("first_contact")
     def test_an_endpoint_that_never_answered_is_given_up_sooner(self, stream: Stream, dynamodb: DynamoServer) -> None:
         with door_to(dynamodb.endpoint_url) as door:
             stream.endpoint_url = door.endpoint_url

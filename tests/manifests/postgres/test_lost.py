@@ -183,6 +183,7 @@ def test_a_server_that_restarts_is_waited_for(place: PostgresPlace, postgres: Se
     assert clock.seconds - before < 1
 
 
+@pytest.mark.usefixtures("first_contact")
 def test_a_server_that_never_answered_is_given_up_sooner(postgres: Server, door: Door) -> None:
     clock = FakeClock()
     url = postgres.dsn.replace(f":{postgres.port}/", f":{door.port}/")

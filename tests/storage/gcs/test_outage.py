@@ -108,6 +108,7 @@ def test_a_server_that_stays_down_is_given_up_after_the_patience(
     assert 60 <= clock.seconds < 62, "what is looked up and cleaned up afterwards does not wait as long again"
 
 
+@pytest.mark.usefixtures("first_contact")
 @pytest.mark.parametrize("call", ["get", "put", "list", "open"])
 def test_a_port_where_nobody_ever_answered_is_given_up_sooner_and_named(
     gcs: GcsServer, clock: FakeClock, door: Door, tmp_path: Path, call: str

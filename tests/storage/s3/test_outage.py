@@ -136,6 +136,7 @@ def test_threads_wait_together_and_give_up_together(storage: S3Storage, door: Do
     assert len(told) == 4
 
 
+@pytest.mark.usefixtures("first_contact")
 @pytest.mark.parametrize("call", ["get", "put", "list", "open"])
 def test_a_port_where_nobody_ever_answered_is_given_up_sooner_and_named(
     s3: S3Server, clock: FakeClock, door: Door, tmp_path: Path, call: str
