@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -14,6 +15,7 @@ from botocore.exceptions import ClientError
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.port import Storage
+from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.errors import translate
 from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.fakes import FakeClock
@@ -44,7 +46,14 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 
     for method in ("HEAD", "POST", "PUT", "DELETE"):
         setattr(Handler, f"do_{method}", Handler.do_GET)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server of such requests; its URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -64,6 +73,45 @@ CALLS: dict[str, Callable[[Storage], object]] = {
     "create": lambda storage: storage.put("a", b"1", if_absent=True),
     "list": lambda storage: list(storage.list("")),
 }
+
+
+@contextmanager
+def refusing_parts() -> Iterator[str]:
+    """A server that begins each upload, and refuses each part before it has read its bytes; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.answer(200, b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+
+        def do_PUT(self) -> None:
+            self.close_connection = True
+            self.answer(403, XML % b"AccessDenied")
+
+        def do_DELETE(self) -> None:
+            self.answer(204, b"")
+
+        def answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with serving(Handler) as url:
+        yield url
+
+
+def test_a_refusal_that_comes_before_a_part_is_sent_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
+    (tmp_path / "spool").write_bytes(bytes(40 << 20))
+    with refusing_parts() as url:
+        for _ in range(3):
+            with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
+                storage(url).upload("a", tmp_path / "spool")
 
 
 @pytest.mark.parametrize("call", ["get", "head"])
