@@ -110,7 +110,7 @@ def https_server() -> Iterator[HttpsServer]:
     """A fresh server on a free port of 127.0.0.1; it ends with the block."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listening:
         own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        own.load_cert_chain(_certificates(Path(folder)))
+        own.load_cert_chain(certificates(Path(folder)))
         server = HttpsServer(listening.getsockname()[1], Path(folder) / "ca.pem")
 
         def greet(plain: socket.socket) -> None:
@@ -136,9 +136,9 @@ def _head(connection: ssl.SSLSocket) -> str:
     return data.decode("latin-1")
 
 
-def _certificates(folder: Path) -> Path:
-    """Write ``ca.pem`` and the server's certificate, for ``localhost`` and ``photos.example``, with its key; its
-    path."""
+def certificates(folder: Path) -> Path:
+    """Write ``ca.pem``, of an authority, and a server's certificate with its key, for ``localhost``, 127.0.0.1 and
+    ``photos.example``; the path of the latter."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.exceptions import ClientError, SSLError
+from botocore.httpsession import URLLib3Session
 
 from singerlake import errors
 from singerlake.clock import random_id
@@ -21,6 +25,7 @@ from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.fakes import FakeClock
 from tests.servers.ports.door import door_to
 from tests.servers.s3 import S3Server
+from tests.servers.web.https import certificates
 
 PAGE = b"<html><body>Welcome to the guest network</body>"
 STS = b"<ErrorResponse><Error><Code>%b</Code></Error></ErrorResponse>"
@@ -51,12 +56,14 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """A server of such requests; its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
@@ -76,8 +83,10 @@ CALLS: dict[str, Callable[[Storage], object]] = {
 
 
 @contextmanager
-def refusing_parts() -> Iterator[str]:
-    """A server that begins each upload, and refuses each part before it has read its bytes; its URL."""
+def refusing_parts(tls: ssl.SSLContext | None) -> Iterator[tuple[str, list[str]]]:
+    """A server that begins each upload, and refuses each part before it has read its bytes; its URL, and the paths of
+    the parts that came."""
+    came: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -86,8 +95,12 @@ def refusing_parts() -> Iterator[str]:
             self.answer(200, b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
 
         def do_PUT(self) -> None:
+            came.append(self.path)
             self.close_connection = True
             self.answer(403, XML % b"AccessDenied")
+
+        def handle_expect_100(self) -> bool:
+            return True
 
         def do_DELETE(self) -> None:
             self.answer(204, b"")
@@ -101,17 +114,49 @@ def refusing_parts() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with serving(Handler) as url:
-        yield url
+    with serving(Handler, tls) as url:
+        yield url, came
 
 
-def test_a_refusal_that_comes_before_a_part_is_sent_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_refusal_that_comes_before_a_part_is_sent_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool
+) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
     (tmp_path / "spool").write_bytes(bytes(40 << 20))
-    with refusing_parts() as url:
+    tls = None
+    if secure:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificates(tmp_path))
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    with refusing_parts(tls) as (url, came):
         for _ in range(3):
+            came.clear()
             with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
                 storage(url).upload("a", tmp_path / "spool")
+            assert max(Counter(came).values()) <= 2, "no part is sent again and again"
+
+
+@pytest.mark.parametrize("call", ["read", "upload"])
+def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_broke(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
+) -> None:
+    stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
+    stored.put("a", b"body")
+    (tmp_path / "spool").write_bytes(b"body")
+    calls = {"read": lambda: stored.read_range("a", 0, 4), "upload": lambda: stored.upload("a", tmp_path / "spool")}
+    asked: list[bool] = []
+
+    def break_once(self: URLLib3Session, request: AWSPreparedRequest) -> object:
+        asked.append("Expect" in request.headers)
+        if len(asked) == 1:
+            raise SSLError(endpoint_url=request.url, error="EOF occurred in violation of protocol")
+        return send(self, request)
+
+    send = URLLib3Session.send
+    monkeypatch.setattr(URLLib3Session, "send", break_once)
+    assert calls[call]() in (b"body", 4)
+    assert asked == [False, call == "upload"]
 
 
 @pytest.mark.parametrize("call", ["get", "head"])
