@@ -138,7 +138,7 @@ def test_a_refusal_that_comes_before_a_part_is_sent_is_read(
 
 
 @pytest.mark.parametrize("call", ["read", "upload"])
-def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_broke(
+def test_only_a_request_with_a_body_asks_for_consent_when_it_is_sent_again(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
 ) -> None:
     stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)

@@ -16,8 +16,6 @@ from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings, is_amazon
 
 _FALLBACK_REGION = "us-east-1"
-_AT_ONCE = 1 << 20
-"""Bytes."""
 
 Result = TypeVar("Result")
 
@@ -105,16 +103,10 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
     return client
 
 
-def _send_at_once(params: dict[str, Any], model: Any, **_: Any) -> None:
-    """Have a small body follow its headers, and a part of an upload, to which the server agreed when that was begun.
-    botocore waits for ``100 Continue`` before it sends any, which takes as long as the request itself; the SDKs of AWS
-    for other languages wait from 1 MB on."""
-    from botocore.utils import determine_content_length
-
-    if "Expect" in params["headers"]:
-        size = determine_content_length(params["body"])
-        if model.name == "UploadPart" or (size is not None and size <= _AT_ONCE):
-            del params["headers"]["Expect"]
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Have each body follow its headers. botocore waits for ``100 Continue`` before it sends any, which takes as long
+    as the request itself. What is sent again waits for it."""
+    params["headers"].pop("Expect", None)
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:

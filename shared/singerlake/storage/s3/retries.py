@@ -17,7 +17,6 @@ _CONTEXT = "singerlake_wait"
 
 def wait_in(client: Any, patience: Patience) -> None:
     """Have a client whose own retries are off send each request until it succeeds or ``patience`` ends."""
-    from botocore.exceptions import SSLError
 
     def again(
         response: tuple[Any, dict[str, Any]] | None,
@@ -32,9 +31,10 @@ def wait_in(client: Any, patience: Patience) -> None:
         if failure is None or not may_pass(failure):
             patience.answered()
             return None
-        if isinstance(failure, SSLError) and request_dict["body"]:
-            # A server that refuses may close the connection before it has read the body. Of a TLS connection that
-            # closes while it sends, urllib3 reads no answer. Asked first, the server refuses before any body is sent.
+        if request_dict["body"]:
+            # A server that refuses may close the connection before it has read the body, and then its answer may be
+            # lost: of a TLS connection that closes while it sends, urllib3 reads none. Asked first, the server refuses
+            # before any body is sent.
             request_dict["headers"]["Expect"] = "100-continue"
         wait = request_dict["context"].setdefault(_CONTEXT, patience.begin())
         if wait.again(trouble(failure)):
