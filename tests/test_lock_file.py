@@ -63,6 +63,26 @@ def test_the_lock_file_has_the_spec_s_fields_while_it_is_held(place: Place) -> N
         assert fields["acquired"] == "2026-01-01T00:00:00.000000Z"
 
 
+def test_a_lock_written_on_a_condition_is_told_before_it_is_read_back(place: Place) -> None:
+    steps: list[str] = []
+    place.storage.hook = lambda step: None if step.done else steps.append(step.operation)
+    with place.lock("ada").held(lambda: steps.append("taken")) as lock:
+        assert lock.is_held
+        told = list(steps)
+    if place.storage.capabilities().conditional_put:
+        assert told[-3:] == ["put", "taken", "get"]
+    else:
+        assert "taken" not in told
+
+
+def test_a_lock_that_storage_refuses_is_not_told(place: Place) -> None:
+    place.lock("ada").acquire()
+    told: list[str] = []
+    with pytest.raises(LockTimeoutError):
+        place.lock("bob", LockSettings(max_wait=5, stale_after=1000, refresh=10)).acquire(lambda: told.append("taken"))
+    assert told == []
+
+
 def test_a_released_lock_is_free_for_the_next_writer_at_once(place: Place) -> None:
     for writer in ("ada", "bob", "ada"):
         with place.lock(writer).held() as lock:

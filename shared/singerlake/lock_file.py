@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -106,13 +106,13 @@ class Lock:
         return self._mine is not None
 
     @contextmanager
-    def held(self) -> Iterator[Lock]:
+    def held(self, taken: Callable[[], object] = lambda: None) -> Iterator[Lock]:
         """The lock taken for the length of a block, refreshed from a thread of its own where the block is a long one.
-        Raises as ``acquire``."""
+        ``taken`` and errors are as in ``acquire``."""
         done = threading.Event()
         heart: LateThread | None = None
         try:
-            self.acquire()
+            self.acquire(taken)
             heart = _hearts(self._settings.refresh).begin(partial(self._beat, done))
             yield self
         finally:
@@ -121,21 +121,27 @@ class Lock:
                 heart.end()
             self.release()
 
-    def acquire(self) -> None:
-        """Wait for the lock and take it. Raises ``LockTimeoutError``, which names the holder,
-        ``CorruptObjectError``."""
+    def acquire(self, taken: Callable[[], object] = lambda: None) -> None:
+        """Wait for the lock, take it and read it back. ``taken`` is called once storage has written it on a condition,
+        which makes it this writer's before it is read back; where conditions mean nothing it is not called. Raises
+        ``LockTimeoutError``, which names the holder, ``CorruptObjectError``."""
         nonces: set[str] = set()
         try:
-            self._take(nonces)
+            self._take(nonces, taken)
         except KeyboardInterrupt:
             self._give_back(nonces)
             raise
 
-    def _take(self, nonces: set[str]) -> None:
+    def _take(self, nonces: set[str], taken: Callable[[], object]) -> None:
         able = self._storage.capabilities()
+
+        def write(seen: Stored | None) -> None:
+            if self._write(seen, nonces) and able.conditional_put:
+                taken()
+
         if able.conditional_put and able.conditional_delete:
             # Where locks are removed at their release there is none, mostly; where there is, storage refuses.
-            self._write(None, nonces)
+            write(None)
         started = self._clock.monotonic()
         watched: tuple[bytes, float] | None = None
         backoff = Backoff(self._clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0.5)
@@ -153,13 +159,13 @@ class Lock:
             if stale and body is not None:
                 logger.warning("taking over the lock of %r, unchanged for %.0f s", body.writer_id, now - watched[1])
             if (free or stale) and len(nonces) < _WRITES_WITHOUT_WAITING:
-                self._write(stored, nonces)
+                write(stored)
                 continue
             if now - started >= self._settings.max_wait:
                 raise LockTimeoutError(_holder(body), hint=_WAIT_HINT, key=self._key)
             backoff.wait()
             if free or stale:
-                self._write(stored, nonces)
+                write(stored)
 
     def _give_back(self, nonces: set[str]) -> None:
         """Release what was written: the request to end may have come while a write was under way."""
@@ -204,16 +210,18 @@ class Lock:
         except SingerlakeError as error:
             logger.warning("could not release the lock %s: %s", self._key, error)
 
-    def _write(self, seen: Stored | None, nonces: set[str]) -> None:
-        """Put a lock of one's own where ``seen`` was, and remember its nonce. Whether it took is for the next read to
-        tell: the reply to a write can be lost, and without conditions another writer's may have come on top."""
+    def _write(self, seen: Stored | None, nonces: set[str]) -> bool:
+        """Put a lock of one's own where ``seen`` was, and remember its nonce; whether storage says that it is there.
+        What took is for the next read to tell: the reply to a write can be lost, and without conditions another
+        writer's may have come on top."""
         now, nonce = timestamp(self._clock.now()), self._ids()
         body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=nonce)
         encoded = msgspec.json.encode(body)
         nonces.add(nonce)
         with suppress(UnknownOutcomeError):
             etag = seen.etag if seen else None
-            put_on_condition(self._storage, self._key, encoded, etag=etag, just_read=True)
+            return isinstance(put_on_condition(self._storage, self._key, encoded, etag=etag, just_read=True), Written)
+        return False
 
     def _replace(self, body: LockBody, etag: str) -> Written | Refused:
         """Put ``body`` where the lock with ``etag``, one's own, still is."""

@@ -113,8 +113,9 @@ class MemoryStorage:
         self.hook(Step("put", key, True))
         return outcome
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         check_key(key)
+        ready()
         self.hook(Step("upload", key, False))
         body = path.read_bytes()
         with self._lock:

@@ -66,10 +66,10 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
     upload, publish, confirm = LocalStorage.upload, Publisher.publish, StreamWriter.confirm
     begun, all_whole, whole, committed = threading.Event(), threading.Event(), [], []
 
-    def wait_for_all(self: LocalStorage, key: str, path: Path) -> int:
+    def wait_for_all(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
         begun.set()
         assert all_whole.wait(60)
-        return upload(self, key, path)
+        return upload(self, key, path, ready)
 
     def count(self: Publisher, growing: GrowingFile) -> None:
         assert not whole or begun.wait(60)
@@ -97,9 +97,9 @@ def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
     upload, confirm = LocalStorage.upload, StreamWriter.confirm
     together, committed = threading.Barrier(3, timeout=60), []
 
-    def meet(self: LocalStorage, key: str, path: Path) -> int:
+    def meet(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
         together.wait()
-        return upload(self, key, path)
+        return upload(self, key, path, ready)
 
     def note(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
         confirm(self, files, meanwhile)
@@ -121,7 +121,8 @@ def test_the_spools_of_far_files_go_beside_the_look_for_the_files(
     confirm, remove, left = StreamWriter.confirm, Path.unlink, []
     gone = threading.Event()
 
-    def send(self: LocalStorage, key: str, path: Path) -> int:
+    def send(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
+        ready()
         body = path.read_bytes()
         self.put(key, body)
         left.append(path)

@@ -8,7 +8,7 @@ effect: read back).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -123,9 +123,11 @@ class Storage(Protocol):
         wherever it matters whose it was: after a lost reply, only reading it back tells."""
         ...
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         """Copy a closed local file to a key that nobody else writes, whole or not at all, and check that storage has
-        all of it; gives its size. Unconditional: data file names never clash. May take the file at ``path`` away."""
+        all of it; gives its size. Unconditional: data file names never clash. May take the file at ``path`` away.
+
+        ``ready`` is called before a byte of it is sent. It may wait; what it raises ends the upload."""
         ...
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:

@@ -3,7 +3,7 @@ says of its objects run alike, so that nothing but the machine seems slower."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -66,8 +66,8 @@ class HastenedStorage:
         found = self._inner.head(key)
         return self._entry(found) if found else None
 
-    def upload(self, key: str, path: Path) -> int:
-        return self._inner.upload(key, path)
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
+        return self._inner.upload(key, path, ready)
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         return self._entry(self._inner.compose(key, pieces))

@@ -3,7 +3,7 @@ stands still, and stores that wait for storage's clock would wait for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -51,8 +51,8 @@ class Dated:
         self.hook(Step("put", key, True))
         return outcome
 
-    def upload(self, key: str, path: Any) -> int:
-        size = self._inner.upload(key, path)
+    def upload(self, key: str, path: Any, ready: Callable[[], object] = lambda: None) -> int:
+        size = self._inner.upload(key, path, ready)
         self._written[key] = self._clock.now()
         return size
 

@@ -223,9 +223,9 @@ class _Told:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world.storage, name)
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         _truth(self._world).rewrote(key.removeprefix(self._world.prefix), path.read_bytes())
-        return self._world.storage.upload(key, path)
+        return self._world.storage.upload(key, path, ready)
 
 
 class RebuildingAuditor(Auditor):

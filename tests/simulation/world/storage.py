@@ -131,7 +131,8 @@ class SimulatedStorage(MemoryStorage):
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         return self._write("delete", key, partial(super().delete, key, if_match=if_match), conditional=False)
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
+        ready()
         body = path.read_bytes()
         kept = cast(Path, Spooled(body))
         return self._made("upload", key, partial(super().upload, key, kept))

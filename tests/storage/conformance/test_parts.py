@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.errors import MissingFileError
-from singerlake.storage.port import Beginning, Part, Storage
+from singerlake.errors import LockTimeoutError, MissingFileError
+from singerlake.storage.port import Beginning, Entry, Part, Storage
 from tests.storage.adapters import Opener
 from tests.storage.conformance.objects import ODD_KEYS, body
 
@@ -65,6 +65,24 @@ class TestPartsAndUploads:
         path.write_bytes(self.BODY)
         assert storage.upload("data/file.singer.gz", path) == len(self.BODY)
         assert body(storage, "data/file.singer.gz") == self.BODY
+
+    def test_nothing_of_a_file_is_there_before_it_may_be_sent(self, storage: Storage, tmp_path: Path) -> None:
+        (tmp_path / "spool").write_bytes(self.BODY)
+        seen: list[Entry | None] = []
+        assert storage.upload("a", tmp_path / "spool", lambda: seen.append(storage.head("a"))) == len(self.BODY)
+        assert seen == [None]
+        assert body(storage, "a") == self.BODY
+
+    def test_a_file_that_may_not_be_sent_leaves_nothing(self, storage: Storage, tmp_path: Path) -> None:
+        (tmp_path / "spool").write_bytes(self.BODY)
+
+        def ready() -> None:
+            raise LockTimeoutError("writer slow has held the lock")
+
+        with pytest.raises(LockTimeoutError, match="slow"):
+            storage.upload("a", tmp_path / "spool", ready)
+        assert list(storage.list("")) == []
+        assert (tmp_path / "spool").read_bytes() == self.BODY
 
     def test_an_empty_file_uploads(self, storage: Storage, tmp_path: Path) -> None:
         path = tmp_path / "spool"

@@ -104,6 +104,30 @@ def test_metadata_is_one_put_however_large(s3: S3Server, storage: S3Storage, mon
     assert [(request.method, request.query) for request in s3.requests()] == [("PUT", "")]
 
 
+@pytest.mark.parametrize("may", [True, False])
+def test_an_upload_in_parts_is_begun_before_its_bytes_may_be_sent(
+    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: bool
+) -> None:
+    monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 1)
+    (tmp_path / "big").write_bytes(b"1234")
+    begun: list[str] = []
+
+    def ready() -> None:
+        begun.extend(request.method for request in s3.requests())
+        if not may:
+            raise errors.LockTimeoutError("writer slow has held the lock")
+
+    s3.requests()
+    if may:
+        assert storage.upload("big", tmp_path / "big", ready) == 4
+    else:
+        with pytest.raises(errors.LockTimeoutError, match="slow"):
+            storage.upload("big", tmp_path / "big", ready)
+    assert begun == ["POST"]
+    assert [request.method for request in s3.requests()] == (["PUT", "POST", "HEAD"] if may else ["DELETE"])
+    assert (storage.head("big") is not None) == may
+
+
 @pytest.mark.parametrize("times", [1, ALWAYS])
 def test_a_failed_upload_in_parts_leaves_nothing(
     s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,9 @@ class Asked:
             assert self.answered, f"{key} was written before"
             return put(storage, key, body, if_absent=if_absent, if_match=if_match)
 
-        def sent(storage: LocalStorage, key: str, path: Path) -> int:
+        def sent(storage: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
             assert self.answered, f"{key} was written before"
-            return upload(storage, key, path)
+            return upload(storage, key, path, ready)
 
         monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
         monkeypatch.setattr(LocalStorage, "capabilities", capabilities)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from singerlake.manifests.history import no_history, refuse_other_lake, stream_c
 from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.manifests.publish import published
 from singerlake.manifests.writing.add_schema import add_schema, put_schema
+from singerlake.manifests.writing.locks import CommitLocks
 from singerlake.manifests.writing.side_by_side import followed, for_each
 from singerlake.manifests.writing.uploads import Receipt, Upload
 from singerlake.storage.port import Storage
@@ -131,9 +131,9 @@ class StreamWriter:
         first = next(coming)
         assert first is not None
         with ExitStack() as held:
-            for key in self._lock_keys(first.file.version):
-                held.enter_context(Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids).held())
-            sent = self.upload(chain((first,), coming))
+            locks = CommitLocks(self._locks(first.file.version), held)
+            beside = self.sending is not None and not self.storage.near
+            sent = self.upload(locks.around(first, coming, beside=beside), locks.wait)
             change = addition(
                 tuple(upload.file for upload in sent),
                 {upload.file.version: upload.schema for upload in sent},
@@ -149,16 +149,16 @@ class StreamWriter:
                 self.confirm(change.files, meanwhile=held.close)
         return receipt
 
-    def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
+    def upload(self, uploads: Iterable[Upload | None], ready: Callable[[], object] = lambda: None) -> list[Upload]:
         """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``."""
+        are as in ``submit``, ``ready`` is as in ``Storage.upload``."""
         known = self.open().by_id
 
         def send(upload: Upload) -> None:
             self._uploaded[upload.file.version] = upload.schema.schema
             # What is listed is never overwritten, whatever else would come under its name.
             if upload.file.id not in known and upload.spool.exists():
-                self.storage.upload(self._key(upload.file), upload.spool)
+                self.storage.upload(self._key(upload.file), upload.spool, ready)
 
         return for_each(uploads, send, self.sending)
 
@@ -304,13 +304,13 @@ class StreamWriter:
     def _key(self, file: NewFile) -> str:
         return layout.stream_prefix(self.tap, self.stream) + file.path
 
-    def _lock_keys(self, version: str) -> list[str]:
+    def _locks(self, version: str) -> list[Lock]:
         keys = []
         if self.store.abilities.locks:
             keys.append(layout.version_lock_key(self.tap, self.stream, version))
         if self._exclusive:
             keys.append(layout.stream_lock_key(self.tap, self.stream))
-        return keys
+        return [Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids) for key in keys]
 
     def _found(self) -> Loaded:
         """The stream's state in the store that it was in when this writer was made, or in the one that it moved to."""

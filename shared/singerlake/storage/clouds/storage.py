@@ -87,10 +87,11 @@ class CloudStorage:
             self._proved.refused()
         return outcome
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         """As the port says. A failure may leave an object that no manifest lists."""
         check_key(key)
         size = path.stat().st_size
+        ready()
         self._send(key, size, lambda: self._driver.upload(key, path, size, self._asker(key)))
         return self._checked(key, size).size
 

@@ -124,8 +124,9 @@ class LocalStorage:
                     settle(path)
                 return outcome
 
-    def upload(self, key: str, path: Path) -> int:
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         size = path.stat().st_size
+        ready()
         with self._writing(key):
             target = self._places.path_to_write(key)
             model = self._models.get(os.path.dirname(target))

@@ -139,16 +139,16 @@ class S3Storage:
             self._known.proved.refused()
         return outcome
 
-    def upload(self, key: str, path: Path) -> int:
-        """As the port says; a file of 64 MiB or more goes up in parts. A failure may leave an object that no
-        manifest lists."""
+    def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
+        """As the port says; a file of 64 MiB or more goes up in parts, and is begun before ``ready`` is called. A
+        failure may leave an object that no manifest lists."""
         full = self._prefix + check_key(key)
         size = path.stat().st_size
         is_whole = False
 
         def send() -> None:
             nonlocal is_whole
-            is_whole = upload(self._clients.patient, self._bucket, full, path, size, self._encryption())
+            is_whole = upload(self._clients.patient, self._bucket, full, path, size, self._encryption(), ready)
 
         self._send(key, size, send)
         return size if is_whole else self._checked(key, size).size

@@ -6,6 +6,7 @@ import hashlib
 import io
 import math
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -30,21 +31,31 @@ _DIGESTED = 16 << 20
 """Bytes of a file up to which it is digested, beside its request: more takes longer than to ask for its size."""
 
 
-def upload(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
-    """Send a file of ``size`` bytes. True where the answer proves that storage has just these: its ETag is their MD5,
-    as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what botocore raises."""
+def upload(
+    client: Any,
+    bucket: str,
+    key: str,
+    path: Path,
+    size: int,
+    encryption: dict[str, str],
+    ready: Callable[[], object] = lambda: None,
+) -> bool:
+    """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has just these:
+    its ETag is their MD5, as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what
+    ``ready`` and botocore raise."""
+    if size >= MULTIPART_THRESHOLD:
+        return _put_in_parts(client, bucket, key, path, size, encryption, ready)
+    ready()
     if size <= _SMALL:
         body = path.read_bytes()
         reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
         return etag_of(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
-    if size < MULTIPART_THRESHOLD and size <= _DIGESTED:
+    if size <= _DIGESTED:
         with ThreadPoolExecutor(1) as beside:
             digest = beside.submit(_md5, path)
             return _put_file(client, bucket, key, path, size, encryption) == digest.result()
-    if size < MULTIPART_THRESHOLD:
-        _put_file(client, bucket, key, path, size, encryption)
-        return False
-    return _put_in_parts(client, bucket, key, path, size, encryption)
+    _put_file(client, bucket, key, path, size, encryption)
+    return False
 
 
 def _put_file(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> str:
@@ -58,14 +69,23 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _put_in_parts(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> bool:
-    """Send a file in parts; True where they are proved."""
+def _put_in_parts(
+    client: Any,
+    bucket: str,
+    key: str,
+    path: Path,
+    size: int,
+    encryption: dict[str, str],
+    ready: Callable[[], object],
+) -> bool:
+    """Send a file in parts; True where they are proved. The upload is begun meanwhile, until ``ready`` returns."""
     length = part_size(size)
     # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
     checked = client.meta.config.request_checksum_calculation == "when_supported"
     checksum = {"ChecksumAlgorithm": "CRC32"} if checked else {}
 
     with multipart(client, bucket, key, {**encryption, **checksum}) as upload:
+        ready()
         given_up = threading.Event()
 
         def send(number: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +236,11 @@ def test_an_interrupted_run_says_so(put: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
     real, seen = LocalStorage.upload, list[str]()
 
-    def interrupted(self: LocalStorage, key: str, path: Path) -> int:
+    def interrupted(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
         seen.append(key)
         if len(seen) == 2:
             raise KeyboardInterrupt
-        return real(self, key, path)
+        return real(self, key, path, ready)
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStorage, "upload", interrupted)
