@@ -13,24 +13,49 @@ from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, PatientlessClock, body, written
 
 
-@pytest.mark.parametrize("size", [0, 1 << 20, 17 << 20])
-def test_no_body_waits_for_the_server_s_consent(s3: S3Server, storage: S3Storage, tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(("size", "waits"), [(0, False), (1 << 20, False), ((1 << 20) + 1, True), (17 << 20, True)])
+def test_only_a_large_conditional_write_waits_for_the_server_s_consent(
+    s3: S3Server, storage: S3Storage, tmp_path: Path, size: int, waits: bool
+) -> None:
     spool = tmp_path / "spool"
     spool.write_bytes(bytes(size))
     s3.requests()
     storage.put("put", bytes(size), if_absent=True)
     storage.upload("uploaded", spool)
     asked = ["expect" in request.headers for request in s3.requests() if request.method == "PUT"]
-    assert asked == [False, False]
+    assert asked == [waits, False]
 
 
-def test_a_body_that_is_sent_again_waits_for_it(s3: S3Server, storage: S3Storage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["put", "upload"])
+@pytest.mark.parametrize("fault", ["an answer", "none"])
+def test_a_body_whose_connection_broke_waits_for_it(
+    s3: S3Server, storage: S3Storage, tmp_path: Path, call: str, fault: str
+) -> None:
     (tmp_path / "spool").write_bytes(b"body")
-    s3.fail("PUT", status=503, code="SlowDown", times=2)
+    if fault == "none":
+        s3.drop_request("PUT", times=2)
+    else:
+        s3.fail("PUT", status=503, code="SlowDown", times=2)
     s3.requests()
-    storage.upload("uploaded", tmp_path / "spool")
-    assert ["expect" in request.headers for request in s3.requests()] == [False, True, True]
-    assert body(storage, "uploaded") == b"body"
+    if call == "put":
+        storage.put("a", b"body", if_absent=True)
+    else:
+        storage.upload("a", tmp_path / "spool")
+    asked = ["expect" in request.headers for request in s3.requests() if request.method == "PUT"]
+    assert asked == [False, fault == "none", fault == "none"]
+    assert body(storage, "a") == b"body"
+
+
+@pytest.mark.parametrize("call", ["put", "upload"])
+def test_an_empty_body_waits_for_nothing(s3: S3Server, storage: S3Storage, tmp_path: Path, call: str) -> None:
+    (tmp_path / "spool").write_bytes(b"")
+    s3.drop_request("PUT")
+    s3.requests()
+    if call == "put":
+        storage.put("a", b"")
+    else:
+        storage.upload("a", tmp_path / "spool")
+    assert ["expect" in request.headers for request in s3.requests() if request.method == "PUT"] == [False, False]
 
 
 class TestLostReplies:

@@ -83,9 +83,9 @@ CALLS: dict[str, Callable[[Storage], object]] = {
 
 
 @contextmanager
-def refusing_parts(tls: ssl.SSLContext | None) -> Iterator[tuple[str, list[str]]]:
-    """A server that begins each upload, and refuses each part before it has read its bytes; its URL, and the paths of
-    the parts that came."""
+def refusing(tls: ssl.SSLContext | None) -> Iterator[tuple[str, list[str]]]:
+    """A server that begins each upload, and refuses each body before it has read it; its URL, and the paths of those
+    that came."""
     came: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -118,27 +118,40 @@ def refusing_parts(tls: ssl.SSLContext | None) -> Iterator[tuple[str, list[str]]
         yield url, came
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_a_refusal_that_comes_before_a_part_is_sent_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secure: bool
+@pytest.fixture(params=["http", "https"])
+def tls(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext | None:
+    if request.param == "http":
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates(tmp_path))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    return context
+
+
+@pytest.mark.parametrize("mebibytes", [3, 40])
+def test_a_refusal_that_comes_before_a_file_is_sent_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: ssl.SSLContext | None, mebibytes: int
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
-    (tmp_path / "spool").write_bytes(bytes(40 << 20))
-    tls = None
-    if secure:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(certificates(tmp_path))
-        monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
-    with refusing_parts(tls) as (url, came):
+    (tmp_path / "spool").write_bytes(bytes(mebibytes << 20))
+    with refusing(tls) as (url, came):
         for _ in range(3):
             came.clear()
             with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
                 storage(url).upload("a", tmp_path / "spool")
-            assert max(Counter(came).values()) <= 2, "no part is sent again and again"
+            assert max(Counter(came).values()) <= 2, "nothing is sent again and again"
+
+
+def test_a_refusal_that_comes_before_a_conditional_write_is_sent_is_read(tls: ssl.SSLContext | None) -> None:
+    with refusing(tls) as (url, came):
+        for _ in range(3):
+            with pytest.raises(errors.AccessDeniedError, match="s3:PutObject"):
+                storage(url).put("manifest.json", bytes(3 << 20), if_absent=True)
+    assert len(came) == 3
 
 
 @pytest.mark.parametrize("call", ["read", "upload"])
-def test_only_a_request_with_a_body_asks_for_consent_when_it_is_sent_again(
+def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_broke(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
 ) -> None:
     stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)

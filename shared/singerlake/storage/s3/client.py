@@ -4,6 +4,7 @@ of boto3, which takes half as long again to import, is not needed for them."""
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -11,11 +12,14 @@ from typing import Any, TypeVar
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.patience import Patience
+from singerlake.storage.s3.consent import ask_above
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings, is_amazon
 
 _FALLBACK_REGION = "us-east-1"
+_AT_ONCE = 1 << 20
+"""Bytes of a conditional write that go with its headers. What came of a larger one that broke off would be unknown."""
 
 Result = TypeVar("Result")
 
@@ -37,6 +41,8 @@ def connect(settings: S3Settings, patience: Patience) -> Clients:
         patience,
     )
     wait_in(clients.patient, patience)
+    ask_above(clients.patient, math.inf)
+    ask_above(clients.single, _AT_ONCE)
     return clients
 
 
@@ -98,15 +104,7 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, endpoint_url)
-    client = session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
-    client.meta.events.register_last("before-call.s3", _send_at_once)
-    return client
-
-
-def _send_at_once(params: dict[str, Any], **_: Any) -> None:
-    """Have each body follow its headers. botocore waits for ``100 Continue`` before it sends any, which takes as long
-    as the request itself. What is sent again waits for it."""
-    params["headers"].pop("Expect", None)
+    return session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
 
 
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:

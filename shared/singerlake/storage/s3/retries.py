@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.storage.patience import Patience
+from singerlake.storage.s3.consent import ask
 from singerlake.storage.s3.errors import give_up, may_pass, trouble
 
 _CONTEXT = "singerlake_wait"
@@ -31,11 +32,8 @@ def wait_in(client: Any, patience: Patience) -> None:
         if failure is None or not may_pass(failure):
             patience.answered()
             return None
-        if request_dict["body"]:
-            # A server that refuses may close the connection before it has read the body, and then its answer may be
-            # lost: of a TLS connection that closes while it sends, urllib3 reads none. Asked first, the server refuses
-            # before any body is sent.
-            request_dict["headers"]["Expect"] = "100-continue"
+        if caught_exception is not None:
+            ask(request_dict)
         wait = request_dict["context"].setdefault(_CONTEXT, patience.begin())
         if wait.again(trouble(failure)):
             return 0

@@ -27,6 +27,7 @@ from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part
 from singerlake.storage.probe_results import Proved
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
+from singerlake.storage.s3.consent import Tries
 from singerlake.storage.s3.errors import S3_ERRORS, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
 from singerlake.storage.s3.read_stream import open_stream
 from singerlake.storage.s3.settings import S3Settings, endpoint_of
@@ -115,9 +116,11 @@ class S3Storage:
         arguments = {"Bucket": self._bucket, "Key": full, "Body": body, **self._encryption()}
         if if_absent:
             arguments["IfNoneMatch"] = "*"
+        tries = Tries()
 
         def request(**condition: str) -> Written:
-            return Written(_etag(self._clients.single.put_object(**arguments, **condition)))
+            with tries.another():
+                return Written(_etag(self._clients.single.put_object(**arguments, **condition)))
 
         def look() -> Written | Refused | None:
             stored = self.get(key)

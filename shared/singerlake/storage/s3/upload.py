@@ -78,7 +78,7 @@ def _put_in_parts(
     encryption: dict[str, str],
     ready: Callable[[], object],
 ) -> bool:
-    """Send a file in parts; True where they are proved. The upload is begun meanwhile, until ``ready`` returns."""
+    """Begin an upload, and send its parts when ``ready`` returns; True where they are proved."""
     length = part_size(size)
     # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
     checked = client.meta.config.request_checksum_calculation == "when_supported"

@@ -1,0 +1,57 @@
+"""Whether a server is asked before a body is sent, by ``Expect: 100-continue`` (RFC 9110, section 10.1.1).
+
+botocore asks before each file, which takes as long as the request itself. But a server that refuses may close the
+connection before it has read the body, and then its answer may be lost: of a TLS connection that closes while it sends,
+urllib3 reads none. Asked first, the server refuses before any body is sent. So it is asked after a connection broke.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_asks: ContextVar[bool] = ContextVar("singerlake_asks_first", default=False)
+
+
+def ask_above(client: Any, size: float) -> None:
+    """Have a client of S3 send bodies of up to ``size`` bytes with their headers; before a larger one it asks."""
+    from botocore.utils import determine_content_length
+
+    def decide(params: dict[str, Any], **_: object) -> None:
+        if (determine_content_length(params["body"]) or 0) <= size:
+            params["headers"].pop("Expect", None)
+        if _asks.get():
+            ask(params)
+
+    client.meta.events.register_last("before-call.s3", decide)
+
+
+def ask(request: dict[str, Any]) -> None:
+    """Have a request, as botocore describes it, ask before it sends its body, if it has one."""
+    body = request["body"]
+    if body.getbuffer().nbytes if isinstance(body, io.BytesIO) else body:
+        request["headers"]["Expect"] = "100-continue"
+
+
+class Tries:
+    """The tries of one write."""
+
+    def __init__(self) -> None:
+        self._broke = False
+
+    @contextmanager
+    def another(self) -> Iterator[None]:
+        """The next try is made in the block. It asks where the connection broke in one before it."""
+        from botocore.exceptions import ConnectionError, HTTPClientError
+
+        asking = _asks.set(self._broke)
+        try:
+            yield
+        except (ConnectionError, HTTPClientError):
+            self._broke = True
+            raise
+        finally:
+            _asks.reset(asking)
