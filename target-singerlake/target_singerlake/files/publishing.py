@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 WORKERS = 8
 """Files that are uploaded and committed at once."""
+SENDERS = 2 * WORKERS
+"""Threads that send files: the first file of each worker may be waiting for a lock meanwhile."""
 NEAR_WORKERS = 4
 """The same where all is on a local disk: while one of them works, the others wait for the disk."""
 PENDING_FILES = 32
@@ -57,7 +59,7 @@ class Publisher:
         self._started = timestamp(clock.now())
         self._turns = Turns() if may_ask_the_disk_alone(lake, settings) else None
         self._executor = ThreadPoolExecutor(NEAR_WORKERS if self._turns else WORKERS, thread_name_prefix="publish")
-        self._sending = ThreadPoolExecutor(WORKERS, thread_name_prefix="upload")
+        self._sending = ThreadPoolExecutor(SENDERS, thread_name_prefix="upload")
         self._channels: dict[str, Channel] = {}
         self._outcomes: SimpleQueue[Committed | KnownStream | BaseException | None] = SimpleQueue()
         self._announcing = threading.Lock()

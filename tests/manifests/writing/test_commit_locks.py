@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from singerlake.errors import LockTimeoutError
+from singerlake.format import layout
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lock_file import Lock, LockSettings
@@ -17,6 +20,7 @@ from singerlake.manifests.writing.locks import CommitLocks
 from singerlake.manifests.writing.side_by_side import for_each
 from singerlake.manifests.writing.uploads import Upload
 from tests.fakes import FakeClock, counting_ids
+from tests.manifests.writing import test_writer
 from tests.storage.memory import MemoryStorage, Step
 
 VERSION_LOCK, STREAM_LOCK = "raw/t/s/v/singerlake.lock", "raw/t/s/singerlake.lock"
@@ -133,9 +137,67 @@ def test_a_file_whose_lock_another_writer_keeps_is_not_sent(tmp_path: Path, besi
     assert slow.is_held
 
 
+def test_where_no_thread_can_be_started_the_upload_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """An executor queues the work first, so that a thread that it has already does it all the same."""
+
+    class Full(ThreadPoolExecutor):
+        def submit(self, *work: Any, **arguments: Any) -> Any:
+            queued.append(super().submit(*work, **arguments))
+            raise RuntimeError("can't start new thread")
+
+    place = Place(tmp_path)
+    queued: list[Future[object]] = []
+    with ExitStack() as held, Full(1) as pool:
+        taking = CommitLocks([place.lock()], held)
+        with pytest.raises(RuntimeError, match="new thread"):
+            for_each(taking.around(place.first, (), beside=True), lambda _: taking.wait(), pool)
+        assert isinstance(queued[0].exception(60), GeneratorExit)
+    assert place.storage.head(VERSION_LOCK) is None
+
+
 def test_a_lock_of_a_writer_that_died_is_taken_over_before_the_file_is_sent(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.lock(writer="dead").acquire()
     place.steps.clear()
     place.upload(place.lock(max_wait=5000), beside=True)
     assert place.steps.index("upload file") > len(place.steps) - 1 - place.steps[::-1].index("put singerlake.lock")
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_a_writer_sends_a_far_file_while_its_lock_is_read_back_and_commits_it_after_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: bool
+) -> None:
+    place = test_writer.Place(tmp_path)
+    key = layout.version_lock_key("t", "s", test_writer.VERSION)
+    called, sent, steps = threading.Event(), threading.Event(), list[str]()
+    upload = MemoryStorage.upload
+
+    def note(storage: MemoryStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
+        called.set()
+        size = upload(storage, key, path, ready)
+        steps.append("sent")
+        sent.set()
+        return size
+
+    def hook(step: Step) -> None:
+        if step == Step("put", key, False):
+            assert near or called.wait(60)
+            assert not sent.wait(0.05)
+        if step == Step("get", key, False) and not near:
+            assert sent.wait(60)
+        if step == Step("get", key, True):
+            assert sent.is_set() != near
+            steps.append("read back")
+        if step.operation == "put" and step.key.endswith("manifest.json") and not step.done:
+            steps.append("committed")
+
+    monkeypatch.setattr(MemoryStorage, "near", property(lambda _: near))
+    monkeypatch.setattr(MemoryStorage, "upload", note)
+    with ThreadPoolExecutor(2) as pool:
+        writer = place.writer()
+        writer.sending = pool
+        writer.open()
+        place.storage.hook = hook
+        file = place.publish(writer)
+    assert steps == (["read back", "sent", "committed"] if near else ["sent", "read back", "committed"])
+    assert place.listed() == [file.id]

@@ -19,13 +19,17 @@ class CommitLocks:
         self._taken: Future[None] = Future()
 
     def around(self, first: Upload, others: Iterable[Upload | None], *, beside: bool) -> Iterator[Upload | None]:
-        """``first`` and ``others``. The locks are taken before them; or else ``beside``, while the caller has others
-        prepare ``first``, who ``wait`` before they send it. Raises as ``Lock.acquire``."""
+        """``first`` and ``others``. The locks are taken before ``first`` is given, or with ``beside`` after it: another
+        thread prepares it meanwhile, and calls ``wait`` before it sends a byte. Raises as ``Lock.acquire``."""
         if not (beside and self._locks):
             self._take()
             yield first
         else:
-            yield first
+            try:
+                yield first
+            except GeneratorExit as end:
+                self._fail(end)
+                raise
             self._take()
         yield from others
 
@@ -40,10 +44,13 @@ class CommitLocks:
             for last in self._locks[-1:]:
                 self._held.enter_context(last.held(self._note_taken))
         except BaseException as error:
-            with suppress(InvalidStateError):
-                self._taken.set_exception(error)
+            self._fail(error)
             raise
         self._note_taken()
+
+    def _fail(self, error: BaseException) -> None:
+        with suppress(InvalidStateError):
+            self._taken.set_exception(error)
 
     def _note_taken(self) -> None:
         with suppress(InvalidStateError):

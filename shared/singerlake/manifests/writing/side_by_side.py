@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import TypeVar
 
@@ -38,6 +38,9 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
                 _under_way(begun)
             begun.append(pool.submit(work, item))
     finally:
+        if isinstance(items, Generator):
+            # Where no thread could be started, say: work may wait for what comes between two items.
+            items.close()
         wait(begun)
     _under_way(begun)
     return taken
