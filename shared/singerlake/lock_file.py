@@ -212,7 +212,7 @@ class Lock:
 
     def _write(self, seen: Stored | None, nonces: set[str]) -> bool:
         """Put a lock of one's own where ``seen`` was, and remember its nonce; whether storage says that it is there.
-        What took is for the next read to tell: the reply to a write can be lost, and without conditions another
+        Only the next read tells whose lock is there: the reply to a write can be lost, and without conditions another
         writer's may have come on top."""
         now, nonce = timestamp(self._clock.now()), self._ids()
         body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=nonce)
