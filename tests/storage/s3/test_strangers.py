@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from botocore.awsrequest import AWSPreparedRequest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ClientError, SSLError
 from botocore.httpsession import URLLib3Session
 
 from singerlake import errors
 from singerlake.clock import random_id
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Storage, Written
 from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.errors import translate
 from singerlake.storage.s3.storage import S3Settings, S3Storage
@@ -150,17 +151,23 @@ def test_a_refusal_that_comes_before_a_conditional_write_is_sent_is_read(tls: ss
     assert len(came) == 3
 
 
-@pytest.mark.parametrize("call", ["read", "upload"])
+@pytest.mark.parametrize("call", ["read", "upload", "put"])
 def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_broke(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
 ) -> None:
     stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
     stored.put("a", b"body")
     (tmp_path / "spool").write_bytes(b"body")
-    calls = {"read": lambda: stored.read_range("a", 0, 4), "upload": lambda: stored.upload("a", tmp_path / "spool")}
+    calls: dict[str, Callable[[], object]] = {
+        "read": lambda: stored.read_range("a", 0, 4),
+        "upload": lambda: stored.upload("a", tmp_path / "spool"),
+        "put": lambda: stored.put("new", b"body", if_absent=True),
+    }
     asked: list[bool] = []
 
     def break_once(self: URLLib3Session, request: AWSPreparedRequest) -> object:
+        if call == "put" and request.method != "PUT":
+            return send(self, request)
         asked.append("Expect" in request.headers)
         if len(asked) == 1:
             raise SSLError(endpoint_url=request.url, error="EOF occurred in violation of protocol")
@@ -168,8 +175,37 @@ def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_brok
 
     send = URLLib3Session.send
     monkeypatch.setattr(URLLib3Session, "send", break_once)
-    assert calls[call]() in (b"body", 4)
-    assert asked == [False, call == "upload"]
+    done = calls[call]()
+    assert isinstance(done, Written) if call == "put" else done in (b"body", 4)
+    assert asked == [False, call != "read"]
+
+
+@pytest.mark.parametrize("call", ["put", "upload"])
+def test_a_server_that_does_not_want_to_be_asked_gets_the_body(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
+) -> None:
+    """As proxies that answer 417 (RFC 9110, section 10.1.1)."""
+    stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
+    (tmp_path / "spool").write_bytes(b"body")
+    seen: list[str] = []
+
+    def refuse(self: URLLib3Session, request: AWSPreparedRequest) -> object:
+        if request.method != "PUT":
+            return send(self, request)
+        seen.append("asked" if "Expect" in request.headers else "sent")
+        if len(seen) == 1:
+            raise SSLError(endpoint_url=request.url, error="EOF occurred in violation of protocol")
+        if "Expect" in request.headers:
+            return AWSResponse(request.url, 417, {}, SimpleNamespace(stream=lambda: iter([b""])))
+        return send(self, request)
+
+    send = URLLib3Session.send
+    monkeypatch.setattr(URLLib3Session, "send", refuse)
+    if call == "put":
+        assert isinstance(stored.put("a", b"body", if_absent=True), Written)
+    else:
+        assert stored.upload("a", tmp_path / "spool") == 4
+    assert seen == ["sent", "asked", "sent"]
 
 
 @pytest.mark.parametrize("call", ["get", "head"])

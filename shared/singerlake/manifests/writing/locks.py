@@ -27,10 +27,10 @@ class CommitLocks:
         else:
             try:
                 yield first
-            except GeneratorExit as end:
-                self._fail(end)
+                self._take()
+            except BaseException as error:
+                self._fail(error)
                 raise
-            self._take()
         yield from others
 
     def wait(self) -> None:
@@ -38,14 +38,10 @@ class CommitLocks:
         self._taken.result()
 
     def _take(self) -> None:
-        try:
-            for lock in self._locks[:-1]:
-                self._held.enter_context(lock.held())
-            for last in self._locks[-1:]:
-                self._held.enter_context(last.held(self._note_taken))
-        except BaseException as error:
-            self._fail(error)
-            raise
+        for lock in self._locks[:-1]:
+            self._held.enter_context(lock.held())
+        for last in self._locks[-1:]:
+            self._held.enter_context(last.held(self._note_taken))
         self._note_taken()
 
     def _fail(self, error: BaseException) -> None:

@@ -38,10 +38,12 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
                 _under_way(begun)
             begun.append(pool.submit(work, item))
     finally:
-        if isinstance(items, Generator):
-            # Where no thread could be started, say: work may wait for what comes between two items.
-            items.close()
-        wait(begun)
+        try:
+            if isinstance(items, Generator):
+                # Where no thread could be started, say: work may wait for what comes between two items.
+                items.close()
+        finally:
+            wait(begun)
     _under_way(begun)
     return taken
 

@@ -11,22 +11,31 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http import HTTPStatus
 from typing import Any
 
 _asks: ContextVar[bool] = ContextVar("singerlake_asks_first", default=False)
 
 
 def ask_above(client: Any, size: float) -> None:
-    """Have a client of S3 send bodies of up to ``size`` bytes with their headers; before a larger one it asks."""
+    """Have a client of S3 send bodies with their headers. Only before a conditional one of more than ``size`` bytes it
+    asks. A server that does not want to be asked gets the request again without."""
     from botocore.utils import determine_content_length
 
     def decide(params: dict[str, Any], **_: object) -> None:
-        if (determine_content_length(params["body"]) or 0) <= size:
-            params["headers"].pop("Expect", None)
+        headers = params["headers"]
+        conditional = "If-None-Match" in headers or "If-Match" in headers
+        if not conditional or (determine_content_length(params["body"]) or 0) <= size:
+            headers.pop("Expect", None)
         if _asks.get():
             ask(params)
 
+    def unasked(response: tuple[Any, Any] | None, request_dict: dict[str, Any], **_: object) -> int | None:
+        refused = response is not None and response[0].status_code == HTTPStatus.EXPECTATION_FAILED
+        return 0 if refused and request_dict["headers"].pop("Expect", None) else None
+
     client.meta.events.register_last("before-call.s3", decide)
+    client.meta.events.register_last("needs-retry.s3", unasked)
 
 
 def ask(request: dict[str, Any]) -> None:
