@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from singerlake.storage.s3.multipart import etag_of, multipart
+from singerlake.storage.s3.multipart import Multipart, etag_of, multipart
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
@@ -44,7 +44,13 @@ def upload(
     its ETag is their MD5, as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what
     ``ready`` and botocore raise."""
     if size >= MULTIPART_THRESHOLD:
-        return _put_in_parts(client, bucket, key, path, size, encryption, ready)
+        # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
+        checked = client.meta.config.request_checksum_calculation == "when_supported"
+        checksum = {"ChecksumAlgorithm": "CRC32"} if checked else {}
+        with multipart(client, bucket, key, {**encryption, **checksum}) as parts:
+            ready()
+            _put_parts(client, parts, path, size, checksum)
+        return parts.is_proved()
     ready()
     if size <= _SMALL:
         body = path.read_bytes()
@@ -69,46 +75,31 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _put_in_parts(
-    client: Any,
-    bucket: str,
-    key: str,
-    path: Path,
-    size: int,
-    encryption: dict[str, str],
-    ready: Callable[[], object],
-) -> bool:
-    """Begin an upload, and send its parts when ``ready`` returns; True where they are proved."""
+def _put_parts(client: Any, upload: Multipart, path: Path, size: int, checksum: dict[str, str]) -> None:
+    """Send a file as the parts of an upload, several at once."""
     length = part_size(size)
-    # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
-    checked = client.meta.config.request_checksum_calculation == "when_supported"
-    checksum = {"ChecksumAlgorithm": "CRC32"} if checked else {}
+    given_up = threading.Event()
 
-    with multipart(client, bucket, key, {**encryption, **checksum}) as upload:
-        ready()
-        given_up = threading.Event()
+    def send(number: int) -> dict[str, Any]:
+        # Parts are begun in their order, so that what failed comes before what was given up for it.
+        if given_up.is_set():
+            return {}
+        start = (number - 1) * length
+        try:
+            with _Part(path, start, min(start + length, size)) as part:
+                answer: dict[str, Any] = client.upload_part(**upload.part(number), **checksum, Body=part)
+                return answer
+        except BaseException:
+            given_up.set()
+            raise
 
-        def send(number: int) -> dict[str, Any]:
-            # Parts are begun in their order, so that what failed comes before what was given up for it.
-            if given_up.is_set():
-                return {}
-            start = (number - 1) * length
-            try:
-                with _Part(path, start, min(start + length, size)) as part:
-                    answer: dict[str, Any] = client.upload_part(**upload.part(number), **checksum, Body=part)
-                    return answer
-            except BaseException:
-                given_up.set()
-                raise
-
-        with ThreadPoolExecutor(CONNECTIONS) as connections:
-            try:
-                sent = [connections.submit(send, number) for number in range(1, math.ceil(size / length) + 1)]
-                wait(sent)
-            finally:
-                given_up.set()
-        upload.parts.extend(each.result() for each in sent)
-    return upload.is_proved()
+    with ThreadPoolExecutor(CONNECTIONS) as connections:
+        try:
+            sent = [connections.submit(send, number) for number in range(1, math.ceil(size / length) + 1)]
+            wait(sent)
+        finally:
+            given_up.set()
+    upload.parts.extend(each.result() for each in sent)
 
 
 class _Part:
