@@ -18,8 +18,8 @@ _asks: ContextVar[bool] = ContextVar("singerlake_asks_first", default=False)
 
 
 def ask_above(client: Any, size: float) -> None:
-    """Have a client of S3 send bodies with their headers. Only before a conditional one of more than ``size`` bytes it
-    asks. A server that does not want to be asked gets the request again without."""
+    """Have a client of S3 send bodies with their headers. It asks only before a conditional write of more than ``size``
+    bytes. A server that does not want to be asked gets the request again without the question."""
     from botocore.utils import determine_content_length
 
     def decide(params: dict[str, Any], **_: object) -> None:
@@ -53,7 +53,7 @@ class Tries:
 
     @contextmanager
     def another(self) -> Iterator[None]:
-        """The next try is made in the block. It asks where the connection broke in one before it."""
+        """The next try is made in the block. It asks first if the connection broke in an earlier one."""
         from botocore.exceptions import ConnectionError, HTTPClientError
 
         asking = _asks.set(self._broke)
