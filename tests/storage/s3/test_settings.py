@@ -88,15 +88,15 @@ class TestSettings:
         storage = S3Storage(bucket, "", S3Settings(), clock=clock, ids=random_id)
         storage.put("raw/a", b"123")
         assert storage.read_range("raw/a", 1, 1) == b"2"
-        for client in (storage._clients.patient, storage._clients.single):
-            assert client.meta.endpoint_url == s3.endpoint_url
-            assert client.meta.config.s3["addressing_style"] == "path"
-            assert client.meta.config.request_checksum_calculation == "when_required"
-            assert client.meta.config.response_checksum_validation == "when_required"
+        client = storage._clients.patient
+        assert client.meta.endpoint_url == s3.endpoint_url
+        assert client.meta.config.s3["addressing_style"] == "path"
+        assert client.meta.config.request_checksum_calculation == "when_required"
+        assert client.meta.config.response_checksum_validation == "when_required"
 
     def test_amazon_is_left_to_botocore(self, clock: PatientlessClock) -> None:
         settings = S3Settings(access_key_id="AKIA", secret_access_key="s3cr3t", region="eu-central-1")
-        client = S3Storage("bucket", "", settings, clock=clock, ids=random_id)._clients.single
+        client = S3Storage("bucket", "", settings, clock=clock, ids=random_id)._clients.patient
         assert client.meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
         assert client.meta.config.s3["addressing_style"] == "auto"
         assert client.meta.config.response_checksum_validation == "when_supported"
@@ -152,7 +152,7 @@ class TestSettings:
         storage.put("a", b"2")
         assert not [request for request in s3.requests() if "AssumeRole" in request.query]
         monkeypatch.setattr(botocore.credentials, "_local_now", in_an_hour)
-        storage._clients.single._request_signer._credentials._time_fetcher = in_an_hour
+        storage._clients.patient._request_signer._credentials._time_fetcher = in_an_hour
         storage.put("a", b"3")
         assert [request for request in s3.requests() if "AssumeRole" in request.query]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from singerlake import errors
 from singerlake.storage.port import Beginning, Capabilities, Refused, Written
@@ -59,7 +62,44 @@ def test_an_empty_body_waits_for_nothing(s3: S3Server, storage: S3Storage, tmp_p
     assert ["expect" in request.headers for request in s3.requests() if request.method == "PUT"] == [False, False]
 
 
+REQUESTS: Mapping[str, dict[str, Any]] = {
+    "put_object": {"Key": "a", "Body": b"1"},
+    "delete_object": {"Key": "a"},
+    "delete_objects": {"Delete": {"Objects": [{"Key": "a"}]}},
+}
+
+
 class TestLostReplies:
+    @pytest.mark.parametrize("operation", list(REQUESTS))
+    @pytest.mark.parametrize("fault", ["busy", "error", "no answer", "no reply"])
+    def test_a_single_request_is_sent_once_and_the_next_patient_one_waits(
+        self, s3: S3Server, storage: S3Storage, clock: PatientlessClock, operation: str, fault: str
+    ) -> None:
+        clients = storage._clients
+        known = {"Bucket": storage._bucket, **REQUESTS[operation]}
+        methods = "PUT,POST,DELETE,GET"
+
+        def arm() -> None:
+            if fault in ("busy", "error"):
+                s3.fail(methods, status=503 if fault == "busy" else 500, code="SlowDown", times=2)
+            elif fault == "no answer":
+                s3.drop_request(methods, times=2)
+            else:
+                s3.drop_reply(methods, times=2)
+
+        arm()
+        s3.requests()
+        for _ in range(2):
+            with pytest.raises((ClientError, BotoCoreError)):
+                getattr(clients.single, operation)(**known)
+            assert len(s3.requests()) == 1
+        arm()
+        getattr(clients.patient, operation)(**known)
+        assert len(s3.requests()) == 3
+        arm()
+        storage.get("a")
+        assert len(s3.requests()) == 3
+
     def test_a_create_whose_reply_was_lost_is_written_and_not_refused_by_itself(
         self, s3: S3Server, storage: S3Storage
     ) -> None:

@@ -4,8 +4,8 @@ of boto3, which takes half as long again to import, is not needed for them."""
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,29 +21,58 @@ _FALLBACK_REGION = "us-east-1"
 _AT_ONCE = 1 << 20
 """Bytes of a conditional write that go with its headers. What came of a larger one that broke off would be unknown."""
 
+_CONNECTIONS = 160
+"""How many are kept for the next request: those of 16 files that go up in eight parts at a time, and some more."""
+
+_once: ContextVar[bool] = ContextVar("singerlake_sends_once", default=False)
+
 Result = TypeVar("Result")
+
+
+class Single:
+    """Requests of a client that are sent once, whatever comes of them, by botocore's names and arguments. A client of
+    its own for them would take 10 ms to make, and more connections."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def put_object(self, **arguments: Any) -> Any:
+        """PutObject."""
+        return _sent_once(self._client.put_object, **arguments)
+
+    def delete_object(self, **arguments: Any) -> Any:
+        """DeleteObject."""
+        return _sent_once(self._client.delete_object, **arguments)
+
+    def delete_objects(self, **arguments: Any) -> Any:
+        """DeleteObjects."""
+        return _sent_once(self._client.delete_objects, **arguments)
+
+
+def _sent_once(operation: Callable[..., Any], **arguments: Any) -> Any:
+    before = _once.set(True)
+    try:
+        return operation(**arguments)
+    finally:
+        _once.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Neither retries by itself: botocore's silent retry of a conditional PUT whose reply was lost would show as a
-    refusal by one's own write. ``single`` stays so; ``patient`` is for what is harmless to repeat, and waits."""
+    """One client that is used in two ways. botocore's own retries are off: a silent retry of a conditional PUT whose
+    reply was lost would show as a refusal by one's own write. ``single`` sends each request once; ``patient`` is for
+    what is harmless to repeat, and waits."""
 
     patient: Any
-    single: Any
+    single: Single
 
 
 def connect(settings: S3Settings, patience: Patience) -> Clients:
     """Clients for these settings; nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
-    clients = in_session(
-        settings,
-        lambda session: Clients(patient=_client(session, settings), single=_client(session, settings)),
-        patience,
-    )
-    wait_in(clients.patient, patience)
-    ask_above(clients.patient, math.inf)
-    ask_above(clients.single, _AT_ONCE)
-    return clients
+    client = in_session(settings, lambda session: _client(session, settings), patience)
+    wait_in(client, patience, unless=_once.get)
+    ask_above(client, _AT_ONCE)
+    return Clients(patient=client, single=Single(client))
 
 
 @made_to_last()
@@ -95,7 +124,7 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
         "s3": {"addressing_style": style},
         "connect_timeout": 10,
         "read_timeout": 60,
-        "max_pool_connections": 32,
+        "max_pool_connections": _CONNECTIONS,
         "tcp_keepalive": True,
     }
     if endpoint_url:

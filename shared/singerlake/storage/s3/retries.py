@@ -7,6 +7,7 @@ asks after each answer for the seconds after which the request is sent again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from singerlake.storage.patience import Patience
@@ -16,8 +17,9 @@ from singerlake.storage.s3.errors import give_up, may_pass, trouble
 _CONTEXT = "singerlake_wait"
 
 
-def wait_in(client: Any, patience: Patience) -> None:
-    """Have a client whose own retries are off send each request until it succeeds or ``patience`` ends."""
+def wait_in(client: Any, patience: Patience, *, unless: Callable[[], bool] = lambda: False) -> None:
+    """Have a client whose own retries are off send each request until it succeeds or ``patience`` ends. A request for
+    which ``unless`` is true is sent once."""
 
     def again(
         response: tuple[Any, dict[str, Any]] | None,
@@ -26,6 +28,8 @@ def wait_in(client: Any, patience: Patience) -> None:
         request_dict: dict[str, Any],
         **_: object,
     ) -> int | None:
+        if unless():
+            return None
         failure = caught_exception
         if response is not None and response[0].status_code >= 300:
             failure = client.exceptions.ClientError(response[1], operation.name)
