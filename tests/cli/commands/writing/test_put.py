@@ -263,6 +263,9 @@ def test_a_place_that_holds_something_else_is_no_new_lake(run: Run, folder: Path
     assert run("put", "z", *TO, "contract.pdf").exit_code == 2
     os.mkdir("empty")
     assert run("put", "empty", *TO, "z").exit_code == 0
+    os.makedirs("begun/_singerlake_probe/x")
+    Path("begun/_singerlake_probe/x/created").write_text("1")
+    assert run("put", "begun", *TO, "z").exit_code == 0
     assert Path("empty/raw/office/scans/manifest.json").exists()
 
 

@@ -34,6 +34,7 @@ from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import storage_settings, store_settings
 from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools
+from singerlake.storage.probe import PROBE_PREFIX
 from singerlake.storage.roots import FolderRoot, parse_root
 
 
@@ -217,7 +218,9 @@ def _require_lake_or_nothing(lake: Lake, folder: str | None) -> None:
     if lake.exists():
         return
     there = lake.storage.list_folder("")
-    if there.entries or there.folders or (folder is not None and os.path.isfile(folder)):
+    # A run that began here and failed may have left what it asked the storage with.
+    others = set(there.folders) - {PROBE_PREFIX}
+    if there.entries or others or (folder is not None and os.path.isfile(folder)):
         raise NotALakeError(
             "something else than a lake is there",
             hint="name a lake, or a place where nothing is yet",
