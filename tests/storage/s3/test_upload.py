@@ -16,10 +16,17 @@ import pytest
 from botocore.httpchecksum import AwsChunkedWrapper, Crc32Checksum
 
 from singerlake import errors
+from singerlake.storage.s3 import client as s3_client
 from singerlake.storage.s3 import upload as s3_upload
 from singerlake.storage.s3.storage import S3Storage
+from target_singerlake.files.publishing import SENDERS, WORKERS
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, body
+
+
+def test_each_connection_by_which_the_target_sends_files_is_kept() -> None:
+    """Others are opened anew for each part, and urllib3 warns of each."""
+    assert s3_client._CONNECTIONS >= SENDERS * s3_upload.CONNECTIONS + WORKERS
 
 
 def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(

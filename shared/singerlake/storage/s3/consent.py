@@ -17,7 +17,7 @@ from typing import Any
 _asks: ContextVar[bool] = ContextVar("singerlake_asks_first", default=False)
 
 
-def ask_above(client: Any, size: float) -> None:
+def ask_above(client: Any, size: int) -> None:
     """Have a client of S3 send bodies with their headers. It asks only before a conditional write of more than ``size``
     bytes. A server that does not want to be asked gets the request again without the question."""
     from botocore.utils import determine_content_length
