@@ -167,8 +167,8 @@ class Crew:
 
     def at_each_step(self, steps: Callable[[Crew], int], scenario: Callable[[Crew, int], bool]) -> None:
         """Play a scenario once for each step, several at a time, each in a stream of its own. ``steps`` counts them in
-        other streams. A slow process may take a step more, as to settle the log in two turns: the fewest steps of
-        some runs are those that nearly all runs take. Some scenarios may still not come to theirs, which they say."""
+        other streams. The fewest of several counts is taken, since a slow process may take more steps, for example to
+        settle the log in two turns. A scenario that does not come to its step says so."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             number = min(pool.map(steps, [self.elsewhere(f"whole{run}") for run in range(_COUNTED_RUNS)]))
             assert number > 2

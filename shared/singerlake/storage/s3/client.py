@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 20
 """Bytes of a conditional write that go with its headers. What came of a larger one that broke off would be unknown."""
 
 _CONNECTIONS = 160
-"""How many are kept for the next request: those of 16 files that go up in eight parts at a time, and some more."""
+"""Connections that are kept for the next request: for 16 files that go up in eight parts at a time, and some more."""
 
 _once: ContextVar[bool] = ContextVar("singerlake_sends_once", default=False)
 
@@ -30,8 +30,8 @@ Result = TypeVar("Result")
 
 
 class Single:
-    """Requests of a client that are sent once, whatever comes of them, by botocore's names and arguments. A client of
-    its own for them would take 10 ms to make, and more connections."""
+    """Sends each request once, whatever comes of it. Its methods have botocore's names and arguments. A second client
+    of botocore would take 10 ms to make, and would have connections of its own."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

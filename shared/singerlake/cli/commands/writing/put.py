@@ -218,7 +218,7 @@ def _require_lake_or_nothing(lake: Lake, folder: str | None) -> None:
     if lake.exists():
         return
     there = lake.storage.list_folder("")
-    # A run that began here and failed may have left what it asked the storage with.
+    # A run that failed may have left the objects of its probe, and nothing else.
     others = set(there.folders) - {PROBE_PREFIX}
     if there.entries or others or (folder is not None and os.path.isfile(folder)):
         raise NotALakeError(
