@@ -9,16 +9,19 @@ SERVERS := $(VENV)/.servers
 # On two cores: tests wait for servers and processes for more than a third of their time.
 PYTEST_ARGS ?= -n 3
 SEEDS ?= 10000
+FIRST ?= 0
 
 # Plugins are called by name (by Meltano, by the demo, by tests), so the environment's commands come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Tests start Python some hundred times: what is compiled is kept, also where the environment says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 # Meltano works from meltano.yml alone here; it need not call home.
 export MELTANO_SEND_ANONYMOUS_USAGE_STATS := false
 export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-thorough lint format pytest spark simulate bench docs site wheel clean
+.PHONY: help install demo test test-thorough test-soak lint format pytest spark simulate bench docs site wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +47,13 @@ demo: $(READY) ## Real flights, end to end: tap, lake, replay, tables, Spark (un
 	@$(BIN)/python -m demo
 
 test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit
-	$(BIN)/python -m pytest -m 'not thorough' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not thorough and not soak' $(PYTEST_ARGS)
 
-test-thorough: $(SERVERS) ## All other tests: every seed, every step on every store, every Spark session of its own
-	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) $(if $(BEGIN_WITHIN),--begin-within $(BEGIN_WITHIN))
+test-thorough: $(SERVERS) ## More seeds, every step on every store, every Spark session of its own
+	$(BIN)/python -m pytest -m 'thorough and not soak' $(PYTEST_ARGS)
+
+test-soak: $(SERVERS) ## All other tests: every seed and whole products; what it finds becomes a quick case
+	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/ruff check
@@ -56,7 +62,7 @@ lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.plugin_definitions --check
 
-pytest: $(SERVERS) ## Tests of both kinds; PYTEST_ARGS='-k lock' chooses some
+pytest: $(SERVERS) ## Tests of all kinds; PYTEST_ARGS='-k lock' chooses some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4
@@ -81,8 +87,8 @@ $(VENV)/.site: $(READY)
 	@$(BIN)/python -m pip install --quiet --group site
 	@touch $@
 
-simulate: $(READY) ## Writers, readers and trims of every manifest store, with seeded faults; SEEDS=10000 a store
-	@$(BIN)/python -m tests.simulation --store all --seeds $(SEEDS) --jobs 2
+simulate: $(READY) ## Writers, readers and trims of every manifest store, with seeded faults; SEEDS=10000 a store from FIRST=0
+	@$(BIN)/python -m tests.simulation --store all --seeds $(SEEDS) --first $(FIRST) --jobs 2
 
 bench: $(READY) ## Speed and memory on 1 GB of real flights, each figure a ratio; also in bench.json
 	@$(BIN)/python -m bench --json bench.json

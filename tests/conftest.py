@@ -17,7 +17,6 @@ from tests.suite.tiers import mark_thorough
 
 pytest_plugins = [
     "pytester",
-    "tests.suite.deadline",
     "tests.servers.ports.first_contact",
     "tests.servers.java",
     "tests.servers.postgres",

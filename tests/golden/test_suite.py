@@ -27,23 +27,15 @@ from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.reading.reader import MessageBlock, Reader
+from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having
 
-SUITE = Path(__file__).parent / "suite"
-CASES = sorted(path.parent.name for path in SUITE.glob("*/expected.json"))
 LARGEST = 1 << 20
 """Bytes of the whole suite: it is copied into other projects."""
 
 
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
 @pytest.fixture
 def expected(case: str) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads((SUITE / case / "expected.json").read_text())
-    return made
+    return EXPECTED[case]
 
 
 @pytest.fixture
@@ -90,13 +82,11 @@ def test_the_suite_is_small_and_of_every_store() -> None:
     assert stores == {"lockfile", "log", "merge", "dynamodb", "postgres"}
 
 
+@pytest.mark.parametrize("case", READABLE)
 def test_messages_lineage_and_versions_are_those_expected(
     stream: LakeStream, lake: Lake, expected: dict[str, Any]
 ) -> None:
     before = everything(Path(lake.storage.url))
-    if expected.get("error"):
-        refuses(stream, expected)
-        return
     wanted = {offset: line for offset, line in enumerate(expected["messages"]) if line is not None}
     assert by_the_library(stream) == by_the_tap(stream) == wanted
     state = stream.snapshot()
@@ -118,15 +108,15 @@ def test_messages_lineage_and_versions_are_those_expected(
     assert everything(Path(lake.storage.url)) == before, "whoever reads changes nothing"
 
 
+@pytest.mark.parametrize("case", EXPECTED)
 def test_cases_with_segments_begin_with_a_state_that_names_some(case: str, expected: dict[str, Any]) -> None:
     states = [path for path in (SUITE / case / "lake").rglob("*.json") if "raw" in path.parts]
     heads = [json.loads(path.read_bytes()) for path in states if path.name.endswith(("manifest.json", "snapshot.json"))]
     assert any(head.get("segments") for head in heads) == bool(expected.get("segments"))
 
 
+@pytest.mark.parametrize("case", READABLE)
 def test_attached_files_are_those_expected(stream: LakeStream, expected: dict[str, Any]) -> None:
-    if expected.get("error"):
-        return
     found = [
         [file.offset + row.message, row.property, row.source, row.sha256, row.bytes, row.media_type, row.path()]
         for file in stream.snapshot().files
@@ -140,13 +130,15 @@ def test_attached_files_are_those_expected(stream: LakeStream, expected: dict[st
             assert (hashlib.sha256(stored.body).hexdigest(), len(stored.body)) == (sha256, size)
 
 
+@pytest.mark.parametrize("case", having("as_of"))
 def test_streams_end_as_of_commits_where_expected(lake: Lake, expected: dict[str, Any]) -> None:
-    for each in expected.get("as_of", ()):
+    for each in expected["as_of"]:
         views = lake.snapshot(expected["tap"], as_of=each["commit"])
         assert {stream: view.end for stream, view in views.items()} == each["ends"]
 
 
-def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read_is_refused_by_all_readers(stream: LakeStream, expected: dict[str, Any]) -> None:
     given: list[str] = []
 
     def read() -> None:
@@ -163,19 +155,21 @@ def refuses(stream: LakeStream, expected: dict[str, Any]) -> None:
         stream.to_arrow().read_all()
 
 
+@pytest.mark.parametrize("case", having("lake_id"))
 def test_the_lake_s_id_is_that_expected(lake: Lake, expected: dict[str, Any]) -> None:
-    if expected.get("lake_id", "") is None:
+    if expected["lake_id"] is None:
         before = everything(Path(lake.storage.url))
         for ask in (lake.known_lake_id, lake.lake_id):
             with pytest.raises(LostStateError, match="several lakes"):
                 ask()
         assert everything(Path(lake.storage.url)) == before
-    elif "lake_id" in expected:
+    else:
         assert lake.known_lake_id() == lake.lake_id() == expected["lake_id"]
 
 
+@pytest.mark.parametrize("case", having("bookmarks"))
 def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected: dict[str, Any]) -> None:
-    for each in expected.get("bookmarks", ()):
+    for each in expected["bookmarks"]:
         bookmark = bookmarks.Bookmark(**each["bookmark"])
         if each["offset"] is None:
             with pytest.raises((LostBookmarkError, ExpiredMessagesError)):
@@ -184,6 +178,7 @@ def test_bookmarks_go_on_where_they_are_expected_to(stream: LakeStream, expected
             assert start_offset(stream, stream.snapshot(), bookmark, None) == each["offset"]
 
 
+@pytest.mark.parametrize("case", having("between", "unknown_times"))
 def test_no_record_is_left_out_by_its_time(stream: LakeStream, expected: dict[str, Any]) -> None:
     for each in expected.get("between", ()):
         state = stream.snapshot()

@@ -63,6 +63,7 @@ def test_a_stream_and_a_column_that_appear_between_two_runs_are_replayed(project
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(way=1)
 @pytest.mark.parametrize("way", ["file", "environment", "command"])
 def test_records_are_replayed_in_batches(project: Project, tmp_path: Path, way: str) -> None:
@@ -100,6 +101,7 @@ def test_a_replay_starts_at_a_version_and_again_from_there_on_full_refresh(proje
     assert project.replayed("--full-refresh") == [*of("users", rows(1, 2)), *since]
 
 
+@pytest.mark.thorough
 def test_only_selected_streams_are_replayed(project: Project) -> None:
     project.source_has(users=rows(1, 2), orders=rows(1, 3))
     project.captured()

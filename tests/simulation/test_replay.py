@@ -20,18 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_a_seed_makes_the_same_run_every_time(kind: str) -> None:
+def test_a_seed_or_the_schedule_that_it_made_gives_the_same_run_every_time(kind: str) -> None:
     once, twice = (simulate(STORES[kind], 7, trace=True) for _ in range(2))
     assert once == twice
     assert len(once.trace) > 20
+    assert simulate(STORES[kind], 7, schedule=once.schedule, trace=True).trace == once.trace
     assert once.trace != simulate(STORES[kind], 8, trace=True).trace
-
-
-@pytest.mark.parametrize("kind", STORES)
-def test_the_schedule_of_a_run_replays_it_without_its_seed_s_decisions(kind: str) -> None:
-    for seed in range(3):
-        run = simulate(STORES[kind], seed, trace=True)
-        assert simulate(STORES[kind], seed, schedule=run.schedule, trace=True).trace == run.trace
 
 
 def test_a_run_is_the_same_whatever_the_order_in_which_sets_are_gone_through() -> None:

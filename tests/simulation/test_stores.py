@@ -8,15 +8,17 @@ from tests.simulation.__main__ import replay
 from tests.simulation.run import simulate
 from tests.simulation.stores.all import STORES
 
-SEEDS = 300
-BATCH = 30
+SEEDS = [
+    range(10),
+    pytest.param(range(10, 60), marks=pytest.mark.thorough),
+    *[pytest.param(range(first, first + 60), marks=pytest.mark.soak) for first in range(60, 300, 60)],
+]
 
 
-@pytest.mark.sampled(first=2)
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: f"from {seeds.start}")
 @pytest.mark.parametrize("kind", STORES)
-def test_no_promise_is_broken(kind: str, first: int) -> None:
-    for seed in range(first, first + BATCH):
+def test_no_promise_is_broken(kind: str, seeds: range) -> None:
+    for seed in seeds:
         verdict = simulate(STORES[kind], seed)
         if verdict.violation is not None:
             pytest.fail(f"{verdict.violation}\n{replay(verdict)}", pytrace=False)

@@ -1,8 +1,9 @@
 """Which tests answer within minutes, and which are for a look at everything.
 
-``make test`` runs what is not marked ``thorough``, ``make test-thorough`` what is: together they are the suite. A test
-with a cluster, a server or a Spark session of its own is marked by hand. Where a test has many cases, one of these
-marks says which of them stay in ``make test``; the others become thorough. Of several marks the closest one counts.
+``make test`` runs what is marked neither ``thorough`` nor ``soak``, ``make test-thorough`` what is ``thorough`` and not
+``soak``, and ``make test-soak`` the rest: seeds and products that take long and find little. A test with a cluster, a
+server or a Spark session of its own is marked by hand. Where a test has many cases, one of these marks says which of
+them stay in ``make test``; the others become thorough. Of several marks the closest one counts.
 
 ``crossed("store", "fault")``
     A diagonal of the product of these parameters stays: each value of each is in one case at least.

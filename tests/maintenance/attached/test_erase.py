@@ -233,7 +233,7 @@ def test_a_rebuild_leaves_no_photo_behind_that_nobody_can_collect(place: Place) 
 # Beside others, and with faults
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.crossed("kind", "other")
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
 @pytest.mark.parametrize("other", ["vacuum", "add", "collect", "rebuild", "drop"])
 def test_whoever_comes_at_any_step_of_an_erasure_the_photos_are_right(kind: str, other: str) -> None:

@@ -296,7 +296,7 @@ def test_the_last_step_is_no_step_of_what_is_listed(place: Place) -> None:
     assert not isinstance(place.commit(after, CollectFiles(forgotten=(digest("a"),))), Conflict)
 
 
-@pytest.mark.in_turn("kind")
+@pytest.mark.crossed("kind", "other")
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
 @pytest.mark.parametrize("other", ["add", "again", "erase", "drop", "collect"])
 def test_whoever_comes_at_any_step_of_a_collection_no_listed_photo_is_missing(kind: str, other: str) -> None:

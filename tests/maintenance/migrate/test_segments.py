@@ -10,7 +10,7 @@ from singerlake.manifests.segments import objects, stored
 from tests.maintenance.migrate.test_crashes import *  # noqa: F403
 from tests.maintenance.migrate.test_migrate import *  # noqa: F403
 
-pytestmark = pytest.mark.crossed("source", "target")
+pytestmark = [pytest.mark.crossed("source", "target"), pytest.mark.thorough]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import ReplaceFiles
@@ -23,6 +25,7 @@ def settle(member: Member, pending: Pending) -> Act:
     return act
 
 
+@pytest.mark.thorough
 def test_two_settlers_agree_on_one_order() -> None:
     def make() -> Race:
         crew = Crew()
@@ -116,6 +119,7 @@ def test_a_trim_takes_nothing_from_a_settler() -> None:
     assert every_order(make, switches=2) > 100
 
 
+@pytest.mark.thorough
 def test_a_reader_behind_a_trim_sees_what_everybody_sees() -> None:
     def make() -> Race:
         crew = Crew()

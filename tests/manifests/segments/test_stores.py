@@ -2,5 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.manifests.segments.sizes import few_files_make_segments  # noqa: F401
 from tests.manifests.test_stores import *  # noqa: F403
+
+pytestmark = pytest.mark.in_turn("place")

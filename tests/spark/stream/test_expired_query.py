@@ -63,6 +63,7 @@ def test_a_query_that_is_up_to_date_goes_on_and_one_behind_stops_or_skips(lake: 
     assert sink.run(follow()) == []
 
 
+@pytest.mark.thorough
 def test_a_batch_that_died_and_whose_messages_expired_is_run_again_with_what_is_left(
     lake: Lake, follow: Load, sink: Sink
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_batch_that_died_and_whose_messages_expired_is_run_again_with_what_is_
     assert sink.runs == [0, 1, 1]
 
 
+@pytest.mark.thorough
 def test_a_first_batch_that_died_begins_at_the_floor_when_it_is_run_again(lake: Lake, follow: Load, sink: Sink) -> None:
     """Spark keeps no beginning of a first batch, and asks for it anew."""
     sink.die_in = 0

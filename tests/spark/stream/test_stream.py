@@ -117,11 +117,13 @@ def test_limits_cut_batches_and_hold_together(load: Load, sink: Sink) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_trigger_once_takes_all_whatever_the_limits(load: Load, sink: Sink) -> None:
     sink.start(load(**limits_if_any(maxRecordsPerTrigger=7)), once=True).awaitTermination()
     assert sink.batches == {0: list(range(25))}
 
 
+@pytest.mark.thorough
 def test_a_query_on_processing_time_follows_the_stream_through_all_that_happens_to_it(
     lake: Lake, load: Load, sink: Sink, started: Callable[[StreamingQuery], StreamingQuery]
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_query_on_processing_time_follows_the_stream_through_all_that_happens_
     assert '"offset": 30' in str(progress["sources"][0]["latestOffset"]).replace("'", '"')
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(meanwhile=1)
 @pytest.mark.parametrize("meanwhile", [vacuum, rebuild])
 def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
@@ -200,6 +203,7 @@ def test_a_parquet_sink_gets_each_record_once_over_many_starts(
     assert sorted(row.id for row in rows) == list(range(end - 3))
 
 
+@pytest.mark.thorough
 def test_aggregates_over_a_stream_agree_with_the_batch(spark: SparkSession, lake: Lake, load: Load) -> None:
     counts = load(**limits_if_any(maxFilesPerTrigger=1)).groupBy("name").count()
     counts.writeStream.format("memory").queryName("counted").outputMode("complete").trigger(

@@ -65,7 +65,7 @@ def test_its_oldest_files_go_and_stay_for_a_collector(run: Run, lake: Lake, root
     assert (again.exit_code, again.stdout) == (0, "t/flights: nothing to expire\n")
 
 
-@pytest.mark.parametrize("store", ["lockfile", "log", "merge"])
+@pytest.mark.parametrize("store", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.thorough)])
 def test_with_now_its_files_are_gone_at_once(run: Run, root: Path, store: str) -> None:
     Lake.open(str(root)).lake_id(store)
     # Few, since each is a commit, and the next one of "merge" waits until it is settled.

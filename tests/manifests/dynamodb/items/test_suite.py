@@ -10,6 +10,8 @@ from tests.manifests import test_any_writer, test_stores, test_stores_upkeep
 from tests.manifests.dynamodb.items.places import place_with_items
 from tests.manifests.stores import Place
 
+pytestmark = pytest.mark.thorough
+
 for module in (test_stores, test_stores_upkeep, test_any_writer):
     cases = {name: case for name, case in vars(module).items() if name.startswith("test_")}
     # Those of stores that need no database are of another store.
