@@ -13,7 +13,7 @@ from xdist.scheduler import Scheduling
 from tests.processes import descriptions
 from tests.processes.signals import signals_kept
 from tests.processes.workers import SharedScheduling
-from tests.suite.tiers import mark_thorough
+from tests.suite.tiers import mark_tiers
 
 pytest_plugins = [
     "pytester",
@@ -46,7 +46,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_thorough(items)
+    mark_tiers(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MAP = re.search(
-    r"^## Where things are\n\n((?: {4}.*\n|\n)+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
-)
+MAP = re.search(r"^## Where things are\n\n((?: {4}.*\n|\n)+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 PACKAGES = (
     "shared/singerlake",
     "shared/pyspark_singerlake",

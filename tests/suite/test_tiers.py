@@ -1,9 +1,11 @@
-"""Two commands share the suite out between them, and the quick one leaves no value out that it may not."""
+"""Three commands share the suite out between them, and the quick one leaves no value out that it may not."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -31,8 +33,16 @@ TESTS = """
     @every
     def test_second_turn(store, fault): ...
 
+    @every
+    @pytest.mark.thorough
+    @pytest.mark.crossed("store", "fault")
+    def test_thorough_crossed(store, fault): ...
+
     @pytest.mark.thorough
     def test_alone(): ...
+
+    @pytest.mark.soak
+    def test_long(): ...
 
     def test_plain(): ...
 
@@ -40,16 +50,20 @@ TESTS = """
 """
 CONFTEST = """
     import pytest
-    from tests.suite.tiers import MARKS, mark_thorough
+    from tests.suite.tiers import MARKS, mark_tiers
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(items):
-        mark_thorough(items)
+        mark_tiers(items)
 
     def pytest_configure(config):
-        for name in ("thorough", *MARKS):
+        for name in ("thorough", "soak", *MARKS):
             config.addinivalue_line("markers", name)
 """
+
+
+COMMANDS = re.findall(r"pytest -m '?([^'$]+?)'? \$", (Path(__file__).parents[2] / "Makefile").read_text())
+"""What each of the three commands chooses."""
 
 
 @pytest.fixture
@@ -58,7 +72,7 @@ def chosen(pytester: pytest.Pytester) -> dict[str, list[str]]:
     pytester.makepyfile(TESTS)
     pytester.makeconftest(CONFTEST)
     found = {}
-    for command in ("not thorough", "thorough", ""):
+    for command in (*COMMANDS, ""):
         shown = pytester.runpytest_inprocess("--collect-only", "-q", "-m", command)
         found[command] = [line.partition("::")[2] for line in shown.outlines if "::" in line]
     return found
@@ -69,7 +83,7 @@ def cases(test: str, pairs: Iterable[str]) -> set[str]:
 
 
 def test_the_quick_command_has_a_diagonal_a_sample_or_a_turn(chosen: dict[str, list[str]]) -> None:
-    assert set(chosen["not thorough"]) == {
+    assert set(chosen[COMMANDS[0]]) == {
         *cases("crossed", ["ax", "by", "cz", "dx", "ey"]),
         *cases("sampled", map("".join, itertools.product("ace", "xyz"))),
         *cases("first_turn", ["cx", "cy", "cz"]),
@@ -78,7 +92,13 @@ def test_the_quick_command_has_a_diagonal_a_sample_or_a_turn(chosen: dict[str, l
     }
 
 
-def test_what_one_command_leaves_out_the_other_one_runs(chosen: dict[str, list[str]]) -> None:
-    assert "test_alone" in chosen["thorough"]
-    assert sorted(chosen["not thorough"] + chosen["thorough"]) == sorted(chosen[""])
-    assert len(chosen[""]) == 4 * 15 + 2
+def test_what_one_command_leaves_out_another_one_runs(chosen: dict[str, list[str]]) -> None:
+    quick, thorough, soak = (chosen[command] for command in COMMANDS)
+    assert {"test_alone", *cases("thorough_crossed", ["ax", "by", "cz", "dx", "ey"])} < set(thorough)
+    assert set(soak) == {"test_long", *cases("thorough_crossed", every()) - set(thorough)}
+    assert sorted([*quick, *thorough, *soak]) == sorted(chosen[""])
+    assert len(chosen[""]) == 5 * 15 + 3
+
+
+def every() -> Iterable[str]:
+    return map("".join, itertools.product("abcde", "xyz"))

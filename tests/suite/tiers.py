@@ -3,7 +3,8 @@
 ``make test`` runs what is marked neither ``thorough`` nor ``soak``, ``make test-thorough`` what is ``thorough`` and not
 ``soak``, and ``make test-soak`` the rest: seeds and products that take long and find little. A test with a cluster, a
 server or a Spark session of its own is marked by hand. Where a test has many cases, one of these marks says which of
-them stay in ``make test``; the others become thorough. Of several marks the closest one counts.
+them stay; the others go to the next command: from ``make test`` to ``thorough``, and from there to ``soak``. Of several
+marks the closest one counts.
 
 ``crossed("store", "fault")``
     A diagonal of the product of these parameters stays: each value of each is in one case at least.
@@ -28,8 +29,8 @@ Place = Mapping[str, int]
 """Which value a case has of each of its parameters, counted from 0."""
 
 
-def mark_thorough(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases that are left out of ``make test``; the cases of one test stand side by side in ``items``."""
+def mark_tiers(items: Iterable[pytest.Item]) -> None:
+    """Mark the cases that a command leaves to the next one; the cases of one test stand side by side in ``items``."""
     turns: dict[object, int] = {}
     for (parent, _), same in groupby(items, lambda item: (item.parent, getattr(item, "originalname", item.name))):
         cases = list(same)
@@ -40,7 +41,8 @@ def mark_thorough(items: Iterable[pytest.Item]) -> None:
             stays = _stays(mark, places, turns[parent])
             for case, place in zip(cases, places, strict=True):
                 if not stays(place):
-                    case.add_marker(pytest.mark.thorough)
+                    thorough = case.get_closest_marker("thorough")
+                    case.add_marker(pytest.mark.soak if thorough else pytest.mark.thorough)
 
 
 def _places(cases: Sequence[pytest.Item]) -> list[Place]:

@@ -137,6 +137,7 @@ def test_a_frame_with_the_column_is_not_written_back(load: Load, lake: Lake) -> 
         load().drop("_rescued_data").write.format("singerlake").options(**given).mode("append").save()
 
 
+@pytest.mark.thorough
 def test_a_stream_gives_the_files_of_each_batch(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path / "streamed"))
     fill(lake, "tap-a", "orders!")

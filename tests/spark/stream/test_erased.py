@@ -138,6 +138,7 @@ def test_available_now_ends_behind_the_holes_that_were_there_when_it_began(erase
     assert end_of(made, end_of(made, start)) == end_of(made, start)
 
 
+@pytest.mark.thorough
 def test_a_query_of_a_real_spark_goes_on_after_an_erasure(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     sink = Sink(tmp_path / "checkpoint")
     found = spark.readStream.format("singerlake").options(**options(lake)).load()

@@ -91,6 +91,7 @@ def test_a_first_batch_that_died_begins_at_the_floor_when_it_is_run_again(lake: 
     assert sink.batches == {0: list(range(20, 25))}
 
 
+@pytest.mark.thorough
 def test_a_query_whose_first_offset_expired_since_its_start_is_started_again(
     lake: Lake, follow: Load, sink: Sink
 ) -> None:

@@ -165,6 +165,7 @@ def test_a_batch_of_all_there_was_is_done_again_after_a_death_and_holds_no_more(
     assert sink.batches == {0: list(range(25)), 1: [25, 26], 2: [27]}
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(meanwhile=1)
 @needs_limits
 @pytest.mark.parametrize(
@@ -229,6 +230,7 @@ def test_a_new_version_does_not_stop_a_query_and_its_columns_come_with_the_next_
     assert sink.run(again) == [["26"]]
 
 
+@pytest.mark.thorough
 def test_options_choose_as_in_a_batch(lake: Lake, load: Load, tmp_path: Path) -> None:
     add(lake, 25, 26, schema=V2)
     add(lake, 27)
@@ -243,6 +245,7 @@ def test_options_choose_as_in_a_batch(lake: Lake, load: Load, tmp_path: Path) ->
         assert Sink(tmp_path / str(number)).run(load(**more)) == [found]
 
 
+@pytest.mark.thorough
 def test_a_stream_without_data_waits_for_it(
     load: Load, lake: Lake, sink: Sink, started: Callable[[StreamingQuery], StreamingQuery]
 ) -> None:

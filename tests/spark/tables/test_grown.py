@@ -67,6 +67,7 @@ def _rows(lake: Lake, table: str) -> list[str]:
     return sorted(map(repr, lake.table(table).to_arrow().read_all().to_pylist()))
 
 
+@pytest.mark.thorough
 def test_new_rows_come_behind_the_others_as_if_all_were_made_anew(spark: SparkSession, lake: Lake) -> None:
     _compare(spark, lake, 0, 1, FEW, ())
 
