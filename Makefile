@@ -8,6 +8,9 @@ READY  := $(VENV)/.ready
 SERVERS := $(VENV)/.servers
 # On two cores: tests wait for servers and processes for more than a third of their time.
 PYTEST_ARGS ?= -n 3
+EXTRAS := spark dynamodb postgres azure gcs docs
+comma := ,
+space := $(subst ,, )
 SEEDS ?= 10000
 FIRST ?= 0
 
@@ -21,7 +24,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-thorough test-soak lint format pytest spark simulate bench docs site wheel clean
+.PHONY: help install demo test test-thorough test-soak lint format pytest spark lowest simulate bench docs site wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +36,7 @@ $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*
 	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,gcs,docs]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[$(subst $(space),$(comma),$(EXTRAS))]' --group dev
 	@touch $(READY)
 
 # Programs that only tests need: the demo and the commands do without.
@@ -69,8 +72,15 @@ spark: ## The tests of Spark with another version of it: make spark SPARK=4.1.4
 	@test -n '$(SPARK)' || { echo 'Say which version: make spark SPARK=4.1.4'; exit 2; }
 	@$(PYTHON) -m venv '$(VENV)-spark-$(SPARK)'
 	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --upgrade 'pip>=25.1'
-	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --editable '.[spark,dynamodb,postgres,azure,gcs,docs]' --group dev 'pyspark[connect]==$(SPARK)'
+	@'$(VENV)-spark-$(SPARK)/bin/python' -m pip install --quiet --editable '.[$(subst $(space),$(comma),$(EXTRAS))]' --group dev 'pyspark[connect]==$(SPARK)'
 	PATH='$(CURDIR)/$(VENV)-spark-$(SPARK)/bin':"$$PATH" python -m pytest $(PYTEST_ARGS) tests/spark
+
+lowest: ## The quick tests with the lowest versions that pyproject.toml allows
+	@$(PYTHON) -m venv '$(VENV)-lowest'
+	@'$(VENV)-lowest/bin/python' -m pip install --quiet --upgrade 'pip>=25.1' uv
+	@'$(VENV)-lowest/bin/python' -m uv pip compile --quiet --resolution lowest-direct --no-header --no-annotate pyproject.toml $(foreach extra,$(EXTRAS),--extra $(extra)) -o '$(VENV)-lowest/lowest.txt'
+	@'$(VENV)-lowest/bin/python' -m pip install --quiet --editable '.[$(subst $(space),$(comma),$(EXTRAS))]' --group test --constraint '$(VENV)-lowest/lowest.txt'
+	PATH='$(CURDIR)/$(VENV)-lowest/bin':"$$PATH" python -m pytest -m 'not thorough and not soak' $(PYTEST_ARGS)
 
 format: $(READY) ## Put the code into the project's style
 	$(BIN)/ruff check --fix
@@ -99,4 +109,4 @@ wheel: $(READY) ## The sdist and the wheel of this platform in dist/, with all c
 	if [ "$$(uname -s)" = Linux ]; then $(BIN)/python -m auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 
 clean: ## Remove .venv and caches; lakes stay
-	rm -rf $(VENV) $(VENV)-spark-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-spark-* $(VENV)-lowest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

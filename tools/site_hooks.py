@@ -17,6 +17,7 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "RELEASE.md": "release.md",
+    "SECURITY.md": "security.md",
     "shared/docs/format.md": "reference/format.md",
 }
 """Pages of the site by the file that holds their text."""

@@ -12,7 +12,10 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+WORKFLOWS: dict[str, dict[Any, Any]] = {
+    path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yml")
+}
+WORKFLOW = WORKFLOWS["ci"]
 RUNS = [step["run"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "run" in step]
 
 
@@ -35,6 +38,14 @@ def test_the_workflow_tests_each_python_that_the_package_names() -> None:
 
 
 def test_what_is_published_waits_for_every_test() -> None:
-    jobs = WORKFLOW["jobs"]
-    assert {*jobs["publish"]["needs"]} == {*jobs} - {"publish", "soak"}
+    jobs = WORKFLOWS["release"]["jobs"]
+    assert jobs["publish"]["needs"] == "ci"
+    assert jobs["ci"]["uses"] == "./.github/workflows/ci.yml"
     assert [RUNS.count(f"make {name}") for name in ("test", "test-thorough", "test-soak")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_of_others_are_pinned_to_a_commit(name: str) -> None:
+    used = [step["uses"] for job in WORKFLOWS[name]["jobs"].values() for step in job.get("steps", ()) if "uses" in step]
+    assert used
+    assert [use for use in used if not re.search(r"@[0-9a-f]{40}$", use)] == []
