@@ -27,7 +27,8 @@ LAKE_METADATA: dict[str, Any] = {
 class Mapped:
     """Each message through the SDK's selection, stream maps and flattening. What is not the SDK's to change, such as
     ``version`` and ``time_extracted``, stays as it was captured; decimals and large integers keep every digit.
-    ``left_out`` gets the offset of each record of which the maps leave nothing."""
+    ``left_out`` gets the offset of each record of which the maps leave nothing. ``sequence``: each RECORD message has
+    its offset as its ``sequence``."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Mapped:
         overrides: Overrides,
         *,
         lake_metadata: bool,
+        sequence: bool = False,
         left_out: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._stream = stream
@@ -44,6 +46,7 @@ class Mapped:
         self._mask = mask
         self._overrides = overrides
         self._lake_metadata = lake_metadata
+        self._sequence = sequence
         self._left_out = left_out
         self._selective = not all(mask.values())
         self._maps: list[StreamMap] = []
@@ -84,6 +87,8 @@ class Mapped:
                 pop_deselected_record_properties(record, {}, self._mask)
             if self._lake_metadata:
                 record |= _lake_metadata(offset, file)
+            if self._sequence:
+                message["sequence"] = offset
             written = False
             for one in self._maps:
                 mapped = one.transform(record)

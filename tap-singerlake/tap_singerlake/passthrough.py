@@ -8,6 +8,7 @@ from typing import Protocol
 
 from singer_sdk.singerlib.json import deserialize_json
 
+from singerlake.format.lines.messages import is_record_line
 from singerlake.format.state.files.data_file import DataFile
 from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.output import encode
@@ -36,5 +37,21 @@ class Passthrough:
             return line
         return encode(self._overrides.apply(deserialize_json(line))) + b"\n"
 
-    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> memoryview:
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes | memoryview:
         return lines
+
+
+class Sequenced(Passthrough):
+    """The same, with each RECORD message's offset added as its ``sequence``. A ``sequence`` of the tap is replaced."""
+
+    def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes:
+        made = []
+        for offset, line in zip(offsets, bytes(lines).split(b"\n")[:-1], strict=True):
+            if not is_record_line(line):
+                made.append(line)
+            elif b'"sequence"' in line and "sequence" in (message := deserialize_json(line)):
+                made.append(encode({**message, "sequence": offset}))
+            else:
+                # A line is an object with one member at least.
+                made.append(b'%b,"sequence":%d}' % (line[: line.rindex(b"}")], offset))
+        return b"\n".join([*made, b""])

@@ -44,6 +44,21 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "Replay only these schema versions, by label or hash: a list, or JSON text per stream: "
         '`{"flights": ["v1", "v3"]}`. Default: all.',
     },
+    "one_schema": setting(
+        "boolean",
+        "One schema",
+        "Send one SCHEMA message for each stream: the columns of all versions that are replayed, with the types of all "
+        "of them. For targets that begin a new table or file at a second SCHEMA, or keep the types of the first. "
+        "Records are passed on as they were captured.",
+        default=False,
+    ),
+    "sequence": setting(
+        "boolean",
+        "Sequence",
+        'Add `"sequence"` to each RECORD message, beside `record`: its offset in the stream. For targets that choose '
+        "between records of one key by it. Records keep their bytes. Not together with `batch_config`.",
+        default=False,
+    ),
     "atomic": setting(
         "boolean",
         "Atomic",

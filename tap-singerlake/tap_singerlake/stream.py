@@ -27,7 +27,7 @@ from tap_singerlake.extent.view import Part
 from tap_singerlake.files.copies import FileCopies, Noting
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.mapped import Mapped, register
-from tap_singerlake.passthrough import Conversion, Passthrough
+from tap_singerlake.passthrough import Conversion, Passthrough, Sequenced
 from tap_singerlake.reading.ahead import ahead
 from tap_singerlake.reading.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
@@ -232,6 +232,10 @@ class ReplayedStream(Stream):
     def _adds_lake_metadata(self) -> bool:
         return bool(self.config.get("include_lake_metadata"))
 
+    @property
+    def _adds_sequence(self) -> bool:
+        return bool(self.config.get("sequence"))
+
     def _reader(self, part: Part) -> Reader:
         return Reader(
             self.lake_stream,
@@ -241,6 +245,7 @@ class ReplayedStream(Stream):
             skip_expired=bool(self.config.get("skip_expired")),
             begin=part.begin,
             end=part.end,
+            one_schema=bool(self.config.get("one_schema")),
         )
 
     def _output(self) -> Output:
@@ -250,7 +255,7 @@ class ReplayedStream(Stream):
         return BatchOutput(batches, self._write, self._checkpoint, random_id)
 
     def _conversion(self, overrides: Overrides, copies: FileCopies | None) -> Conversion:
-        conversion: Conversion = Passthrough(overrides)
+        conversion: Conversion = (Sequenced if self._adds_sequence else Passthrough)(overrides)
         if not self._passes_raw(self.stream_maps):
             conversion = Mapped(
                 self.name,
@@ -258,6 +263,7 @@ class ReplayedStream(Stream):
                 self.mask,
                 overrides,
                 lake_metadata=self._adds_lake_metadata,
+                sequence=self._adds_sequence,
                 left_out=copies.leave_out if copies is not None else lambda _: None,
             )
         return conversion if copies is None else Noting(conversion, copies)

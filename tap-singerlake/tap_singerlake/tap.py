@@ -123,6 +123,10 @@ class TapSingerlake(Tap):
         config = batch_config(self.config.get("batch_config"))
         if config is None:
             return None
+        if self.config.get("sequence"):
+            raise SettingError(
+                "sequence and batch_config are both set", hint="a batch file holds records alone; keep one"
+            )
         with place_of("batch_config"):
             storage = open_storage(config.root, storage_settings(self.config))
         return Batches(config, storage, BatchNames(storage, config.prefix, random_id()))

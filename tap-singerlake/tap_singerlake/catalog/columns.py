@@ -3,12 +3,13 @@ version can be deselected, too, and what a catalog does not know."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from singerlake.errors import UnknownNameError
 from singerlake.format.schema_hash import canonical_schema
+from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import first_offset, resolve_version
@@ -30,9 +31,15 @@ def replayed(
     if versions is not None:
         with suppress(UnknownNameError):
             wanted = {resolve_version(manifest, text) for text in versions}
-    totals = totals_of(manifest.files_from(start)).versions
-    met = sorted(totals, key=lambda version: totals[version].end, reverse=True)
-    return [manifest.schemas[hash] for hash in met if hash in manifest.schemas and (wanted is None or hash in wanted)]
+    return met(manifest, manifest.files_from(start), wanted)
+
+
+def met(manifest: Manifest, files: FileList, wanted: Collection[str] | None = None) -> list[SchemaVersion]:
+    """The versions of ``files``, that of the newest messages first; of ``wanted`` hashes alone, if given."""
+    totals = totals_of(files).versions
+    hashes = sorted(totals, key=lambda version: totals[version].end, reverse=True)
+    known = [hash for hash in hashes if hash in manifest.schemas]
+    return [manifest.schemas[hash] for hash in known if wanted is None or hash in wanted]
 
 
 def united(schemas: Sequence[Any]) -> Any:

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileError
 from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_schema_line
@@ -17,6 +19,8 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
 from singerlake.singer_file import Block, first_line
 from singerlake.stream import LakeStream
+from tap_singerlake.catalog.columns import met
+from tap_singerlake.catalog.joined import joined
 from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.reading.members import read_members
 from tap_singerlake.reading.ranges import Ranges
@@ -69,7 +73,8 @@ class Reader:
     """Reads on from ``position``, or without one from the offset ``begin`` or from where ``from_version`` first
     appears; ``versions`` (labels, hashes, path segments) restricts to files of those. ``skip_expired``: where messages
     at the position expired, it goes on behind them. Goes once over what was committed when it began, up to the offset
-    ``end``, if there is one."""
+    ``end``, if there is one. ``one_schema``: gives one SCHEMA message for all versions that it comes to, and no more
+    of them than there were when it gave it."""
 
     stream: LakeStream
     position: Bookmark | None = None
@@ -78,6 +83,8 @@ class Reader:
     skip_expired: bool = False
     begin: int | None = None
     end: int | None = None
+    one_schema: bool = False
+    _joined: tuple[bytes, str | None, int] | None = None
     _current: DataFile | None = None
 
     def events(self, manifest: Manifest) -> Generator[Event, None, None]:
@@ -128,6 +135,13 @@ class Reader:
         stop = manifest.next_offset if self.end is None else min(self.end, manifest.next_offset)
         logger.info("reading %r from offset %d of %d", manifest.stream, start, stop)
         listed = manifest.files_from(start, stop) if start < stop else FileList()
+        if self.one_schema and listed:
+            # A state that was read anew may have files of a version that the schema does not know.
+            if self._joined is None or self._joined[1] != manifest.lineage:
+                self._joined = _joined(manifest, listed, wanted), manifest.lineage, stop
+            elif stop > self._joined[2]:
+                stop = self._joined[2]
+                listed = manifest.files_from(start, stop) if start < stop else FileList()
         check_offsets(manifest, listed, start, stop)
 
         def part_of(file: DataFile) -> Slice | None:
@@ -140,7 +154,7 @@ class Reader:
             if part := part_of(file):
                 self._current = file
                 head, stored = ranges.next_file(part) if ranges else (None, None)
-                yield SchemaLine(self._schema_line(file, head))
+                yield SchemaLine(self._joined[0] if self._joined else self._schema_line(file, head))
                 for block in self.stream.read(part, blocks=read_members, stored=stored):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
@@ -170,6 +184,22 @@ class Reader:
         if line is None or not is_schema_line(line):
             raise BrokenFileError("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
         return line
+
+
+def _joined(manifest: Manifest, listed: FileList, wanted: set[str] | None) -> bytes:
+    """One SCHEMA message for the versions of these files, with the keys of the newest."""
+    versions = met(manifest, listed, wanted)
+    if not versions:
+        return b""
+    newest = versions[0]
+    if any(version.key_properties != newest.key_properties for version in versions):
+        logger.warning(
+            "%r: the versions of this replay differ in key_properties; one_schema sends those of the newest, %s",
+            manifest.stream,
+            list(newest.key_properties),
+        )
+    schema = joined([version.schema for version in versions])
+    return _message(manifest.stream, msgspec.structs.replace(newest, schema=schema))
 
 
 def _message(stream: str, schema: SchemaVersion) -> bytes:

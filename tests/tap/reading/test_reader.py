@@ -147,8 +147,9 @@ def test_a_file_replaced_while_it_is_read_costs_a_new_look_and_no_message(storag
     seen = []
     for event in Reader(stream).events(stream.snapshot()):
         seen.append(event)
-        if isinstance(event, MessageBlock) and event.block.offset == 15:
+        if isinstance(event, MessageBlock) and event.block.offset == 13:
             move_third_file(storage, stream.prefix)
+    assert stream.snapshot().files[2].path.endswith("-moved.singer.gz")
     assert ids(seen) == list(range(40))
 
 
@@ -267,3 +268,19 @@ def test_a_lake_whose_manifest_is_gone_is_read_from_its_files(storage, memory_la
     events = read(memory_lake)
     assert ids(events) == list(range(40))
     assert events[-1].bookmark.lineage is None
+
+
+def test_one_schema_ends_where_it_was_made_although_the_stream_grows_by_another_version(storage, memory_lake):
+    """The third file moves, and another version comes, when the reader is in the second."""
+    stream = memory_lake.stream("tap-a", "s")
+    seen = []
+    for event in Reader(stream, one_schema=True).events(stream.snapshot()):
+        seen.append(event)
+        if isinstance(event, MessageBlock) and event.block.offset == 13:
+            build_stream(memory_lake, "tap-a", "s", {"type": "object"}, [{"id": "new"}])
+            move_third_file(storage, stream.prefix)
+    assert stream.snapshot().files[2].path.endswith("-moved.singer.gz")
+    assert ids(seen) == list(range(40))
+    (line,) = {event.line for event in seen if isinstance(event, SchemaLine)}
+    assert json.loads(line)["schema"] == V2
+    assert ids(read(memory_lake, one_schema=True)) == [*range(40), "new"]
