@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import VariantVal
 
 from singerlake.arrow.values.values import parse
-from singerlake.arrow.values.variant import encode
+from singerlake.arrow.values.variant import TooManyDigitsError, encode
 
 
 def read(text: str) -> Any:
@@ -66,11 +66,38 @@ def test_every_size_of_every_type(text: str, expected: Any) -> None:
     assert type(found) is type(expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "scale", "size"),
+    [
+        ("0.0", 1, 4),
+        ("0.123456789", 9, 4),
+        ("123456789.0", 1, 8),
+        ("0.0123456789", 10, 8),
+        ("-0.000000000000000001", 18, 8),
+        ("0.0000000000000000000", 19, 16),
+        ("0.00012345678901234567", 20, 16),
+        ("-0." + "9" * 38, 38, 16),
+        ("-" + "9" * 37 + ".5", 1, 16),
+    ],
+)
+def test_a_decimal_has_room_for_its_digits_after_the_point(text: str, scale: int, size: int) -> None:
+    """What Spark 4.1's ``parse_json`` makes of the same text. Spark refuses it in fewer bytes."""
+    kind = {4: 8, 8: 9, 16: 10}[size]
+    unscaled = int(text.replace(".", "")).to_bytes(size, "little", signed=True)
+    assert encode(parse(text.encode()))[0] == bytes([kind << 2, scale]) + unscaled
+
+
 def test_nan_is_a_double() -> None:
     assert math.isnan(read("NaN"))
 
 
-@pytest.mark.parametrize("text", ["9" * 39, "0." + "1" * 39, "1e400", '"\\ud800"', '{"\\ud800":1}', "[1e999]"])
-def test_what_no_variant_holds_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
+@pytest.mark.parametrize("text", ["9" * 39, "0." + "1" * 39, "0." + "0" * 39, "-" + "9" * 5000, "1e400", "[1e999]"])
+def test_numbers_that_no_variant_holds_are_refused(text: str) -> None:
+    with pytest.raises(TooManyDigitsError):
+        encode(parse(text.encode()))
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"\\ud800":1}'])
+def test_strings_that_are_no_unicode_are_refused(text: str) -> None:
+    with pytest.raises(UnicodeEncodeError):
         encode(parse(text.encode()))

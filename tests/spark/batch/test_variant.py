@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
+from singerlake.arrow.values.values import parse
+from singerlake.arrow.values.variant import TooManyDigitsError, encode
 from singerlake.lake import Lake
 from tests.lakes import build_stream, record_line
 
@@ -24,6 +28,7 @@ VALUES = [
     '"text"',
     "7",
     "12345678901234567890.5",
+    '{"rate":0.00012345678901234567,"zero":[0.0123456789]}',
     "null",
     "[]",
     '"' + "x" * 100 + '"',
@@ -37,7 +42,7 @@ def lake(tmp_path: Path) -> Lake:
         f'{{"type":"RECORD","stream":"s","record":{{"id":{number},"any":{text},"list":[{number},"y"]}}}}'.encode()
         for number, text in enumerate(VALUES)
     ]
-    lines.append(record_line("s", {"id": 7, "deep": {"x": {"k": [1]}}}))
+    lines.append(record_line("s", {"id": len(VALUES), "deep": {"x": {"k": [1]}}}))
     build_stream(lake, "t", "s", SCHEMA, lines)
     return lake
 
@@ -64,8 +69,46 @@ def test_variants_are_what_spark_makes_of_the_text(spark: SparkSession, lake: La
         7,
         12345678901234567890.5,
     ]
-    assert rows[7].d == '{"k":[1]}'
+    assert rows[-1].d == '{"k":[1]}'
     assert found.where("variant_get(any, '$.b[0]', 'int') = 1").count() == 1
+
+
+def numbers(random: Random) -> Iterator[str]:
+    """Numbers of every shape that JSON has: all counts of digits before and after the point, the ends of the integers'
+    types, exponents."""
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
+        yield from (str(sign * 2**bits + more) for sign in (1, -1) for more in (-1, 0, 1))
+    for before in range(41):
+        for after in range(41):
+            whole = str(random.randrange(10 ** max(before - 1, 0), 10**before)) if before else "0"
+            fraction = "".join(random.choices(random.choice(("0123456789", "0", "9", "01")), k=after))
+            yield random.choice(("", "-")) + whole + (f".{fraction}" if after else "")
+    for _ in range(1000):
+        mantissa = f"{random.randrange(10)}.{random.randrange(10 ** random.randrange(20))}"
+        sign, exponent = random.choice(("", "-")), random.choice(("e", "e+", "E-"))
+        yield f"{sign}{mantissa}{exponent}{random.randrange(300)}"
+
+
+@pytest.mark.thorough
+def test_numbers_have_the_bytes_that_parse_json_gives_them(spark: SparkSession) -> None:
+    """Alone, and within an array and an object. What we refuse, ``parse_json`` rounds to a double."""
+    seed = 20
+    random = Random(seed)
+    texts = list(numbers(random))
+    texts += ["[" + ",".join(random.choices(texts, k=3)) + "]" for _ in range(500)]
+    texts += [f'{{"a":{random.choice(texts)},"b":{{"c":{random.choice(texts)}}}}}' for _ in range(500)]
+    frame = spark.createDataFrame([(text,) for text in texts], "t string")
+    parsed = frame.selectExpr("t", "parse_json(t) v", "schema_of_variant(parse_json(t)) s").collect()
+    refused = 0
+    for row in parsed:
+        try:
+            value, _ = encode(parse(row.t.encode()))
+        except TooManyDigitsError:
+            refused += 1
+            assert "DOUBLE" in row.s, row.t
+            continue
+        assert value == row.v.value, row.t
+    assert 0 < refused < len(texts) / 2
 
 
 def test_what_no_variant_holds_is_rescued(spark: SparkSession, lake: Lake) -> None:
@@ -80,5 +123,5 @@ def test_a_schema_of_ones_own_may_ask_for_variants(spark: SparkSession, lake: La
     reader = spark.read.format("singerlake").options(path=lake.storage.url, tap="t", stream="s")
     found = reader.schema("id VARIANT, deep VARIANT").load()
     rows = found.selectExpr("to_json(id) AS id", "to_json(deep) AS deep").collect()
-    assert sorted(row.id for row in rows) == [str(number) for number in range(8)]
+    assert sorted(row.id for row in rows) == [str(number) for number in range(len(VALUES) + 1)]
     assert [row.deep for row in rows if row.deep] == ['{"x":{"k":[1]}}']

@@ -7,7 +7,6 @@ double.
 
 from __future__ import annotations
 
-import decimal
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +18,10 @@ _NULL, _TRUE, _FALSE, _INT8 = range(4)
 _DOUBLE, _DECIMAL4, _LONG_STRING = 7, 8, 16
 _SHORTEST = 64
 """Bytes from which on a string is no short one."""
-_DIGITS = 38
+_DIGITS = (9, 18, 38)
+"""The most digits, and the most of them after the point, of a decimal of 4, 8 and 16 bytes."""
+_LONGEST_INTEGER = 19
+"""Digits of the largest integer of 64 bits."""
 _VERSION_SORTED = 0b0001_0001
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -96,21 +98,22 @@ def _number(text: Number) -> bytes:
     if text in _CONSTANTS:
         return _primitive(_DOUBLE) + struct.pack("<d", _CONSTANTS[text])
     if "e" in text or "E" in text:
-        number = float(text)
-        if number in (float("inf"), float("-inf")):
+        double = float(text)
+        if double in (float("inf"), float("-inf")):
             raise TooManyDigitsError("no double holds it")
-        return _primitive(_DOUBLE) + struct.pack("<d", number)
+        return _primitive(_DOUBLE) + struct.pack("<d", double)
     whole, _, fraction = text.partition(".")
-    if len(whole) + len(fraction) <= _DIGITS + 1:
-        unscaled = int(whole + fraction)
-        if not fraction:
-            for power in range(4):
-                if -(1 << (8 << power) - 1) <= unscaled < 1 << (8 << power) - 1:
-                    return _primitive(_INT8 + power) + unscaled.to_bytes(1 << power, "little", signed=True)
-        if len(decimal.Decimal(unscaled).as_tuple().digits) <= _DIGITS and len(fraction) <= _DIGITS:
-            size = next(size for size, most in enumerate((10**9, 10**18, 10**38)) if abs(unscaled) < most)
-            body = unscaled.to_bytes(4 << size, "little", signed=True)
-            return _primitive(_DECIMAL4 + size) + bytes([len(fraction)]) + body
+    digits = (whole + fraction).lstrip("-0")
+    if not fraction and len(digits) <= _LONGEST_INTEGER:
+        number = int(whole)
+        for power in range(4):
+            if -(1 << (8 << power) - 1) <= number < 1 << (8 << power) - 1:
+                return _primitive(_INT8 + power) + number.to_bytes(1 << power, "little", signed=True)
+    for size, most in enumerate(_DIGITS):
+        # Readers refuse a decimal with more digits after the point than its size has, whatever its unscaled integer is.
+        if len(digits) <= most and len(fraction) <= most:
+            unscaled = int(whole + fraction).to_bytes(4 << size, "little", signed=True)
+            return _primitive(_DECIMAL4 + size) + bytes([len(fraction)]) + unscaled
     raise TooManyDigitsError("more digits than a decimal has")
 
 
