@@ -22,10 +22,18 @@ SCHEMAS: Mapping[str, Any] = {
     "time": {"type": ["null", "string"], "format": "date-time"},
     "boolean": {"type": ["null", "boolean"]},
     "any": {},
-    "object": {"type": ["null", "object"], "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}},
+    "object": {
+        "type": ["null", "object"],
+        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "A": {"type": "string"}},
+    },
     "wider": {
         "type": ["null", "object"],
-        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "boolean"}},
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": "string"},
+            "A": {"type": "string"},
+            "c": {"type": "boolean"},
+        },
     },
     "array": {"type": ["null", "array"], "items": {"type": ["null", "integer"]}},
     "floats": {"type": ["null", "object"], "properties": {"a": {"type": ["null", "number"]}}},
@@ -46,7 +54,15 @@ VALUES: Mapping[str, Sequence[Any]] = {
     ],
     "boolean": [True, False],
     "any": [1, "1", "x", True, {"q": [1]}, [1, None], 1.0],
-    "object": [{"a": 1, "b": "x"}, {"a": 2}, {}, {"a": 1.5, "b": "y"}, {"a": 1, "c": True}, {"a": 1, "c": 0}],
+    "object": [
+        {"a": 1, "b": "x"},
+        {"a": 2, "A": "z"},
+        {"A": 1},
+        {},
+        {"a": 1.5, "b": "y"},
+        {"a": 1, "c": True},
+        {"a": 1, "c": 0},
+    ],
     "array": [[1, 2], [], [None], [1, 2.5], [3]],
     "floats": [{"a": 0.0}, {"a": -0.0}, {"a": math.nan}, {}, {"a": 1}, {"a": "x"}],
 }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.projections.typed import MISFIT, cast, columns_of, fitted, to_time
+from tests.projections.typed import MISFIT, cast, columns_of, fitted, named, to_time
 
 Row = dict[str, Any]
 OFFSET, VERSION, RESCUED = "_singerlake_offset", "_singer_version", "_rescued_data"
@@ -155,7 +155,7 @@ class _Maker:
             if name in self.key and isinstance(values[name], float):
                 values[name] += 0.0
             if name in self.names:
-                row[self.names[name]] = values[name]
+                row[self.names[name]] = values[name] if words is not None else named(values[name], kind)
         row[RESCUED] = lost or None
         row[KEY] = tuple(first_null(values[name]) for name in self.key)
         return row, values

@@ -128,6 +128,21 @@ def fitted(value: Any, kind: Any) -> tuple[Any, Any]:
     return (None, value) if found is MISFIT else (found, MISFIT)
 
 
+def named(value: Any, kind: Any) -> Any:
+    """The value that ``fitted`` gave, with the table's names of fields: no two of an object differ by case alone."""
+    if isinstance(kind, tuple) and kind[0] == "array" and isinstance(value, list):
+        return [named(each, kind[1]) for each in value]
+    if not (isinstance(kind, tuple) and kind[0] == "struct" and isinstance(value, dict)):
+        return value
+    made: dict[str, Any] = {}
+    taken: set[str] = set()
+    for name, inner in kind[1].items():
+        given = next(each for each in (name, *(f"{name}_{n}" for n in range(2, 99))) if each.lower() not in taken)
+        taken.add(given.lower())
+        made[given] = named(value[name], inner)
+    return made
+
+
 def _whole(value: Any, kind: Any) -> Any:
     """A value that fits as a whole or not at all."""
     if value is None:

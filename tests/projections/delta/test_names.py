@@ -32,12 +32,9 @@ def test_names_that_delta_does_not_take_are_refused(character: str) -> None:
     nested.check()
 
 
-def test_fields_that_differ_by_case_and_odd_names_of_tables_are_refused() -> None:
-    both = {"type": "object", "properties": {"a": {"type": "integer"}, "A": {"type": "integer"}}}
-    world = World({**PROPERTIES, "o": both})
+def test_odd_names_of_tables_are_refused() -> None:
+    world = World()
     world.capture()
-    with pytest.raises(SettingError, match="has a field 'A', which Delta does not take"):
-        world.run()
     with pytest.raises(SettingError, match="name it with ASCII letters, digits"):
         world.run(replace(DECLARED, name="my table"))
     world.run(replace(DECLARED, format=Format.PARQUET))

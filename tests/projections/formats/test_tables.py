@@ -5,9 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 
 from singerlake.errors import BrokenFileError
@@ -51,6 +56,47 @@ def test_a_table_of_every_format_is_made_and_gone_on_with(format: Format) -> Non
             with lake.storage.open(f"published/t/{file.path}") as stored:
                 found += READERS[format](stored.read())
         assert found == wanted
+
+
+CASED = {
+    "type": "object",
+    "properties": {
+        name: {"type": ["null", kind]} for name, kind in (("a", "integer"), ("A", "string"), ("a_2", "boolean"))
+    },
+}
+FILES: dict[Format, Callable[[bytes], Any]] = {
+    Format.PARQUET: lambda body: pq.read_table(io.BytesIO(body)).to_pylist()[0]["o"],
+    Format.CSV: lambda body: json.loads(next(csv.DictReader(io.StringIO(body.decode(), newline="")))["o"]),
+    Format.JSONL: lambda body: json.loads(body)["o"],
+    Format.AVRO: lambda body: next(iter(fastavro.reader(io.BytesIO(body))))["o"],
+}
+
+
+@pytest.mark.parametrize("format", Format)
+def test_fields_of_objects_differ_in_more_than_case_in_every_format(tmp_path: Path, format: Format) -> None:
+    """Spark refuses a file where they do not, and DuckDB takes one for the other."""
+    lake = memory_lake()
+    one = {"a": 1, "A": "x", "a_2": True}
+    schema = {
+        "properties": {"id": {"type": "integer"}, "o": {**CASED, "properties": {**CASED["properties"], "k": CASED}}}
+    }
+    schema["properties"]["list"] = {"type": "array", "items": CASED}
+    records = [{"id": 1, "o": {**one, "k": {"A": "y"}}, "list": [one]}, {"id": 2, "o": {"A": 3, "k": {"A": 4}}}]
+    build_stream(lake, TAP, STREAM, schema, records, key_properties=["id"])
+    runner_of(lake).run(TableDeclaration(name="t", tap=TAP, stream=STREAM, format=format))
+    table = LakeTable.load(lake.storage, "t")
+    told = {"a": 1, "A_2": "x", "a_2_2": True}
+    wanted = {**told, "k": {"a": None, "A_2": "y", "a_2_2": None}}
+    first, second = table.to_arrow().read_all().to_pylist()
+    assert (first["o"], first["list"]) == (wanted, [told])
+    assert json.loads(second["_rescued_data"]) == {"o": {"A": 3, "k": {"A": 4}}}
+    with lake.storage.open(f"published/t/{table.state.files[0].path}") as stored:
+        body = stored.read().splitlines()[0] if format is Format.JSONL else stored.read()
+    assert FILES[Format.PARQUET if format is Format.DELTA else format](body) == wanted
+    if format in (Format.PARQUET, Format.JSONL):
+        path = tmp_path / f"t.{format.value}"
+        path.write_bytes(body)
+        assert duckdb.sql(f"SELECT o.a, o.A_2, o.k.A_2 FROM '{path}' LIMIT 1").fetchall() == [(1, "x", "y")]
 
 
 def test_formulas_are_escaped_in_the_file_and_not_in_the_table() -> None:

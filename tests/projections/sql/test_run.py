@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from singerlake.arrow.schema.columns import Field, Integer, Struct, Text
+from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text
 from singerlake.errors import CheckFailedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.projections.declaration.conditions import condition_of
@@ -184,17 +184,19 @@ def test_a_value_that_is_there_twice_fails_a_check(lake: Lake, engine: Ids) -> N
     assert ids(lake, "last") == [0, 1, 2, 3]
 
 
-COLUMNS = {
-    "two": (("id", "ID"), "gives two columns 'ID'"),
-    "none": (("id", " "), "has no name"),
-    "own": (("id", "__row"), "a column '__row'"),
+INNER = Array(Struct((Field("a", Integer()), Field("A", Integer()))))
+COLUMNS: dict[str, tuple[dict[str, Column], str]] = {
+    "two": ({"id": Integer(), "ID": Integer()}, "gives two columns 'ID'"),
+    "none": ({"id": Integer(), " ": Integer()}, "has no name"),
+    "own": ({"id": Integer(), "__row": Integer()}, "a column '__row'"),
+    "within": ({"id": Struct((Field("o", INNER),))}, "column 'id' of the statement has fields of an object"),
 }
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_names_of_columns_that_no_table_can_have_are_refused(lake: Lake, engine: Ids, kind: str) -> None:
-    names, message = COLUMNS[kind]
-    engine.columns = Struct(tuple(Field(name, Integer()) for name in names))
+    columns, message = COLUMNS[kind]
+    engine.columns = Struct(tuple(Field(name, column) for name, column in columns.items()))
     places = {"": ("projections.yml", 2), "sql": ("projections.yml", 3)}
     error = run(lake, engine, source(), made_by("last", "base", places=places))["last"].error
     assert isinstance(error, SettingError)

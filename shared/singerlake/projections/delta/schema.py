@@ -95,8 +95,9 @@ def check_columns(declaration: TableDeclaration, columns: TableColumns) -> None:
                 hint=f"{named} spaces and any of ,;{{}}()=",
                 **where,
             )
-        for struct in _all(column.type):
-            bad = _bad_field(struct)
+        for within in _all(column.type):
+            fields = within.fields if isinstance(within, Struct) else ()
+            bad = next((field.name for field in fields if _is_bad(field.name)), None)
             if bad is not None:
                 raise SettingError(
                     f"column {column.name!r} of table {declaration.name!r} has a field {bad!r}, "
@@ -104,16 +105,6 @@ def check_columns(declaration: TableDeclaration, columns: TableColumns) -> None:
                     hint=nested,
                     **where,
                 )
-
-
-def _bad_field(column: Column) -> str | None:
-    """A field that has a name for itself alone only where case counts, or one that is forbidden."""
-    names: set[str] = set()
-    for field in column.fields if isinstance(column, Struct) else ():
-        if field.name.lower() in names or _is_bad(field.name):
-            return field.name
-        names.add(field.name.lower())
-    return None
 
 
 def _is_bad(name: str) -> bool:

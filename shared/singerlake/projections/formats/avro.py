@@ -15,6 +15,7 @@ from singerlake.clock import random_id
 from singerlake.projections.formats.encode.python_rows import long
 from singerlake.projections.formats.encode.rows import AVRO, blocks
 from singerlake.projections.formats.port import not_read
+from singerlake.projections.rows.names import free_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,12 +58,10 @@ def record_of(fields: pa.Schema | pa.StructType, name: str, taken: set[str]) -> 
     """The schema of a record with these fields. ``taken`` are the names of records."""
     made: list[dict[str, Any]] = []
     names = {field.name.lower() for field in fields if legal_name(field.name) == field.name}
-    kept: set[str] = set()
     for field in fields:
-        legal = field.name
-        if legal.lower() not in names or legal.lower() in kept:
-            legal = _free(legal_name(legal), names)
-        kept.add(legal.lower())
+        legal = legal_name(field.name)
+        if legal != field.name:
+            legal = _free(legal, names)
         entry = {"name": legal, "type": ["null", _type(field.type, f"{name}_{legal}", taken)], "default": None}
         made.append(entry if legal == field.name else {**entry, "doc": field.name})
     return {"type": "record", "name": name, "fields": made}
@@ -76,10 +75,7 @@ def legal_name(name: str) -> str:
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, or with a number where another has it, in any case."""
-    free, number = name, 1
-    while free.lower() in taken:
-        number += 1
-        free = f"{name}_{number}"
+    free = free_name(name, taken)
     taken.add(free.lower())
     return free
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.projections.declaration.model import Deletions, Keep, TableDeclaration
+from singerlake.projections.rows.names import free_name, with_distinct_names
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.rows.types import SIMPLE
 
@@ -49,7 +50,8 @@ WORKING = ("__deleted", "__moment", "__hidden")
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``source`` is the property, ``read`` the type it is decoded as, ``type`` the table's. ``kept`` is False for a
+    """``source`` is the property, ``read`` the type it is decoded as, with the stream's names of fields, ``type`` the
+    table's, with names that differ in more than case. ``kept`` is False for a
     property that is read only to see whether a record is a deletion."""
 
     name: str
@@ -104,6 +106,11 @@ class TableColumns:
             own.append(MESSAGE_TYPE)
         return Struct(tuple(Field(column.source, column.read) for column in self.records) + tuple(own))
 
+    def read_schema(self, messages: MessageKinds) -> pa.Schema:
+        """The Arrow schema of ``reads``, in which fields of objects have the table's names already."""
+        fields = self.reads(messages).fields
+        return arrow_schema(Struct(tuple(replace(field, type=with_distinct_names(field.type)) for field in fields)))
+
 
 def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumns:
     """The columns of that table over all versions of its stream. Raises ``UnknownNameError`` for a property that no
@@ -124,7 +131,9 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
         if rule.drop and field.name != deletes:
             continue
         read, target = _cast(declaration, field, rule.cast)
-        records.append(TableColumn(rule.rename or field.name, field.name, read, target, kept=not rule.drop))
+        records.append(
+            TableColumn(rule.rename or field.name, field.name, read, with_distinct_names(target), kept=not rule.drop)
+        )
     own = _own_columns(declaration, records)
     made = TableColumns(_distinct(declaration, records, own), own, None)
     read = made.reads(MessageKinds.RECORDS)
@@ -219,8 +228,7 @@ def _distinct(
         if column.kept and (name.lower() in taken or is_partition(name.lower())):
             if declaration.rule(column.source).rename or name.lower() in reserved:
                 raise _taken(declaration, column, [each for each in made if each.kept])
-            number = next(n for n in range(2, 10_000) if f"{name}_{n}".lower() not in taken)
-            name = f"{name}_{number}"
+            name = free_name(name, {*taken, name.lower()})
         if column.kept:
             taken.add(name.lower())
         made.append(TableColumn(name, column.source, column.read, column.type, column.kept))

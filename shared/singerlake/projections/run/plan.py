@@ -313,6 +313,8 @@ def _why_anew(
             return f"column {entry.name!r} is gone"
         was = column_of(entry.type, key=at)
         if not only_adds(was, plain(new)):
+            if type_name(was) == type_name(new):
+                return f"column {entry.name!r} is another {type_name(new)} now"
             return f"column {entry.name!r} is {type_name(new)} now, and was {type_name(was)}"
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"

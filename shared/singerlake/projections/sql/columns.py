@@ -10,6 +10,7 @@ from singerlake.errors import SettingError, UnknownNameError
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.delta.schema import check_columns
 from singerlake.projections.rows.columns import WORKING, TableColumn, TableColumns
+from singerlake.projections.rows.names import with_distinct_names
 from singerlake.projections.rows.partitions import is_partition
 from singerlake.projections.run.plan import check_uses
 
@@ -34,6 +35,12 @@ def statement_columns(declaration: TableDeclaration, given: Struct) -> TableColu
             raise SettingError(
                 f"the statement gives a column {field.name!r}, a name that runs use for themselves",
                 hint="name it otherwise with AS",
+                **at,
+            )
+        if with_distinct_names(field.type) != field.type:
+            raise SettingError(
+                f"column {field.name!r} of the statement has fields of an object that differ by case alone",
+                hint="name them otherwise, as by named_struct, or write to_json(...)",
                 **at,
             )
         seen.add(name)

@@ -12,7 +12,6 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan
-from singerlake.arrow.schema.types import arrow_schema
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.projections.rows.convert import RowMaker, Seen, without_working
@@ -91,8 +90,9 @@ class Extract:
     def _rows(self, storage: Storage, item: tuple[Split, ...], seen: Seen) -> pa.Table | None:
         import pyarrow as pa
 
-        columns = self.maker.columns.reads(self.messages)
-        decoder = BatchDecoder(columns, arrow_schema(columns), self.request, self.maker.columns.known)
+        columns = self.maker.columns
+        schema = columns.read_schema(self.messages)
+        decoder = BatchDecoder(columns.reads(self.messages), schema, self.request, columns.known)
         prefix = layout.stream_prefix(self.maker.declaration.tap, self.maker.declaration.stream)
         made = [self.maker.rows(batch, seen) for batch in scan(storage, prefix, item, decoder)]
         return pa.concat_tables(made) if made else None
