@@ -196,7 +196,11 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
     for number, name in enumerate(kinds):
         drop = name not in used and chance.random() < 0.1
         second = list(kinds)[1]
-        given = second if number == 0 and second != "__deleted" and chance.random() < 0.5 else f"new {number}"
+        given = (
+            second
+            if number == 0 and second.lower() not in ("__deleted", name.lower()) and chance.random() < 0.5
+            else f"new {number}"
+        )
         rename = chance.choice((given, None, None, None, None))
         cast = None
         if name not in parts and kinds[name] in CASTS and chance.random() < 0.15:
@@ -204,6 +208,9 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
             stable.add(name)
         if drop or rename or cast:
             rules[name] = Rule(None if drop else rename, drop, None if drop else cast)
+    first, second = list(kinds)[:2]
+    if rules.get(first, Rule()).rename == second and rules.get(second, Rule()).rename is None:
+        rules[second] = replace(rules.get(second, Rule()), rename=None if rules.get(second, Rule()).drop else first)
     checks = []
     for name in _some(chance, list(kinds), 0, 2):
         tests = _tests(chance, kinds[name], rules.get(name, Rule()).cast)

@@ -60,12 +60,13 @@ class Declared:
 @dataclass(frozen=True)
 class Expected:
     """``names`` of all columns, and the rows in order. ``refused``: a check or a null in a key does not let the table
-    be published. ``unordered``: ``order_by`` names JSON."""
+    be published. ``unordered``: ``order_by`` names JSON. ``clashes``: a name is given that another property has."""
 
     names: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     refused: bool = False
     unordered: bool = False
+    clashes: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ def expected(messages: Sequence[Mapping[str, Any]], declared: Declared) -> Expec
             schemas.append(message["schema"])
             key = tuple(message["key_properties"])
     maker = _Maker(declared, columns_of(schemas), declared.key if declared.key is not None else key)
+    given = [(declared.rule(name).rename or "").lower() for name in maker.kept]
+    if {name.lower() for name, other in zip(maker.kept, given, strict=True) if not other} & set(given):
+        return Expected(clashes=True)
     if any((declared.rule(name).cast or maker.types[name]) == "json" for name in declared.order_by):
         return Expected(unordered=True)
     for message in messages:

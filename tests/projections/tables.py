@@ -173,8 +173,9 @@ def check_case(case: Case) -> None:
 
 
 def run_and_check(runner: TableRunner, declaration: TableDeclaration, wanted: Expected, when: str) -> None:
-    if wanted.unordered:
-        with pytest.raises(SettingError, match="holds JSON"):
+    if wanted.unordered or wanted.clashes:
+        message = "names of columns differ in more than case" if wanted.clashes else "holds JSON"
+        with pytest.raises(SettingError, match=message):
             runner.run(declaration)
         return
     try:

@@ -164,7 +164,7 @@ def test_a_cast_that_fails_beside_a_value_that_is_no_json() -> None:
 
 
 @pytest.mark.parametrize("declared", [HISTORY, LATEST, APPEND], ids=["history", "latest", "append"])
-def test_a_name_that_is_given_goes_before_a_property_of_that_name(declared: Declared) -> None:
+def test_a_name_that_is_given_is_free_or_an_error(declared: Declared) -> None:
     three = {"properties": {**SCHEMA["properties"], "y": {"type": "string"}}}
     for rules in ({"id": Rule("x")}, {"x": Rule("y"), "y": Rule("x")}, {"id": Rule("X"), "y": Rule("id")}):
         renamed = Declared(declared.keep, rules=rules)

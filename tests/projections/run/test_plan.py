@@ -52,6 +52,16 @@ MISTAKES = {
         6,
         "property 't' would be column 'Q' of table 't', as property 'n' is, and names of columns differ in more than",
     ),
+    "rename-to-a-name-that-is-there": (
+        "columns:\n      t: {rename: id}",
+        5,
+        "property 't' would be column 'id' of table 't', as property 'id' is, and names of columns differ in more than",
+    ),
+    "rename-to-a-name-that-is-there-but-for-case": (
+        "columns:\n      t: {rename: ID}",
+        5,
+        "property 't' would be column 'ID' of table 't', as property 'id' is, and names of columns differ in more than",
+    ),
     "deletion-of-no-type": ("deleted_when: any = 'D'", 4, "a column of type json is compared with 'D'"),
     "order-of-no-type": ("order_by: [any]", 4, "order_by of table 't' is 'any', which holds JSON"),
     "order-of-json": ("columns: {n: {cast: json}}\n    order_by: [n]", 5, "which holds JSON"),
@@ -73,6 +83,16 @@ def test_a_declaration_that_does_not_suit_its_stream_is_refused_with_its_line(tm
     assert message in caught.value.message
     assert caught.value.context["line"] == line
     assert lake.storage.get("published/t/_table.json") is None
+
+
+def test_a_name_may_be_given_whose_property_is_dropped_or_renamed() -> None:
+    lake = memory_lake()
+    build_stream(lake, TAP, STREAM, SCHEMA, [{"id": 1, "t": "a", "n": 2}], key_properties=("id",))
+    for other, wanted in ((ColumnRule(drop=True), {"n": "a"}), (ColumnRule(rename="t"), {"n": "a", "t": 2})):
+        columns = {"t": ColumnRule(rename="n"), "n": other}
+        runner_of(lake).run(TableDeclaration(name="t", tap=TAP, stream=STREAM, columns=columns))
+        (row,) = lake.table("t").to_arrow().read_all().to_pylist()
+        assert {name: row[name] for name in ("n", "t") if name in row} == wanted
 
 
 @pytest.mark.parametrize("name", ["_singer_type", "_singerlake_offset", "_rescued_data", "_Singer_Version"])

@@ -24,6 +24,8 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    merge_all,
+    settle,
 )
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
@@ -50,15 +52,21 @@ WORKING = ("__deleted", "__moment", "__hidden")
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``source`` is the property, ``read`` the type it is decoded as, with the stream's names of fields, ``type`` the
-    table's, with names that differ in more than case. ``kept`` is False for a
-    property that is read only to see whether a record is a deletion."""
+    """``sources`` are the properties, more than one where the declaration joins some that differ by case alone;
+    ``read`` is the type they are decoded as, with the stream's names of fields, ``type`` the table's, with names that
+    differ in more than case. ``kept`` is False for a property that is read only to see whether a record is a
+    deletion."""
 
     name: str
-    source: str
+    sources: tuple[str, ...]
     read: Column
     type: Column
     kept: bool = True
+
+    @property
+    def source(self) -> str:
+        """The property that it is called by."""
+        return self.sources[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +93,13 @@ class TableColumns:
         """What the table calls a property."""
         return self.record(source).name
 
+    def names_of(self, sources: Iterable[str]) -> tuple[str, ...]:
+        """What the table calls properties, each column once."""
+        return tuple(dict.fromkeys(map(self.name_of, sources)))
+
     def record(self, source: str) -> TableColumn:
         """The column that is read from a property."""
-        return next(column for column in self.records if column.source == source)
+        return next(column for column in self.records if source in column.sources)
 
     @property
     def has_soft_deletions(self) -> bool:
@@ -104,7 +116,8 @@ class TableColumns:
         own = [field for field in ALL.fields if field.name in wanted]
         if messages is MessageKinds.ALL:
             own.append(MESSAGE_TYPE)
-        return Struct(tuple(Field(column.source, column.read) for column in self.records) + tuple(own))
+        read = [Field(source, column.read) for column in self.records for source in column.sources]
+        return Struct((*read, *own))
 
     def read_schema(self, messages: MessageKinds) -> pa.Schema:
         """The Arrow schema of ``reads``, in which fields of objects have the table's names already."""
@@ -125,15 +138,8 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
         if declaration.rule(wanted).drop and what not in ("columns", "deleted_when"):
             raise left_out(declaration, what, wanted)
     deletes = SDC_DELETED if declaration.deleted_when is None else declaration.deleted_when.column
-    records = []
-    for field in fields:
-        rule = declaration.rule(field.name)
-        if rule.drop and field.name != deletes:
-            continue
-        read, target = _cast(declaration, field, rule.cast)
-        records.append(
-            TableColumn(rule.rename or field.name, field.name, read, with_distinct_names(target), kept=not rule.drop)
-        )
+    there_or_deletes = [field for field in fields if field.name == deletes or not declaration.rule(field.name).drop]
+    records = [_column(declaration, joined) for joined in _joined(declaration, there_or_deletes)]
     own = _own_columns(declaration, records)
     made = TableColumns(_distinct(declaration, records, own), own, None)
     read = made.reads(MessageKinds.RECORDS)
@@ -208,11 +214,41 @@ def _own_columns(declaration: TableDeclaration, records: list[TableColumn]) -> t
     if declaration.keep is Keep.HISTORY:
         moment: Column = Timestamp()
         if declaration.order_by:
-            moment = next(column.type for column in records if column.source == declaration.order_by[0])
+            moment = next(column.type for column in records if declaration.order_by[0] in column.sources)
         own += [Field(VALID_FROM, moment), Field(VALID_TO, moment), Field(CURRENT, Boolean())]
     if declaration.deletions is Deletions.SOFT:
         own += [Field(GONE, Boolean()), Field(GONE_AT, Timestamp())]
     return tuple(own)
+
+
+def _joined(declaration: TableDeclaration, fields: Iterable[Field]) -> Iterable[list[Field]]:
+    """The properties of each column: those that differ by case alone and are given the same name are one."""
+    made: dict[tuple[str, str, bool], list[Field]] = {}
+    for field in fields:
+        rule = declaration.rule(field.name)
+        made.setdefault((rule.rename or field.name, field.name.lower(), rule.drop), []).append(field)
+    return made.values()
+
+
+def _column(declaration: TableDeclaration, fields: list[Field]) -> TableColumn:
+    """The column of these properties. Raises ``SettingError`` where they are cast to different types."""
+    rules = {field.name: declaration.rule(field.name) for field in fields}
+    casts = {name: rule.cast for name, rule in rules.items() if rule.cast is not None}
+    if len(set(casts.values())) > 1:
+        raise SettingError(
+            f"properties {' and '.join(map(repr, casts))} are one column of table {declaration.name!r}, and are cast "
+            f"to {' and '.join(map(repr, casts.values()))}",
+            hint="cast them to one type",
+            **declaration.at("columns", list(casts)[-1]),
+        )
+    own = settle(merge_all([field.type for field in fields]))
+    read, target = own, own
+    for name, words in casts.items():
+        read, target = _cast(declaration, Field(name, own), words)
+    name = next((rule.rename for rule in rules.values() if rule.rename), fields[0].name)
+    sources = sorted(rules, key=lambda source: source != name)
+    drop = any(rule.drop for rule in rules.values())
+    return TableColumn(name, tuple(sources), read, with_distinct_names(target), kept=not drop)
 
 
 def _distinct(
@@ -221,30 +257,53 @@ def _distinct(
     """The same with names that differ in more than case, which engines do not tell apart. Raises ``SettingError`` where
     two are the same by declaration."""
     reserved = {field.name.lower() for field in (*own, *ALL.fields)}
-    taken = {*reserved, *WORKING}
-    made: list[TableColumn] = []
-    for column in sorted(records, key=lambda column: not declaration.rule(column.source).rename):
-        name = column.name
-        if column.kept and (name.lower() in taken or is_partition(name.lower())):
-            if declaration.rule(column.source).rename or name.lower() in reserved:
-                raise _taken(declaration, column, [each for each in made if each.kept])
-            name = free_name(name, {*taken, name.lower()})
-        if column.kept:
-            taken.add(name.lower())
-        made.append(TableColumn(name, column.source, column.read, column.type, column.kept))
-    by_source = {column.source: column for column in made}
-    return tuple(by_source[column.source] for column in records)
+    given: dict[str, TableColumn] = {}
+    for column in records:
+        if column.kept and any(declaration.rule(source).rename for source in column.sources):
+            lower = column.name.lower()
+            if lower in (*reserved, *WORKING) or is_partition(lower):
+                raise _reserved(declaration, column)
+            if lower in given:
+                raise _same(declaration, column, given[lower])
+            given[lower] = column
+    taken = {*reserved, *WORKING, *given}
+    names = {}
+    for column in records:
+        lower = column.name.lower()
+        if not column.kept or given.get(lower) is column:
+            continue
+        if lower in given:
+            raise _same(declaration, given[lower], column)
+        if lower in reserved:
+            raise _reserved(declaration, column)
+        names[column.source] = free_name(column.name, {*taken, lower} if is_partition(lower) else taken)
+        taken.add(names[column.source].lower())
+    return tuple(replace(column, name=names.get(column.source, column.name)) for column in records)
 
 
-def _taken(declaration: TableDeclaration, column: TableColumn, made: list[TableColumn]) -> SettingError:
-    """The error for a property whose column cannot have its name."""
-    other = next((each for each in made if each.name.lower() == column.name.lower()), None)
-    why = "a name that tables have for themselves"
-    if other is not None:
-        why = f"as property {other.source!r} is, and names of columns differ in more than case"
+def _same(declaration: TableDeclaration, column: TableColumn, other: TableColumn) -> SettingError:
+    """The error for a property that is given the name of another one's column."""
+    hint = "give the property another name by 'rename' under 'columns'"
+    if column.source.lower() == other.source.lower():
+        hint += f", or join the two by giving both the name {column.name!r}"
+    return _not_its_name(
+        declaration,
+        column,
+        f"as property {other.source!r} is, and names of columns differ in more than case",
+        hint,
+    )
+
+
+def _reserved(declaration: TableDeclaration, column: TableColumn) -> SettingError:
+    """The error for a property whose column has a name that tables have for themselves."""
+    hint = "give the property another name by 'rename' under 'columns'"
+    return _not_its_name(declaration, column, "a name that tables have for themselves", hint)
+
+
+def _not_its_name(declaration: TableDeclaration, column: TableColumn, why: str, hint: str) -> SettingError:
     return SettingError(
         f"property {column.source!r} would be column {column.name!r} of table {declaration.name!r}, {why}",
-        hint="give the property another name by 'rename' under 'columns'",
+        hint=hint,
         tap=declaration.tap,
         stream=declaration.stream,
         **declaration.at("columns", column.source),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +19,16 @@ from singerlake.clock import timestamp
 from singerlake.interpreter.recursion_limit import with_room
 from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.projections.rows.cast import as_text, to_type, with_rescued
-from singerlake.projections.rows.columns import CURRENT, GONE, GONE_AT, SDC_DELETED, VALID_FROM, VALID_TO, TableColumns
+from singerlake.projections.rows.columns import (
+    CURRENT,
+    GONE,
+    GONE_AT,
+    SDC_DELETED,
+    VALID_FROM,
+    VALID_TO,
+    TableColumn,
+    TableColumns,
+)
 from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
@@ -132,7 +143,7 @@ class RowMaker:
         rows = self._marked(self._typed(read), read, seen)
         if self.declaration.keep is Keep.HISTORY:
             rows = rows.append_column(MOMENT, read.column(TIME))
-        rows = self._checked(rows, seen)
+        rows = self._checked(rows, read, seen)
         seen.records += read.num_rows
         seen.rescued += rows.num_rows - rows.column(RESCUED.name).null_count
         _note_versions(rows, seen)
@@ -174,8 +185,8 @@ class RowMaker:
 
         condition = self.declaration.deleted_when
         name = SDC_DELETED if condition is None else condition.column
-        column = next((each for each in self.columns.records if each.source == name), None)
-        rescued = _among(rows.column(RESCUED.name), name)
+        column = next((each for each in self.columns.records if name in each.sources), None)
+        rescued = _among(rows.column(RESCUED.name), (name,) if column is None else column.sources)
         if column is None:
             # Taps send it without declaring it.
             return rescued
@@ -186,10 +197,13 @@ class RowMaker:
         self._note(f"{name} {FITS}", Action.WARN, fits, rows, seen, None)
         return holds(condition, values, column.type, unknown=False)
 
-    def _checked(self, rows: pa.Table, seen: Seen) -> pa.Table:
+    def _checked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
         """Without the rows that a check or a null in the key leaves out."""
         import pyarrow.compute as pc
 
+        for column in self.columns.records:
+            if len(column.sources) > 1:
+                self._note(one_of(column.sources), Action.FAIL, _have_one(read, column.sources), rows, seen, None)
         keep, whole = None, None
         for name in self.key:
             one = pc.is_valid(rows.column(self.columns.name_of(name)))
@@ -230,16 +244,10 @@ class RowMaker:
         for column in self.columns.records:
             if not column.kept:
                 continue
-            source = read.column(column.source).combine_chunks()
-            if isinstance(column.read, JsonText) and isinstance(column.type, Text):
-                made, rows = as_text(source)
-                for row in rows:
-                    lost.setdefault(row, {})[column.source] = msgspec.Raw(source[row].as_py().encode())
-            else:
-                made, rows = to_type(source, schema.field(len(arrays)).type)
-                for row in rows:
-                    lost.setdefault(row, {})[column.source] = source[row].as_py()
-            if column.source in self.key and pa.types.is_floating(made.type):
+            target = schema.field(len(arrays)).type
+            parts = [self._cast(column, source, read, target, lost) for source in column.sources]
+            made = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+            if self.key and set(self.key) & set(column.sources) and pa.types.is_floating(made.type):
                 # -0.0 and 0.0 are one key, and so are all NaN, whose sign Arrow's groups tell apart.
                 made = pc.if_else(pc.is_nan(made), math.nan, pc.add(made, 0.0))
             arrays.append(made)
@@ -252,30 +260,65 @@ class RowMaker:
                 arrays.append(read.column(own.name))
         return pa.table(arrays, schema=schema)
 
+    def _cast(
+        self, column: TableColumn, source: str, read: pa.Table, target: pa.DataType, lost: dict[int, dict[str, Any]]
+    ) -> pa.Array:
+        values = read.column(source).combine_chunks()
+        if isinstance(column.read, JsonText) and isinstance(column.type, Text):
+            made, rows = as_text(values)
+            for row in rows:
+                lost.setdefault(row, {})[source] = msgspec.Raw(values[row].as_py().encode())
+        else:
+            made, rows = to_type(values, target)
+            for row in rows:
+                lost.setdefault(row, {})[source] = values[row].as_py()
+        return made
+
+
+def one_of(sources: Sequence[str]) -> str:
+    """What is checked of properties that are one column."""
+    return f"one of {', '.join(sources)}"
+
+
+def _have_one(read: pa.Table, sources: Sequence[str]) -> Any:
+    """Of each record whether it has a value for at most one of these properties, or the same for all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fine = pa.chunked_array([pa.repeat(True, read.num_rows)])
+    for first, second in combinations([read.column(source) for source in sources], 2):
+        same = pc.or_(pc.is_null(first), pc.is_null(second))
+        if not pa.types.is_nested(first.type):
+            same = pc.or_(same, pc.fill_null(pc.equal(first, second), False))
+        fine = pc.and_(fine, same)
+    return fine
+
 
 def _last(times: Any) -> datetime | None:
     known = times.drop_null()
     return known[-1].as_py() if len(known) else None
 
 
-def _among(rescued: pa.ChunkedArray, name: str) -> Any:
-    """Of each row whether a value of that property was rescued, and is not null."""
+def _among(rescued: pa.ChunkedArray, names: Sequence[str]) -> Any:
+    """Of each row whether a value of one of these properties was rescued, and is not null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    written = json.dumps(name, ensure_ascii=False) + ":"
-    found = pc.fill_null(pc.match_substring(rescued, written), False)
+    found = pa.chunked_array([pa.repeat(False, len(rescued))])
+    for name in names:
+        written = json.dumps(name, ensure_ascii=False) + ":"
+        found = pc.or_(found, pc.fill_null(pc.match_substring(rescued, written), False))
     if not pc.any(found).as_py():
         return found
     texts = pc.if_else(found, rescued, None).to_pylist()
-    return pa.chunked_array([pa.array([text is not None and _has_value(text, name) for text in texts], pa.bool_())])
+    return pa.chunked_array([pa.array([text is not None and _has_value(text, names) for text in texts], pa.bool_())])
 
 
-def _has_value(text: str, name: str) -> bool:
-    """Whether that JSON object, which has the name somewhere, has it itself, with a value."""
+def _has_value(text: str, names: Sequence[str]) -> bool:
+    """Whether that JSON object, which has one of the names somewhere, has it itself, with a value."""
     # As texts integers have no limit of digits.
     found: dict[str, Any] = with_room(lambda: json.loads(text, parse_int=str))
-    return found.get(name) is not None
+    return any(found.get(name) is not None for name in names)
 
 
 def _note_versions(rows: pa.Table, seen: Seen) -> None:

@@ -15,7 +15,8 @@ from singerlake.format.state import selection
 from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
 from singerlake.maintenance.scan.batches import batches
 from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.rows.convert import NULL_KEY, RowMaker, Seen
+from singerlake.projections.rows.columns import TableColumns
+from singerlake.projections.rows.convert import NULL_KEY, RowMaker, Seen, one_of
 from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.run.plan import TablePlan, make_plan
 from singerlake.projections.run.regions import cut, regions
@@ -195,7 +196,7 @@ class TableAttempt:
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.seen)
+            raise failed_checks(self.plan.declaration, self.plan.columns, self.seen)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
@@ -339,7 +340,7 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def failed_checks(declaration: TableDeclaration, seen: Seen) -> CheckFailedError:
+def failed_checks(declaration: TableDeclaration, columns: TableColumns, seen: Seen) -> CheckFailedError:
     told = "; ".join(
         f"{name}: {count} {'row' if count == 1 else 'rows'}"
         + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
@@ -350,7 +351,10 @@ def failed_checks(declaration: TableDeclaration, seen: Seen) -> CheckFailedError
     hints = []
     if NULL_KEY in seen.failed:
         hints.append("a key is null, or does not fit its type: name another key, or set null_keys to drop")
-    if seen.failed.keys() - {NULL_KEY}:
+    joined = {one_of(column.sources) for column in columns.records if len(column.sources) > 1}
+    if seen.failed.keys() & joined:
+        hints.append("records have values of both properties: give each a column of its own by 'rename'")
+    if seen.failed.keys() - {NULL_KEY, *joined}:
         hints.append("correct the source, or set the check to drop or warn")
     return CheckFailedError(
         f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name

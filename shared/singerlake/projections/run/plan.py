@@ -95,7 +95,7 @@ class TablePlan:
 
     def names(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """What the table calls these properties."""
-        return tuple(self.columns.name_of(source) for source in sources)
+        return self.columns.names_of(sources)
 
     @property
     def partitions(self) -> tuple[PartitionColumn, ...]:
@@ -174,7 +174,7 @@ def make_plan(
     check_columns(declaration, columns)
     why = ""
     start = 0
-    names = tuple(columns.name_of(source) for source in key)
+    names = columns.names_of(key)
     if base is not None and base.broken is not None:
         why = "its state cannot be read"
     elif base is not None and base.state.is_published:
@@ -237,7 +237,7 @@ def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
 
 def check_uses(declaration: TableDeclaration, columns: TableColumns, key: tuple[str, ...]) -> None:
     """Raise ``SettingError`` where a column that is named for something does not suit it."""
-    known = {column.source: column for column in columns.records}
+    known = {source: column for column in columns.records for source in column.sources}
     partitions = tuple(each.column for each in declaration.partition_by)
     unique = tuple(check.column for check in declaration.checks if check.condition is None)
     named = {

@@ -53,7 +53,7 @@ def statement_columns(declaration: TableDeclaration, given: Struct) -> TableColu
                 hint=f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names)}",
                 **declaration.at(what, wanted),
             )
-    records = tuple(TableColumn(field.name, field.name, field.type, field.type) for field in given.fields)
+    records = tuple(TableColumn(field.name, (field.name,), field.type, field.type) for field in given.fields)
     columns = TableColumns(records, (), None)
     check_uses(declaration, columns, ())
     check_columns(declaration, columns)
