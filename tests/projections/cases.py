@@ -78,20 +78,21 @@ WIDENED: Mapping[str, Sequence[str]] = {
     "boolean": ("any",),
 }
 CASTS: Mapping[str, Sequence[str]] = {
-    "integer": ("double", "text", "decimal(20,3)", "json"),
-    "number": ("integer", "text", "decimal(10,1)"),
+    "integer": ("double", "text", "decimal(20,3)", "json", "boolean", "integer"),
+    "number": ("integer", "text", "decimal(10,1)", "double"),
     "cents": ("double", "integer", "decimal(5,2)"),
-    "string": ("integer", "double", "boolean", "date", "timestamp", "decimal(4,1)"),
-    "date": ("timestamp", "text"),
-    "time": ("date", "text"),
-    "boolean": ("integer", "text"),
+    "string": ("integer", "double", "boolean", "date", "timestamp", "decimal(4,1)", "text"),
+    "date": ("timestamp", "text", "date", "integer"),
+    "time": ("date", "text", "timestamp", "local_timestamp", "integer"),
+    "boolean": ("integer", "text", "boolean"),
     "any": ("integer", "text", "timestamp", "json"),
     "object": ("json", "text"),
     "array": ("json",),
 }
-SPELLED = ["-5", " 7 ", "1.5", "true", "no", "2024-01-02", "2024-01-02T03:04:05Z", "nan", "1e400", "1_0"]
+SPELLED: list[Any] = ["-5", " 7 ", "1.5", "true", "no", "2024-01-02", "2024-01-02T03:04:05Z", "nan", "1e400", "1_0"]
 SPELLED += ["\u0661\u0662", "\uff11.5", "\u00a07", "\u2003true", "\t7\n", "+Infinity", "\u0131nf"]
-"""Texts that casts make something of, or nothing."""
+SPELLED += ["00000000000007D1", "1700000000000", 1700000000000, 1, 0, True, 1.5]
+"""Values that casts make something of, or nothing, whatever is declared."""
 LITERALS: Mapping[str, Sequence[Any]] = {
     "integer": [0, 1, -5],
     "number": [0, 1.5],
@@ -128,7 +129,7 @@ def case(seed: int) -> Case:
     chance = random.Random(seed)
     kinds = _kinds(chance)
     declared, stable = _declared(chance, kinds)
-    spelled = {name for name in kinds if declared.rule(name).cast and kinds[name] == "string"}
+    spelled = {name for name in kinds if declared.rule(name).cast and kinds[name] in SIMPLE}
     key_properties = declared.key or _some(chance, [name for name in kinds if kinds[name] in SIMPLE], 1, 2)
     if declared.key is not None and chance.random() < 0.3:
         declared = replace(declared, key=None)
@@ -198,7 +199,10 @@ def _declared(chance: random.Random, kinds: Mapping[str, str]) -> tuple[Declared
         second = list(kinds)[1]
         given = (
             second
-            if number == 0 and second.lower() not in ("__deleted", name.lower()) and chance.random() < 0.5
+            if number == 0
+            and "__deleted" not in (name, second)
+            and name.lower() != second.lower()
+            and chance.random() < 0.5
             else f"new {number}"
         )
         rename = chance.choice((given, None, None, None, None))

@@ -153,7 +153,7 @@ class _Maker:
         for name, kind in self.types.items():
             words = self.declared.rule(name).cast
             value = record.get(name)
-            values[name], left = fitted(value, kind) if words is None else cast(value, kind, words)
+            values[name], left = fitted(value, kind) if words is None else cast(value, words)
             if left is not MISFIT and (not self.declared.rule(name).drop or name == self._deletes):
                 lost[name] = left
             if name in self.key and isinstance(values[name], float):

@@ -202,37 +202,33 @@ def to_time(text: str) -> Any:
         return MISFIT
 
 
-def cast(value: Any, own: Any, words: str) -> tuple[Any, Any]:
-    """A JSON value of a column of type ``own`` that is cast, as section 14.2 has it: what the column holds, and what is
-    rescued."""
-    if words == "json":
-        return fitted(value, "json")
-    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", words)
-    target = ("decimal", int(found[1]), int(found[2]), frozenset({"number", "text"})) if found else words
-    numbers = own in ("integer", "double") or (isinstance(own, tuple) and own[0] == "decimal")
-    if words == "text" and own not in ("text", "timestamp", "date", "boolean"):
-        return fitted(value, "text" if isinstance(value, str) else "json")
-    if own == "json" or (numbers and (found or words in ("integer", "double"))):
-        return fitted(value, target)
-    if own == "text" and (found or words in ("timestamp", "date")):
-        return fitted(value, target)
-    held, lost = fitted(value, own)
-    if held is None:
-        return held, lost
-    made = _converted(held, own, words)
+def cast(value: Any, words: str) -> tuple[Any, Any]:
+    """A JSON value that is cast, as section 14.2 has it: what the column holds, and what is rescued."""
+    if value is None:
+        return None, MISFIT
+    made = _cast(value, words)
     return (None, value) if made is MISFIT else (made, MISFIT)
 
 
-def _converted(held: Any, own: Any, words: str) -> Any:
-    if own == words:
-        return held
-    if own == "boolean":
-        return int(held) if words == "integer" else str(held).lower()
-    if own == "date":
-        return datetime.datetime.combine(held, datetime.time(), datetime.UTC) if words == "timestamp" else str(held)
-    if own == "timestamp":
-        return held.date() if words == "date" else held.replace(tzinfo=None).isoformat(" ", "microseconds") + "Z"
-    text = held.strip(" \t\n\r\v\f")
+def _cast(value: Any, words: str) -> Any:
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", words)
+    if found:
+        return _whole(value, ("decimal", int(found[1]), int(found[2]), frozenset({"number", "text"})))
+    if words == "json" or (words == "text" and not isinstance(value, str)):
+        return written(value)
+    if words == "text":
+        return value
+    if isinstance(value, bool):
+        return int(value) if words == "integer" else value if words == "boolean" else MISFIT
+    if not isinstance(value, str):
+        return {"1": True, "0": False}.get(written(value), MISFIT) if words == "boolean" else _whole(value, words)
+    if words in ("date", "timestamp", "local_timestamp"):
+        day, moment = to_date(value), to_time(value)
+        if words == "date":
+            return day if moment is MISFIT else moment.date()
+        moment = moment if day is MISFIT else datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+        return moment if words == "timestamp" or moment is MISFIT else moment.replace(tzinfo=None)
+    text = value.strip(" \t\n\r\v\f")
     if words == "boolean":
         known = {"true": True, "t": True, "yes": True, "y": True, "1": True}
         known |= {"false": False, "f": False, "no": False, "n": False, "0": False}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
-from singerlake.projections.declaration.model import Format, Keep, TableDeclaration
+from singerlake.projections.declaration.model import ColumnRule, Format, Keep, TableDeclaration
 from singerlake.projections.declaration.transforms import partition_of
 from singerlake.spark import create_views, read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
@@ -49,6 +49,7 @@ KINDS = {
     "appended": {"keep": Keep.APPEND},
     "newest": {"keep": Keep.LATEST},
     "by_month": {"keep": Keep.LATEST, "sort_by": ("note",), "partition_by": (partition_of("month(at)"),)},
+    "cast": {"keep": Keep.LATEST, "columns": {"at": ColumnRule(cast="text"), "note": ColumnRule(cast="integer")}},
     "versions": {"keep": Keep.HISTORY, "order_by": ("at",)},
 }
 
@@ -95,14 +96,15 @@ def test_views_of_names_that_differ_in_case_alone_are_refused(spark: SparkSessio
     assert not [each.name for each in spark.catalog.listTables() if each.name == "Users"]
 
 
-def test_nested_fields_that_differ_in_case_alone_are_read(spark: SparkSession, lake: Lake) -> None:
+def test_nested_fields_differ_in_more_than_case_and_are_read(spark: SparkSession, lake: Lake) -> None:
     number = {"type": "integer"}
     fields = {"type": "object", "properties": {"a": number, "A": number}}
     schema = {"properties": {"id": number, "of": {"type": "array", "items": fields}}}
     build_stream(lake, "t", "nested", schema, [{"id": 1, "of": [{"a": 2, "A": 3}]}], key_properties=("id",))
     lake.table_runner().run(TableDeclaration(name="nested", tap="t", stream="nested"))
     [row] = create_views(spark, lake.storage.url)["nested"].collect()
-    assert row["of"][0].asDict() == {"a": 2, "A": 3}
+    assert row["of"][0].asDict() == {"a": 2, "A_2": 3}
+    assert spark.sql("SELECT of[0].a, of[0].a_2 FROM nested").collect() == [(2, 3)]
 
 
 def test_a_dataframe_is_one_snapshot(spark: SparkSession, lake: Lake) -> None:

@@ -233,7 +233,7 @@ def _joined(declaration: TableDeclaration, fields: Iterable[Field]) -> Iterable[
 def _column(declaration: TableDeclaration, fields: list[Field]) -> TableColumn:
     """The column of these properties. Raises ``SettingError`` where they are cast to different types."""
     rules = {field.name: declaration.rule(field.name) for field in fields}
-    casts = {name: rule.cast for name, rule in rules.items() if rule.cast is not None}
+    casts = {name: rule.cast for name, rule in rules.items() if rule.cast is not None and not rule.drop}
     if len(set(casts.values())) > 1:
         raise SettingError(
             f"properties {' and '.join(map(repr, casts))} are one column of table {declaration.name!r}, and are cast "
@@ -342,24 +342,15 @@ def _cast(declaration: TableDeclaration, field: Field, words: str | None) -> tup
 
 
 def _read_as(own: Column, target: Column) -> Column | None:
-    """The type that a property of type ``own`` is decoded as, so that ``cast.to_type`` makes ``target`` of it."""
-    if isinstance(target, Text):
-        return own if isinstance(own, Text | Timestamp | Date | Boolean) else JsonText()
-    if own == target or isinstance(target, JsonText):
-        return target
-    number, text = isinstance(own, Integer | Double | Decimal), isinstance(own, Text)
-    if isinstance(own, JsonText) or (number and isinstance(target, Integer | Double | Decimal)):
-        return target
-    if text and isinstance(target, Timestamp | Date | Decimal):
-        return target
-    if text and isinstance(target, Integer | Double | Boolean):
-        return own
-    if isinstance(own, Timestamp) and isinstance(target, Date | Timestamp):
-        return own
-    if isinstance(own, Date) and isinstance(target, Timestamp):
-        return own
-    if isinstance(own, Boolean) and isinstance(target, Integer):
-        return own
-    if isinstance(own, Array | Struct):
+    """The type that a property of type ``own`` is decoded as, for ``cast.cast`` to make ``target`` of it: JSON text, as
+    it was captured; of decimals the decoder reads numbers and texts alike. None where no value of the declared type
+    could be one of ``target``."""
+    if isinstance(target, Text | JsonText):
+        return JsonText()
+    number, time = isinstance(own, Integer | Double), isinstance(target, Timestamp | Date)
+    number = number or (isinstance(own, Decimal) and own.number)
+    if isinstance(own, Array | Struct) or (number and time):
         return None
-    return None
+    if isinstance(own, Boolean) and (time or isinstance(target, Double | Decimal)):
+        return None
+    return target if isinstance(target, Decimal) else JsonText()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.schema.columns import JsonText, Text
+from singerlake.arrow.schema.columns import JsonText
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
 from singerlake.clock import timestamp
 from singerlake.interpreter.recursion_limit import with_room
 from singerlake.projections.declaration.model import Action, Keep, NullKeys, TableDeclaration
-from singerlake.projections.rows.cast import as_text, to_type, with_rescued
+from singerlake.projections.rows.cast import cast, with_rescued
 from singerlake.projections.rows.columns import (
     CURRENT,
     GONE,
@@ -245,7 +245,7 @@ class RowMaker:
             if not column.kept:
                 continue
             target = schema.field(len(arrays)).type
-            parts = [self._cast(column, source, read, target, lost) for source in column.sources]
+            parts = [self._converted(column, source, read, target, lost) for source in column.sources]
             made = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
             if self.key and set(self.key) & set(column.sources) and pa.types.is_floating(made.type):
                 # -0.0 and 0.0 are one key, and so are all NaN, whose sign Arrow's groups tell apart.
@@ -260,18 +260,18 @@ class RowMaker:
                 arrays.append(read.column(own.name))
         return pa.table(arrays, schema=schema)
 
-    def _cast(
+    def _converted(
         self, column: TableColumn, source: str, read: pa.Table, target: pa.DataType, lost: dict[int, dict[str, Any]]
     ) -> pa.Array:
+        """A property's values as its column has them; what does not fit is ``lost``, by row and property."""
+        import pyarrow.compute as pc
+
         values = read.column(source).combine_chunks()
-        if isinstance(column.read, JsonText) and isinstance(column.type, Text):
-            made, rows = as_text(values)
-            for row in rows:
-                lost.setdefault(row, {})[source] = msgspec.Raw(values[row].as_py().encode())
-        else:
-            made, rows = to_type(values, target)
-            for row in rows:
-                lost.setdefault(row, {})[source] = values[row].as_py()
+        if column.read == column.type or not isinstance(column.read, JsonText):
+            return values
+        made = cast(values, column.type, target)
+        for row in pc.indices_nonzero(pc.and_(pc.is_null(made), pc.is_valid(values))).to_pylist():
+            lost.setdefault(row, {})[source] = msgspec.Raw(values[row].as_py().encode())
         return made
 
 

@@ -196,7 +196,7 @@ class TableAttempt:
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.plan.columns, self.seen)
+            raise failed_checks(self.plan.declaration, self.seen, self.plan.columns)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
@@ -340,7 +340,8 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def failed_checks(declaration: TableDeclaration, columns: TableColumns, seen: Seen) -> CheckFailedError:
+def failed_checks(declaration: TableDeclaration, seen: Seen, columns: TableColumns | None = None) -> CheckFailedError:
+    """The error that names the checks and some offsets. ``columns`` are those of a table of a stream."""
     told = "; ".join(
         f"{name}: {count} {'row' if count == 1 else 'rows'}"
         + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
@@ -351,7 +352,8 @@ def failed_checks(declaration: TableDeclaration, columns: TableColumns, seen: Se
     hints = []
     if NULL_KEY in seen.failed:
         hints.append("a key is null, or does not fit its type: name another key, or set null_keys to drop")
-    joined = {one_of(column.sources) for column in columns.records if len(column.sources) > 1}
+    records = () if columns is None else columns.records
+    joined = {one_of(column.sources) for column in records if len(column.sources) > 1}
     if seen.failed.keys() & joined:
         hints.append("records have values of both properties: give each a column of its own by 'rename'")
     if seen.failed.keys() - {NULL_KEY, *joined}:

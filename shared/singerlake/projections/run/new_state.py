@@ -12,6 +12,7 @@ from singerlake.projections.rows.types import words_of
 from singerlake.projections.run.attempt import TableAttempt
 from singerlake.projections.run.plan import WITHOUT_ROWS
 from singerlake.projections.state.model import (
+    CASTS,
     KEPT_RUNS,
     REBUILD,
     Activation,
@@ -63,6 +64,7 @@ def new_state(work: TableAttempt, *, lake_id: str, now: str) -> TableState:
         files=work.files,
         retired=retired,
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
+        casts=CASTS,
     )
 
 

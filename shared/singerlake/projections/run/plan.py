@@ -11,7 +11,7 @@ from msgspec import structs
 
 from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.snapshot import declared
-from singerlake.arrow.schema.columns import Array, Column, Date, JsonText, Struct, Timestamp
+from singerlake.arrow.schema.columns import Array, Column, Date, Decimal, JsonText, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
 from singerlake.errors import ExpiredMessagesError, LakeError, LineageChangedError, SettingError, UnknownNameError
@@ -20,14 +20,14 @@ from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.declaration.stored import changes
 from singerlake.projections.delta.schema import check_columns
-from singerlake.projections.rows.columns import TableColumns, columns_of, left_out
+from singerlake.projections.rows.columns import TableColumns, columns_of, left_out, type_named
 from singerlake.projections.rows.conditions import check_literals
 from singerlake.projections.rows.conform import only_adds
 from singerlake.projections.rows.partitions import PARTITION, PartitionColumn
 from singerlake.projections.rows.types import column_of, from_json, type_name, words_of
 from singerlake.projections.state.commit import Found
 from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import Source, TableFile, TableState, source_of
+from singerlake.projections.state.model import CASTS, Source, TableFile, TableState, source_of
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
@@ -298,6 +298,8 @@ def _why_anew(
     changed = [name for name in changes(state, declaration) if name not in WITHOUT_ROWS]
     if changed:
         return f"its declaration changed: {', '.join(changed)}"
+    if state.casts < CASTS and any(_reads_otherwise(rule.cast) for rule in declaration.columns.values()):
+        return "casts read values as they were captured now"
     source = state.sources[0]
     if source.lineage != manifest.lineage:
         return "the stream was rebuilt or dropped since, so that its offsets mean other records"
@@ -319,6 +321,11 @@ def _why_anew(
     if any(file.rescued for file in state.files) and _declares_more(manifest, source.offset):
         return "its schemas declare more now, and records that are there have values that did not fit"
     return ""
+
+
+def _reads_otherwise(words: str | None) -> bool:
+    """Whether that cast made other values of some before it read them as they were captured."""
+    return words is not None and not isinstance(type_named(words), Decimal | JsonText)
 
 
 def _declares_more(manifest: Manifest, offset: int) -> bool:

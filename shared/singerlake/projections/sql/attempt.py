@@ -139,7 +139,7 @@ class SqlAttempt:
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.plan.columns, self.seen)
+            raise failed_checks(self.plan.declaration, self.seen)
 
     @property
     def _entries(self) -> tuple[ColumnEntry, ...]:

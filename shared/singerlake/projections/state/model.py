@@ -18,6 +18,8 @@ RUN, COLLECT, REBUILD = "run", "collect", "rebuild"
 """The kinds of writes: that take in what is new, a collector's, and those that make a table anew."""
 KEPT_RUNS = 100
 """Writes that a state remembers; by them a run finds its own commit again whose reply was lost."""
+CASTS = 2
+"""How casts read values: as they were captured. 1: as the type held them that the schema declares."""
 MEND = "restore the object, or make the table again with 'singerlake project run --full-refresh'"
 """The next step where a state cannot be used."""
 
@@ -213,6 +215,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[TableFile, ...] = ()
     retired: tuple[RetiredFile, ...] = ()
     runs: tuple[TableRun, ...] = ()
+    casts: int = 1
 
     @property
     def is_published(self) -> bool:
