@@ -26,6 +26,7 @@ UTC = UTC
 CENTS = Decimal(10, 2, number=True, text=False)
 TEXT_CENTS = Decimal(10, 2, number=False, text=True)
 EITHER_CENTS = Decimal(10, 2, number=True, text=True)
+UNSIGNED = Decimal(20, 0, number=True, text=False, whole=True)
 POINT = Struct((Field("a", Integer()), Field("b c", Array(Text()))))
 
 
@@ -53,6 +54,10 @@ FITS: list[tuple[Column, str, Any]] = [
         "123456789012345678901234567890123456.78",
         decimal.Decimal("123456789012345678901234567890123456.78"),
     ),
+    (UNSIGNED, "18446744073709551615", decimal.Decimal(2**64 - 1)),
+    (UNSIGNED, "-5", decimal.Decimal(-5)),
+    (UNSIGNED, "5.0", decimal.Decimal(5)),
+    (UNSIGNED, "1e3", decimal.Decimal(1000)),
     (TEXT_CENTS, '"12.34"', decimal.Decimal("12.34")),
     (EITHER_CENTS, '"12.34"', decimal.Decimal("12.34")),
     (EITHER_CENTS, "12.34", decimal.Decimal("12.34")),
@@ -106,6 +111,9 @@ MISFITS = [
     (Double(), "9007199254740993"),
     (Double(), "1e31337"),
     (Double(), "9" * 5000),
+    (UNSIGNED, "31337.5"),
+    (UNSIGNED, '"31337"'),
+    (UNSIGNED, "100000000000000031337"),
     (CENTS, "31337.125"),
     (CENTS, "123456789.00"),
     (CENTS, '"31337"'),

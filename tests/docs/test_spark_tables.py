@@ -18,6 +18,7 @@ from tests.lakes import build_stream
 PAGE = (Path(__file__).parents[2] / "docs/how-to/spark.md").read_text()
 MONEY = {"type": "string", "format": "singer.decimal", "precision": 10, "scale": 2}
 CENTS = {"type": "number", "multipleOf": 0.01}
+UNSIGNED = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
 MOMENT = {"type": "string", "format": "date-time"}
 DAY = {"type": "string", "format": "date"}
 BOOLEAN, INTEGER, NUMBER, STRING = ({"type": name} for name in ("boolean", "integer", "number", "string"))
@@ -36,6 +37,10 @@ def table(first_heading: str) -> list[list[str]]:
 DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
     "`boolean`": [(BOOLEAN, "boolean", [True, None], [True, None])],
     "`integer`": [(INTEGER, "bigint", [2**63 - 1, 5.0], [2**63 - 1, 5])],
+    "`integer`, with a bound beyond ±2⁶³": [
+        (UNSIGNED, "decimal(20,0)", [2**64 - 1, 5.0], [Decimal(2**64 - 1), Decimal(5)]),
+        ({"type": "integer", "minimum": -(10**25)}, "decimal(26,0)", [-(10**25)], [Decimal(-(10**25))]),
+    ],
     "`number`": [(NUMBER, "double", [1.5, 2**53], [1.5, 2.0**53])],
     "`number`, `multipleOf` with up to 18 decimals": [
         (CENTS, "decimal(38,2)", [12.34], [Decimal("12.34")]),
@@ -82,7 +87,11 @@ DECLARED: dict[str, list[tuple[Any, str, list[Any], list[Any]]]] = {
     ],
 }
 MERGED: dict[tuple[str, str], list[tuple[Any, Any, str, Any, Any, list[Any]]]] = {
-    ("`integer`", "`number`"): [(INTEGER, NUMBER, "double", 1, 1.5, [1.0, 1.5])],
+    ("`integer`", "`number`"): [
+        (INTEGER, NUMBER, "double", 1, 1.5, [1.0, 1.5]),
+        (UNSIGNED, NUMBER, "double", 1, 1.5, [1.0, 1.5]),
+        (INTEGER, UNSIGNED, "decimal(20,0)", -1, 2**64 - 1, [Decimal(-1), Decimal(2**64 - 1)]),
+    ],
     ("`integer`", "decimal, of either kind"): [
         (INTEGER, CENTS, "decimal(38,2)", 1, 1.25, [Decimal("1.00"), Decimal("1.25")]),
         (INTEGER, MONEY, "decimal(38,2)", 1, "1.25", [Decimal("1.00"), Decimal("1.25")]),

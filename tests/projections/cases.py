@@ -14,6 +14,7 @@ from tests.projections.recompute import Declared, Rule, Test
 
 SCHEMAS: Mapping[str, Any] = {
     "integer": {"type": ["null", "integer"]},
+    "unsigned": {"type": ["null", "integer"], "minimum": 0, "maximum": 2**64 - 1},
     "number": {"type": ["null", "number"]},
     "cents": {"type": ["null", "number"], "multipleOf": 0.01},
     "exact": {"type": ["null", "string"], "format": "singer.decimal", "precision": 38, "scale": 10},
@@ -40,6 +41,7 @@ SCHEMAS: Mapping[str, Any] = {
 }
 VALUES: Mapping[str, Sequence[Any]] = {
     "integer": [0, 1, 2, -5, 3.0, 2**53 + 1, -(2**63)],
+    "unsigned": [2**64 - 1, 0, 5.0, 2**63, -1],
     "number": [-0.0, 0.0, math.nan, 1.5, 2, -1e300, math.inf],
     "cents": [0, 1.25, -3.5, 10, 0.1, 12345678901234567890],
     "exact": ["0", "1.0000000001", "1234567890123456789012345678.1234567890", "-1", "-0.5"],
@@ -66,9 +68,10 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "array": [[1, 2], [], [None], [1, 2.5], [3]],
     "floats": [{"a": 0.0}, {"a": -0.0}, {"a": math.nan}, {}, {"a": 1}, {"a": "x"}],
 }
-SIMPLE = ("integer", "number", "cents", "exact", "string", "date", "time", "boolean", "any")
+SIMPLE = ("integer", "unsigned", "number", "cents", "exact", "string", "date", "time", "boolean", "any")
 WIDENED: Mapping[str, Sequence[str]] = {
-    "integer": ("number", "string", "cents"),
+    "integer": ("number", "string", "cents", "unsigned"),
+    "unsigned": ("integer", "number"),
     "cents": ("exact", "number"),
     "date": ("string", "time"),
     "time": ("string",),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import polars
+import pyarrow as pa
 import pytest
 
 from singerlake.errors import (
@@ -22,7 +24,7 @@ from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.projections.declaration.conditions import named_condition_of
-from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.projections.declaration.model import ColumnRule, Keep, TableDeclaration
 from singerlake.projections.maintain.verify import verify_rows
 from singerlake.projections.read import LakeTable
 from singerlake.projections.state.commit import load
@@ -136,6 +138,26 @@ def test_nested_fields_that_are_added_below_arrays(declared: Declared) -> None:
         batch({"of": items(a=number, b=items(c=number))}, {"id": 2, "of": [{"a": 2, "b": [{"c": 3}]}]}),
         batch({"of": items(a=number, b=items(c=number, d=number))}, {"id": 4, "of": [{"b": [None, {"d": 3}]}]}),
     )
+
+
+def test_a_key_of_integers_beyond_64_bits() -> None:
+    bound, plain = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}, {"type": "integer"}
+    large = {"id": 2**64 - 1}
+    lake = check(
+        LATEST, batch({"id": bound, "n": bound}, large, {"id": 0, "n": 2**63}), batch({"id": plain}, {"id": 0})
+    )
+    assert lake.table(TABLE).schema.field("id").type == pa.decimal128(20, 0)
+    # What no schema tells, a cast does, and the error says so.
+    lake = memory_lake()
+    capture(lake, batch({"id": plain}, large), SIZES)
+    with pytest.raises(CheckFailedError, match=r"cast it under 'columns', as a large integer to decimal\(38,0\)"):
+        runner_of(lake).run(declaration_of(LATEST))
+    casting = replace(declaration_of(LATEST), columns={"id": ColumnRule(cast="decimal(38,0)")})
+    runner_of(lake).run(casting)
+    assert lake.table(TABLE).to_arrow().read_all()["id"].to_pylist() == [Decimal(2**64 - 1)]
+    # Where a table has 64 bits and a later version declares more, it is made anew.
+    lake = check(LATEST, batch({}, {"id": 1}), batch({"id": bound}, large))
+    assert lake.table(TABLE).state.generation == 2
 
 
 def test_a_stream_without_messages_makes_a_table_without_rows_or_an_error_that_names_it() -> None:

@@ -50,6 +50,10 @@ def type_of(schema: Any) -> Any:
 def _of(name: str, schema: dict[str, Any]) -> Any:
     if name == "null":
         return None
+    if name == "integer":
+        bounds = [schema[each] for each in ("minimum", "maximum") if each in schema]
+        digits = max((len(str(abs(each))) for each in bounds if abs(float(each)) > 2.0**63), default=0)
+        return ("decimal", max(20, digits), 0, frozenset({"number", "whole"})) if digits else "integer"
     if name == "number" and "multipleOf" in schema:
         exponent = decimal.Decimal(repr(schema["multipleOf"])).normalize().as_tuple().exponent
         assert isinstance(exponent, int)
@@ -62,7 +66,7 @@ def _of(name: str, schema: dict[str, Any]) -> Any:
         return ("array", type_of(schema.get("items")))
     if name == "object" and schema.get("properties"):
         return ("struct", {each: type_of(inner) for each, inner in schema["properties"].items()})
-    return {"boolean": "boolean", "integer": "integer", "number": "double"}.get(name, "json")
+    return {"boolean": "boolean", "number": "double"}.get(name, "json")
 
 
 def merge(left: Any, right: Any) -> Any:
@@ -77,25 +81,31 @@ def merge(left: Any, right: Any) -> Any:
         return ("struct", fields)
     if kinds == ("array", "array"):
         return ("array", merge(left[1], right[1]))
+    if "double" in (left, right) and (_is_integer(left) or _is_integer(right)):
+        return "double"
     if "decimal" in kinds:
         return _merged_decimal(left, right)
-    if set(kinds) == {"integer", "double"}:
-        return "double"
     return "text" if set(kinds) <= set(_STRINGS) else "json"
 
 
 def _merged_decimal(left: Any, right: Any) -> Any:
     if _is_string(left) and _is_string(right) and not (isinstance(left, tuple) and isinstance(right, tuple)):
         return "text"
-    both = [("decimal", 38, 0, frozenset({"number"})) if each == "integer" else each for each in (left, right)]
+    both = [("decimal", 19, 0, frozenset({"number", "whole"})) if each == "integer" else each for each in (left, right)]
     if not all(isinstance(each, tuple) and each[0] == "decimal" for each in both):
         return "json"
     (_, p, s, takes), (_, q, t, also) = both
     scale = max(s, t)
     digits = max(p - s, q - t) + scale
+    if "whole" in takes ^ also:
+        digits, takes, also = 38 + scale, takes - {"whole"}, also - {"whole"}
     if digits > 38 and scale > _SCALE:
         return "text" if _is_string(left) and _is_string(right) else "json"
     return ("decimal", min(digits, 38), scale, takes | also)
+
+
+def _is_integer(kind: Any) -> bool:
+    return kind == "integer" or (isinstance(kind, tuple) and kind[0] == "decimal" and "whole" in kind[3])
 
 
 def _is_string(kind: Any) -> bool:

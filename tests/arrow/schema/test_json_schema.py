@@ -36,6 +36,7 @@ def column(schema: Any, **definitions: Any) -> Column:
 
 
 CENTS = Decimal(38, 2, number=True, text=False)
+UNSIGNED = Decimal(20, 0, number=True, text=False, whole=True)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,18 @@ CENTS = Decimal(38, 2, number=True, text=False)
         ({"type": "number", "multipleOf": "0.01"}, Double()),
         ({"type": "number", "multipleOf": True}, Double()),
         ({"type": "integer", "multipleOf": 5}, Integer()),
+        ({"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, Integer()),
+        ({"type": "integer", "maximum": 9223372036854776000, "exclusiveMinimum": True}, Integer()),
+        ({"type": "integer", "maximum": "18446744073709551615"}, Integer()),
+        ({"type": ["null", "integer"], "minimum": 0, "maximum": 2**64 - 1}, UNSIGNED),
+        ({"type": "integer", "exclusiveMaximum": 1.8446744073709552e19}, UNSIGNED),
+        ({"type": "integer", "minimum": -(2**64)}, UNSIGNED),
+        ({"type": "integer", "maximum": 10**30 - 1}, Decimal(30, 0, True, False, whole=True)),
+        ({"type": "integer", "maximum": 10**5000}, Decimal(38, 0, True, False, whole=True)),
+        ({"type": ["integer", "number"], "maximum": 2**64 - 1}, Double()),
+        ({"anyOf": [{"type": "integer", "maximum": 2**64 - 1}, {"type": "integer"}]}, UNSIGNED),
+        ({"anyOf": [{"type": "integer", "maximum": 2**64 - 1}, {"type": "string"}]}, JsonText()),
+        ({"anyOf": [{"type": "integer", "maximum": 2**64}, {"type": "number", "multipleOf": 0.01}]}, CENTS),
         ({"type": ["string", "integer"]}, JsonText()),
         ({"type": ["object", "string"], "properties": {"a": {"type": "string"}}}, JsonText()),
         ({"type": "null"}, JsonText()),
@@ -162,6 +175,9 @@ def versions(*types: Any) -> Column:
         ({"type": "boolean"}, {"type": "integer"}, JsonText()),
         ({"type": "number"}, {"type": "number", "multipleOf": 0.01}, JsonText()),
         ({"type": "integer"}, {"type": "number", "multipleOf": 0.01}, CENTS),
+        ({"type": "integer"}, {"type": "integer", "maximum": 2**64 - 1}, UNSIGNED),
+        ({"type": "integer", "maximum": 2**64 - 1}, {"type": "number"}, Double()),
+        ({"type": "integer", "maximum": 2**64 - 1}, {"type": "number", "multipleOf": 0.01}, CENTS),
         ({"type": "number", "multipleOf": 1}, {"type": "number", "multipleOf": 0.01}, CENTS),
         (
             {"type": "string", "format": "singer.decimal", "precision": 10, "scale": 2},
@@ -216,6 +232,9 @@ scalars = st.sampled_from(
         Nothing(),
         CENTS,
         Decimal(9, 4, False, True),
+        Decimal(38, 25, False, True),
+        UNSIGNED,
+        Decimal(30, 0, True, False, whole=True),
     ]
 )
 types = st.recursive(

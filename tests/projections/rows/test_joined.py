@@ -113,5 +113,10 @@ def test_they_are_one_by_one_name_and_one_cast(columns: dict[str, ColumnRule], m
         runner_of(changed()).plan(declared(columns=columns))
 
 
+def test_a_key_that_changed_its_case_ends_the_run_with_what_joins_it() -> None:
+    with pytest.raises(CheckFailedError, match=r"to make one column of both: columns: \{'ID': \{rename: 'id'\}\}"):
+        rows(changed(), columns={})
+
+
 def test_without_a_declaration_each_has_a_column() -> None:
     assert rows(changed(), "ID", "id_2", columns={}, keep=Keep.APPEND) == [(1, None), (2, None), (None, 2), (None, 3)]

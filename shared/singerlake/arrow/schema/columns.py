@@ -23,6 +23,8 @@ from typing import TypeAlias
 
 MAX_PRECISION = 38
 """Digits of the widest decimal that Spark and Arrow's decimal128 hold."""
+_DIGITS = 19
+"""Digits of an integer of 64 bits, at most."""
 MAX_OPEN_SCALE = 18
 """Decimals a type without declared precision may have, so that it keeps 20 digits before the point."""
 
@@ -50,6 +52,8 @@ class Decimal:
     """Whether a JSON number fits."""
     text: bool
     """Whether a JSON string holding a number fits."""
+    whole: bool = False
+    """Whether it is declared an integer, of more than 64 bits: with a double it is a double, as other integers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +123,10 @@ def merge(left: Column, right: Column) -> Column:
         return _merge_structs(left, right)
     if isinstance(left, Array) and isinstance(right, Array):
         return Array(merge(left.element, right.element))
+    if _is_double_or_integer(left) and _is_double_or_integer(right) and Double() in (left, right):
+        return Double()
     if isinstance(left, Decimal) or isinstance(right, Decimal):
         return _merge_decimal(left, right)
-    if isinstance(left, Integer | Double) and isinstance(right, Integer | Double):
-        return Double()
     if _is_string(left) and _is_string(right):
         return Text()
     return JsonText()
@@ -169,14 +173,22 @@ def _merge_decimal(left: Column, right: Column) -> Column:
     if not isinstance(left, Decimal):
         return JsonText()
     if isinstance(right, Integer):
-        right = Decimal(MAX_PRECISION, 0, number=True, text=False)
+        right = Decimal(_DIGITS, 0, number=True, text=False, whole=True)
     if not isinstance(right, Decimal):
         return Text() if _is_string(left) and _is_string(right) else JsonText()
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale) + scale
+    if left.whole != right.whole:
+        # An integer beside a decimal may be of any size.
+        digits = MAX_PRECISION + scale
     if digits > MAX_PRECISION and scale > MAX_OPEN_SCALE:
         return Text() if _is_string(left) and _is_string(right) else JsonText()
-    return Decimal(min(digits, MAX_PRECISION), scale, number=left.number or right.number, text=left.text or right.text)
+    number, text = left.number or right.number, left.text or right.text
+    return Decimal(min(digits, MAX_PRECISION), scale, number, text, whole=left.whole and right.whole)
+
+
+def _is_double_or_integer(column: Column) -> bool:
+    return isinstance(column, Double | Integer) or (isinstance(column, Decimal) and column.whole)
 
 
 def _is_string(column: Column) -> bool:

@@ -36,6 +36,10 @@ MOST_LEVELS = 50
 from process to process (``IpcWriteOptions.max_recursion_depth``)."""
 _MAX_REFERENCES = 8
 """References within references that are followed; a recursive schema names no finite type."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BEYOND = 2.0**63
+_DIGITS = 20
+"""Digits of the largest integer of 64 bits without a sign."""
 _TEXT_FORMATS: Mapping[str, Column] = {"date-time": Timestamp(), "date": Date()}
 _DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
 
@@ -85,7 +89,7 @@ def _of_type(name: Any, schema: dict[str, Any], root: Any, place: _Place) -> Col
     if name == "boolean":
         return Boolean()
     if name == "integer":
-        return Integer()
+        return _integer(schema)
     if name == "number":
         return _number(schema)
     if name == "string":
@@ -97,11 +101,21 @@ def _of_type(name: Any, schema: dict[str, Any], root: Any, place: _Place) -> Col
     return JsonText()
 
 
+def _integer(schema: dict[str, Any]) -> Column:
+    """64 bits, or a decimal where a bound is beyond, as a double is: JavaScript writes 2**63 - 1 as
+    9223372036854776000."""
+    bounds = [exact for exact in map(_exact, map(schema.get, _BOUNDS)) if exact is not None]
+    if all(abs(float(bound)) <= _BEYOND for bound in bounds):
+        return Integer()
+    digits = max(bound.adjusted() + 1 for bound in bounds)
+    return Decimal(min(max(digits, _DIGITS), MAX_PRECISION), 0, number=True, text=False, whole=True)
+
+
 def _number(schema: dict[str, Any]) -> Column:
     step = _exact(schema.get("multipleOf"))
     if step is None or step <= 0:
         return Double()
-    exponent = step.as_tuple().exponent
+    exponent = step.normalize().as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     return Decimal(MAX_PRECISION, scale, number=True, text=False) if scale <= MAX_OPEN_SCALE else JsonText()
 
@@ -110,8 +124,8 @@ def _exact(value: Any) -> decimal.Decimal | None:
     """A JSON number as the decimal it was most likely written as; None where it is no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    exact = decimal.Decimal(repr(value))
-    return exact.normalize() if exact.is_finite() else None
+    exact = decimal.Decimal(value if isinstance(value, int) else repr(value))
+    return exact if exact.is_finite() else None
 
 
 def _string(schema: dict[str, Any]) -> Column:

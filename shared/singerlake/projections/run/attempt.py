@@ -15,7 +15,7 @@ from singerlake.format.state import selection
 from singerlake.maintenance.engines.engine import Answer, Engine, Item, Task
 from singerlake.maintenance.scan.batches import batches
 from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.rows.columns import TableColumns
+from singerlake.projections.rows.columns import TableColumn
 from singerlake.projections.rows.convert import NULL_KEY, RowMaker, Seen, one_of
 from singerlake.projections.rows.types import place as place_of
 from singerlake.projections.run.plan import TablePlan, make_plan
@@ -196,7 +196,7 @@ class TableAttempt:
 
     def _refuse_failed(self) -> None:
         if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.seen, self.plan.columns)
+            raise failed_checks(self.plan.declaration, self.seen, self.plan)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
@@ -340,8 +340,8 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def failed_checks(declaration: TableDeclaration, seen: Seen, columns: TableColumns | None = None) -> CheckFailedError:
-    """The error that names the checks and some offsets. ``columns`` are those of a table of a stream."""
+def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | None = None) -> CheckFailedError:
+    """The error that names the checks and some offsets. ``plan`` is that of a table of a stream."""
     told = "; ".join(
         f"{name}: {count} {'row' if count == 1 else 'rows'}"
         + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
@@ -349,10 +349,17 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, columns: TableColum
             (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
         )
     )
+    records = () if plan is None else plan.columns.records
     hints = []
     if NULL_KEY in seen.failed:
-        hints.append("a key is null, or does not fit its type: name another key, or set null_keys to drop")
-    records = () if columns is None else columns.records
+        for source in () if plan is None else plan.key:
+            other = next((each.source for each in records if _differ_by_case(source, each)), None)
+            if other is not None:
+                hints.append(f"to make one column of both: columns: {{{other!r}: {{rename: {source!r}}}}}")
+        hints.append(
+            "a key is null, or does not fit its type: cast it under 'columns', as a large integer to decimal(38,0), "
+            "name another key, or set null_keys to drop"
+        )
     joined = {one_of(column.sources) for column in records if len(column.sources) > 1}
     if seen.failed.keys() & joined:
         hints.append("records have values of both properties: give each a column of its own by 'rename'")
@@ -361,3 +368,8 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, columns: TableColum
     return CheckFailedError(
         f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name
     )
+
+
+def _differ_by_case(source: str, column: TableColumn) -> bool:
+    """Whether a property is another one than that column's, whose name is equal but for case."""
+    return source not in column.sources and source.lower() == column.source.lower()
