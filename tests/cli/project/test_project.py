@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -67,6 +68,30 @@ def statuses(text: str) -> dict[str, str]:
 
 def everything(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_rescued_values_are_told_by_property_and_kind_and_never_shown(run: Run, root: Path) -> None:
+    """A column that is always null does not look like one bad row."""
+    lake = Lake.open(str(root))
+    inner = {"type": "object", "properties": {"zip": {"type": "string"}}}
+    born = {"type": ["null", "string"], "format": "date"}
+    schema = {"properties": {**SCHEMA["properties"], "born": born, "address": inner, "x\n": {"type": "integer"}}}
+    records: list[dict[str, Any]] = [user(n, born="19700131", address={"zip": "1"}) for n in range(3)]
+    records[1] |= {"age": [31337], "address": {"zip": 31337, "door": True}, "extra": None}
+    records[2] |= {"age": "31337", "x\n": 0.5, "name": math.nan}
+    build_stream(lake, "t", "s", schema, records, key_properties=("id",))
+    told = run("project", "run", root, "--all").stdout
+    assert (
+        "3 new, 3 rows with rescued values (born: 3, the first a string; age: 2, the first an array; "
+        "address.zip: 1, the first a number; address.door: 1, the first a boolean, in no schema; "
+        "extra: 1, the first null, in no schema; and others); 3 rows in 1 file"
+    ) in told
+    assert "31337" not in told
+    report = run("project", "run", root, "--all", "--full-refresh", "--json").stdout
+    misfits = json.loads(report)["tables"][0]["misfits"]
+    assert misfits["name"] == {"rows": 1, "first": "a number", "declared": True}
+    assert list(misfits) == ["born", "age", "address.zip", "address.door", "extra", "name", "x\n"]
+    assert "31337" not in report
 
 
 def test_all_makes_a_table_of_every_stream_without_a_file(run: Run, shop: Lake, root: Path) -> None:

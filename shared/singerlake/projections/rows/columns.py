@@ -119,6 +119,11 @@ class TableColumns:
         read = [Field(source, column.read) for column in self.records for source in column.sources]
         return Struct((*read, *own))
 
+    @property
+    def read_as(self) -> dict[str, Column]:
+        """The types that properties of a record, and what stands beside it, are read as."""
+        return {field.name: field.type for field in self.reads(MessageKinds.RECORDS).fields}
+
     def read_schema(self, messages: MessageKinds) -> pa.Schema:
         """The Arrow schema of ``reads``, in which fields of objects have the table's names already."""
         fields = self.reads(messages).fields

@@ -32,6 +32,7 @@ from singerlake.projections.rows.columns import (
 from singerlake.projections.rows.conditions import holds
 from singerlake.projections.rows.deletions import with_deletions
 from singerlake.projections.rows.partitions import is_partition
+from singerlake.projections.rows.rescued import Rescued, add, count
 from singerlake.projections.state.model import Activation
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ def is_working(name: str) -> bool:
 @dataclass
 class Seen:
     """What was seen of records while they became rows. ``failed`` and ``dropped`` count by check, ``examples`` are the
-    first offsets of each. ``least`` and ``greatest`` are of the versions of rows, ``unversioned`` says whether a row
-    without one comes before all ``activations``. ``moment`` is the last time that a record was captured."""
+    first offsets of each; ``misfits`` counts by property that was rescued. ``least`` and ``greatest`` are of the
+    versions of rows, ``unversioned`` says whether a row without one comes before all ``activations``. ``moment`` is the
+    last time that a record was captured."""
 
     records: int = 0
     rescued: int = 0
@@ -81,6 +83,7 @@ class Seen:
     dropped: Counter[str] = field(default_factory=Counter)
     warned: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[int]] = field(default_factory=dict)
+    misfits: dict[str, Rescued] = field(default_factory=dict)
     activations: list[Activation] = field(default_factory=list)
     least: int | None = None
     greatest: int | None = None
@@ -91,6 +94,7 @@ class Seen:
         """Take in what was seen of later records."""
         self.records += other.records
         self.rescued += other.rescued
+        add(self.misfits, other.misfits)
         self.null_keys += other.null_keys
         self.failed += other.failed
         self.dropped += other.dropped
@@ -145,7 +149,10 @@ class RowMaker:
             rows = rows.append_column(MOMENT, read.column(TIME))
         rows = self._checked(rows, read, seen)
         seen.records += read.num_rows
-        seen.rescued += rows.num_rows - rows.column(RESCUED.name).null_count
+        rescued = rows.column(RESCUED.name).drop_null()
+        if len(rescued):
+            seen.rescued += len(rescued)
+            count(rescued.to_pylist(), self.columns.read_as, seen.misfits)
         _note_versions(rows, seen)
         return rows
 

@@ -20,6 +20,7 @@ from singerlake.maintenance.engines.engine import Engine
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of, earlier_declarations
 from singerlake.projections.delta.publish import catch_up
+from singerlake.projections.rows.rescued import Rescued
 from singerlake.projections.run.attempt import TableAttempt
 from singerlake.projections.run.new_state import first_state, following, new_state, together
 from singerlake.projections.run.plan import TablePlan, as_it_was, make_plan
@@ -46,6 +47,7 @@ class Outcome:
     state: TableState | None
     run: TableRun | None
     examples: dict[str, list[int]] = field(default_factory=dict)
+    misfits: dict[str, Rescued] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -123,7 +125,7 @@ class TableRunner:
                 for each in works:
                     each.discard_scratch()
                 self.catch_up(found.state)
-                return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples)
+                return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples, work.seen.misfits)
             with _discarded(*works):
                 assert base is not None
                 now = load_to_replace(self.storage, state.table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,11 +14,14 @@ from singerlake.cli.output import counted, error_json, say, say_json, shown, siz
 from singerlake.errors import SingerlakeError
 from singerlake.projections.declaration.streams import Unresolved
 from singerlake.projections.run.many_tables import plan_tables
+from singerlake.projections.run.one_table import Outcome
 from singerlake.projections.run.plan import TablePlan
 from singerlake.projections.run.results import TableResult
 from singerlake.projections.sql.grown import is_continued
 from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
 
+_NAMED = 5
+"""Properties that the line of a table names."""
 NO_MESSAGES = "skipped: its stream has no messages"
 
 
@@ -127,12 +130,24 @@ def _done(result: TableResult) -> str:
         return f"made from {tables}: {counted(state.rows, 'row')} in {files}, {size(state.bytes)}"
     changes = ((run.inserted, "new"), (run.updated, "changed"), (run.deleted, "gone"))
     told = ", ".join(f"{count:,} {word}" for count, word in changes if count) or "no row changed"
-    rescued = f", {counted(run.rescued, 'row')} with rescued values" if run.rescued else ""
+    rescued = f", {counted(run.rescued, 'row')} with rescued values{_misfits(result.outcome)}" if run.rescued else ""
     anew = " (made anew)" if run.kind == "rebuild" else ""
     return (
         f"{counted(run.records, 'record')} read: {told}{rescued}; "
         f"{counted(state.rows, 'row')} in {files}, {size(state.bytes)}{anew}"
     )
+
+
+def _misfits(outcome: Outcome) -> str:
+    """Which properties these are, those of most rows first."""
+    most = sorted(outcome.misfits.items(), key=lambda item: -item[1].rows)
+    told = [
+        f"{name}: {each.rows:,}, the first {each.first}" + ("" if each.declared else ", in no schema")
+        for name, each in most[:_NAMED]
+    ]
+    if len(most) > _NAMED:
+        told.append("and others")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _checks(result: TableResult) -> Iterator[str]:
@@ -158,6 +173,7 @@ def table_json(result: TableResult) -> dict[str, Any]:
         "plan": None if plan is None else _plan_json(plan),
         "run": None if run is None else msgspec.to_builtins(run),
         "examples": outcome.examples if outcome is not None else {},
+        "misfits": {name: asdict(each) for name, each in outcome.misfits.items()} if outcome is not None else {},
         "made_from": [] if state is None else [each.table for each in state.made_from],
         "behind": outcome.behind if outcome is not None else {},
         "rows": None if state is None else state.rows,
