@@ -18,9 +18,9 @@ def patience(clock: FakeClock, *, seconds: float = 60, answered: bool = True) ->
     return found
 
 
-def failing(of: Patience, trouble: RetryReason, *, took: float = 0) -> GivenUp:
+def failing(of: Patience, trouble: RetryReason, *, took: float = 0, writes: bool = False) -> GivenUp:
     """A request that fails until it gives up; each try takes ``took`` seconds."""
-    clock, wait = of.clock, of.begin()
+    clock, wait = of.clock, of.begin(writes=writes)
     assert isinstance(clock, FakeClock)
     clock.seconds += took
     while wait.again(trouble):
@@ -96,6 +96,56 @@ def test_a_request_that_fails_while_others_succeed_gives_up_as_well() -> None:
     clock.on_sleep = lambda _: known.answered()
     failing(known, RetryReason.BUSY)
     assert clock.seconds == pytest.approx(60)
+
+
+@pytest.mark.parametrize("writes", [True, False], ids=["writes fail", "reads fail"])
+def test_answers_of_the_other_kind_do_not_make_a_request_wait_longer(
+    writes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A storage whose volumes are full answers each read, and 500 to each write."""
+    clock = FakeClock()
+    known = patience(clock)
+    clock.on_sleep = lambda _: known.answered(writes=not writes)
+    wait = known.begin(writes=writes)
+    while wait.again(RetryReason.BUSY, said="InternalError: no free \x1b volumes"):
+        pass
+    assert clock.seconds == pytest.approx(60)
+    failing(known, RetryReason.BUSY, writes=writes)
+    assert clock.seconds == pytest.approx(60.3), "the next one does not wait as long again"
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 6
+    assert told[0].startswith(
+        "waiting for storage for 2 s now, since it answers with an error: InternalError: no free \\x1b volumes; giving "
+    )
+    known.answered(writes=writes)
+    assert caplog.records[-1].getMessage().startswith("storage answers again after 60 s")
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_an_answer_ends_what_only_requests_of_its_own_kind_failed_in(writes: bool) -> None:
+    """Reads that fail now and then do not take away the patience of the first write."""
+    clock = FakeClock()
+    known = patience(clock)
+    for _ in range(10):
+        assert known.begin(writes=writes).again(RetryReason.BUSY)
+        known.answered(writes=writes)
+        clock.seconds += 10
+    before = clock.seconds
+    failing(known, RetryReason.BUSY, writes=not writes)
+    assert clock.seconds - before == pytest.approx(60)
+
+
+def test_where_both_fail_the_log_tells_once_for_both(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    known = patience(clock)
+    waits = [known.begin(), known.begin(writes=True)]
+    while clock.seconds < 25:
+        for wait in waits:
+            assert wait.again(RetryReason.SILENT)
+    known.answered()
+    known.answered(writes=True)
+    told = [record.getMessage()[:7] for record in caplog.records]
+    assert told == ["waiting"] * 3 + ["storage"]
 
 
 def test_the_log_tells_of_the_wait_and_of_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,7 @@ where no earlier try can have caused it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,8 @@ from singerlake.errors import SingerlakeError, UnknownOutcomeError
 from singerlake.storage.patience import GivenUp, Patience, RetryReason
 
 Result = TypeVar("Result")
+
+_looked_up: ContextVar[bool] = ContextVar("singerlake_looked_up", default=False)
 
 
 class Meaning(Enum):
@@ -48,12 +51,14 @@ class DriverErrors:
 class Write(Generic[Result]):
     """One write: ``send`` makes one request. ``look`` reads back and gives the result where the write's effect is
     seen, ``refused`` where it can no longer happen because its condition has ceased to hold, None where it still may.
+    ``changes`` is False for a request that only reads.
     """
 
     send: Callable[[], Result]
     look: Callable[[], Result | None]
     refused: Result
     conditional: bool
+    changes: bool = True
 
 
 def send_until_known(
@@ -66,7 +71,7 @@ def send_until_known(
 ) -> Result:
     """The result of a write. Raises what ``translate`` gives while nothing can have changed, and
     ``UnknownOutcomeError`` once something may have."""
-    wait = patience.begin()
+    wait = patience.begin(writes=write.changes)
     unclear = False
     while True:
         try:
@@ -77,29 +82,48 @@ def send_until_known(
             if means is Meaning.FATAL or (means is Meaning.REFUSED and not write.conditional):
                 break
             if means is Meaning.REFUSED and not unclear:
-                patience.answered()
+                patience.answered(writes=write.changes)
                 return write.refused
             unclear = unclear or means is Meaning.UNKNOWN
         else:
-            patience.answered()
+            patience.answered(writes=write.changes)
             return result
         if unclear:
             seen = _look(write)
             if seen is not None:
+                _looked_up.set(True)
                 return seen
-        if not wait.again(errors.reason(last), at_least=errors.retry_after(last)):
+        if not wait.again(errors.reason(last), at_least=errors.retry_after(last), said=words(translate(last))):
             errors.give_up(last, wait.given_up)
             break
     if errors.meaning(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
+        _looked_up.set(True)
         return seen
     if not unclear:
         raise translate(last) from last
+    told = translate(last)
+    reason = ": ".join(str(each) for each in (told.message, told.context.get("reason")) if each)
     raise UnknownOutcomeError(
         "a write may or may not have happened, and reading it back did not show which",
         hint="delete nothing; read the object once storage answers again",
-        key=key,
-        reason=str(translate(last)),
+        **{"key": key, **told.context, "reason": reason},
     ) from last
+
+
+def answered(work: Callable[[], Result]) -> tuple[Result, bool]:
+    """What ``work`` gives, and whether storage itself answered the writes in it. False where a reply was lost and what
+    came of the write was looked up: a refusal then says what the object is, and not what storage does."""
+    before = _looked_up.get()
+    _looked_up.set(False)
+    try:
+        return work(), not _looked_up.get()
+    finally:
+        _looked_up.set(before or _looked_up.get())
+
+
+def words(error: SingerlakeError) -> str:
+    """What the server said, of an error that a driver's ``translate`` made; empty where it said nothing."""
+    return ": ".join(str(error.context[name]) for name in ("code", "reason") if error.context.get(name))
 
 
 def send_until_answered(
@@ -109,14 +133,16 @@ def send_until_answered(
     errors: DriverErrors,
     translate: Callable[[Exception], SingerlakeError],
     key: str,
+    changes: bool = False,
 ) -> Result:
-    """What a request gets that may be repeated, also if it took effect. Raises what ``translate`` gives."""
+    """What a request gets that may be repeated, also if it took effect. ``changes``: whether it is to change something.
+    Raises what ``translate`` gives."""
 
     def meaning(error: Exception) -> Meaning:
         means = errors.meaning(error)
         return Meaning.BUSY if means is Meaning.UNKNOWN else means
 
-    write = Write[Any](request, lambda: None, refused=None, conditional=False)
+    write = Write[Any](request, lambda: None, refused=None, conditional=False, changes=changes)
     repeatable = replace(errors, meaning=meaning)
     answer: Result = send_until_known(write, patience=patience, errors=repeatable, translate=translate, key=key)
     return answer

@@ -7,6 +7,10 @@ which is what a storage does to it that answers others.
 
 A process that never had an answer from a place waits for a quarter of that only: a wrong port answers as little as a
 server that restarts, and more often.
+
+A storage may answer reads and fail each write: its volumes are full, or what takes writes is down. So reads and writes
+have outages of their own. Both begin with the failure of either, since a server that is gone fails both. An answer ends
+that of its own kind, and that of the other kind unless a request of that kind failed in it.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from singerlake.clock import Backoff, Clock
+from singerlake.humanize import shown
 
 PATIENCE_SECONDS = 60
 """Where no setting says otherwise."""
@@ -32,6 +37,8 @@ _AT_FIRST = 0.25
 """Share of the patience for a place that never answered."""
 _TOLD_AFTER = 1.0
 _TOLD_EVERY = 10.0
+_SHOWN = 300
+"""Characters of what a server says that go to the log."""
 _OVER_AFTER = 15.0
 """Seconds without a failure after which the next one begins another outage: no request was sent in between."""
 
@@ -46,7 +53,7 @@ class RetryReason(Enum):
 
     NO_SUCH_HOST = "its host name is not known"
     SILENT = "it does not answer"
-    BUSY = "it answers that it is busy"
+    BUSY = "it answers with an error"
     CONFLICT = "another request is under way"
 
 
@@ -66,7 +73,10 @@ def backoff(clock: Clock) -> Backoff:
 
 @dataclass
 class _Outage:
+    """Of reads or of writes. ``own``: whether a request of that kind failed in it."""
+
     began: float
+    own: bool = False
     told: float | None = None
     last: float = field(init=False)
 
@@ -87,35 +97,44 @@ class Patience:
         self._what = what
         self._key = key or place
         self._lock = threading.Lock()
-        self._outage: _Outage | None = None
+        self._outages: dict[bool, _Outage] = {}
+        """By whether it is that of writes."""
 
-    def begin(self) -> Wait:
-        """For one request, before or after its first try."""
-        return Wait(self)
+    def begin(self, *, writes: bool = False) -> Wait:
+        """For one request, before or after its first try. ``writes``: whether it is to change something."""
+        return Wait(self, writes=writes)
 
-    def answered(self) -> None:
-        """The place answered in some way, and is not busy."""
-        if self._outage is None and self._key in _answered:
+    def answered(self, *, writes: bool = False) -> None:
+        """The place answered a request in some way, and is not busy. ``writes`` as in ``begin``."""
+        if not self._outages and self._key in _answered:
             return
         _answered.add(self._key)
         with self._lock:
-            outage, self._outage = self._outage, None
+            outage, other = self._outages.pop(writes, None), self._outages.get(not writes)
+            if other is not None and not other.own:
+                del self._outages[not writes]
+            elif other is not None and outage is not None and outage.told is not None:
+                # What is said now is understood of both. If the other kind goes on failing, that is worth a new line.
+                other.told = None
         if outage is not None and outage.told is not None:
             lasted = self.clock.monotonic() - outage.began
             logger.warning("%s answers again after %.0f s (%s)", self._what, lasted, self._place)
 
-    def began(self, trouble: RetryReason) -> float:
-        """When the outage began that this failure belongs to."""
+    def began(self, trouble: RetryReason, *, writes: bool = False) -> float:
+        """When the outage began that this failure belongs to. ``writes`` as in ``begin``."""
         now = self.clock.monotonic()
         if trouble is RetryReason.CONFLICT:
             return now
         if trouble is RetryReason.BUSY:
             _answered.add(self._key)
         with self._lock:
-            if self._outage is None or now - self._outage.last > _OVER_AFTER:
-                self._outage = _Outage(now)
-            self._outage.last = now
-            return self._outage.began
+            for kind in (False, True):
+                outage = self._outages.get(kind)
+                if outage is None or now - outage.last > _OVER_AFTER:
+                    outage = self._outages[kind] = _Outage(now)
+                outage.last = now
+                outage.own = outage.own or kind is writes
+            return self._outages[writes].began
 
     def limit(self, trouble: RetryReason) -> float:
         """Seconds to wait."""
@@ -128,14 +147,15 @@ class Patience:
         """Whether the place ever answered this process."""
         return self._key in _answered
 
-    def tell(self, trouble: RetryReason, left: float) -> None:
-        """Say in the log that the outage continues, not at once and not too often."""
+    def tell(self, trouble: RetryReason, left: float, *, writes: bool = False, said: str = "") -> None:
+        """Say in the log that the outage continues, not at once and not too often. ``writes`` as in ``begin``; ``said``
+        is what the place answered, in its own words and without secrets."""
         now = self.clock.monotonic()
         with self._lock:
-            outage = self._outage
+            outage = self._outages.get(writes)
             if outage is None or now - outage.began < _TOLD_AFTER:
                 return
-            if outage.told is not None and now - outage.told < _TOLD_EVERY:
+            if any(each.told is not None and now - each.told < _TOLD_EVERY for each in self._outages.values()):
                 return
             outage.told = now
             lasts = now - outage.began
@@ -143,7 +163,7 @@ class Patience:
             "waiting for %s for %.0f s now, since %s; giving up in %.0f s (%s)",
             self._what,
             lasts,
-            trouble.value,
+            f"{trouble.value}: {shown(said[:_SHOWN])}" if said else trouble.value,
             left,
             self._place,
         )
@@ -152,18 +172,20 @@ class Patience:
 class Wait:
     """One request's tries."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, *, writes: bool = False) -> None:
         self._patience = patience
+        self._writes = writes
         self._backoff = backoff(patience.clock)
         self._tries = 0
         self._began: float | None = None
         self.given_up: GivenUp | None = None
 
-    def again(self, trouble: RetryReason, *, at_least: float = 0.0) -> bool:
+    def again(self, trouble: RetryReason, *, at_least: float = 0.0, said: str = "") -> bool:
         """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``.
-        ``at_least``: the seconds that the server asked to wait, of which no more are waited than are left."""
+        ``at_least``: the seconds that the server asked to wait, of which no more are waited than are left. ``said`` is
+        what it answered, for the log."""
         patience, clock = self._patience, self._patience.clock
-        outage = patience.began(trouble)
+        outage = patience.began(trouble, writes=self._writes)
         now = clock.monotonic()
         self._began = now if self._began is None else self._began
         self._tries += 1
@@ -172,7 +194,7 @@ class Wait:
         if left < _INSTANT and self._tries >= LEAST_TRIES:
             self.given_up = GivenUp(trouble, waited, patience.has_answered)
             return False
-        patience.tell(trouble, max(0.0, left))
+        patience.tell(trouble, max(0.0, left), writes=self._writes, said=said)
         wanted = self._backoff.next()
         clock.sleep(wanted if left < _INSTANT else min(max(wanted, at_least), left))
         return True

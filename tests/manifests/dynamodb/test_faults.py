@@ -129,6 +129,18 @@ class TestThrottling:
                 stream.log(stream.table()).append(0, b"a")
         assert 15 <= stream.clock.seconds < 16
 
+    def test_reads_that_are_answered_do_not_make_writes_wait_longer(
+        self, stream: Stream, dynamodb: DynamoServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        log = appended(stream)
+        dynamodb.fail(APPEND, code="500 InternalServerError", times=ALWAYS)
+        for number in (3, 4):
+            with pytest.raises(UnknownOutcomeError, match="InternalServerError"):
+                log.append(number, b"a")
+            assert list(log.read(1, whole=True)) == [(2, b"2")]
+        assert 60 <= stream.clock.seconds < 62
+        assert "waiting for DynamoDB for 2 s now, since it answers with an error: InternalServerError" in caplog.text
+
     def test_what_a_batch_leaves_over_is_deleted_later(self, stream: Stream, dynamodb: DynamoServer) -> None:
         log = appended(stream, 30)
         log.snapshot(state_at(29))

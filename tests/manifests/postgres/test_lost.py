@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import psycopg
 import pytest
 
 from singerlake.clock import SystemClock, random_id
@@ -14,6 +16,7 @@ from singerlake.format.state.transactions import Close, CollectFiles, RecordRun,
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres import session as postgres_session
 from singerlake.manifests.postgres.schema import create_schema
+from singerlake.manifests.postgres.session import WriteResult
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, consistent, place, session
@@ -64,6 +67,36 @@ def test_a_commit_whose_reply_is_lost_is_there_exactly_once(
     assert fault.hits == (1 if after else times)
     assert consistent(place) == outcome.manifest
     assert outcome.manifest.transaction.number == 1
+
+
+def test_reads_that_are_answered_do_not_make_writes_wait_longer(
+    place: PostgresPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that ends at each write, and comes back."""
+    clock = FakeClock()
+    tables = place.but(clock=clock).store()._session
+    clock.on_sleep = lambda _: tables.read(lambda connection: None)
+
+    def lost(connection: psycopg.Connection[tuple[Any, ...]]) -> WriteResult[None]:
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return WriteResult(None)
+
+    for _ in range(2):
+        with pytest.raises(StorageUnavailableError, match="PostgreSQL failed: terminating connection"):
+            tables.write(lost, lambda connection: False)
+    assert 60 <= clock.seconds < 62
+    assert "waiting for PostgreSQL for 2 s now, since it does not answer: PostgreSQL failed: termin" in caplog.text
+
+
+def test_commits_that_are_all_lost_are_given_up_as_what_they_are(
+    by_proxy: PostgresPlace, place: PostgresPlace, proxy: FaultProxy
+) -> None:
+    base = by_proxy.born()
+    patient = by_proxy.but(clock=FakeClock())
+    proxy.drop("^COMMIT", after=False, times=ALWAYS)
+    with pytest.raises(StorageUnavailableError, match="it ended the connection at COMMIT"):
+        patient.store().commit(base, patient.transaction(CHANGES["files"]))
+    assert place.state() == base.manifest
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from singerlake.clock import Backoff
-from singerlake.errors import TooManyConflictsError
+from singerlake.errors import StorageUnavailableError, TooManyConflictsError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import (
     LOCK_NOT_AVAILABLE,
@@ -43,6 +43,8 @@ _WAITS = 10
 _UNIQUE_ATTEMPTS = 3
 _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 0.25
+
+_AT_COMMIT = "it ended the connection at COMMIT"
 
 _LIMITS = """
     SET LOCAL search_path TO {schema};
@@ -74,6 +76,10 @@ class _RetryError(Exception):
     """The transaction did not take effect, and is to be tried again."""
 
 
+class _EndedError(Exception):
+    """The connection ended at COMMIT, and the transaction did not take effect."""
+
+
 class Session:
     """Transactions of one store. ``schema`` is ``postgres_schema``; ``patience`` is that with the server."""
 
@@ -90,7 +96,7 @@ class Session:
         On a thread that is in a transaction on the same tables already, it reads in that one: a user of the database
         may have one connection alone."""
         connection = self._connections.running(self._schema)
-        return self._tried(lambda: self._read_once(work)) if connection is None else work(connection)
+        return work(connection) if connection is not None else self._tried(lambda: self._read_once(work), writes=False)
 
     def write(self, work: Callable[[Connection], WriteResult[T]], proof: Callable[[Connection], bool]) -> T:
         """What ``work`` gives, once it is committed; ``work`` may run more than once, each time from new. ``proof``
@@ -98,15 +104,15 @@ class Session:
 
         Raises as ``read``, ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
         """
-        return self._tried(lambda: self._write_once(work, proof))
+        return self._tried(lambda: self._write_once(work, proof), writes=True)
 
     def close(self) -> None:
         """Close idle connections."""
         self._connections.close()
 
-    def _tried(self, once: Callable[[], T]) -> T:
+    def _tried(self, once: Callable[[], T], *, writes: bool) -> T:
         database_error = driver().Error
-        wait = self._patience.begin()
+        wait = self._patience.begin(writes=writes)
         tries = unique = waits = 0
         backoff = Backoff(self._clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
         while tries < ATTEMPTS:
@@ -115,21 +121,28 @@ class Session:
                 value = once()
             except _RetryError:
                 pass
+            except _EndedError:
+                if not wait.again(RetryReason.SILENT, said=_AT_COMMIT):
+                    raise StorageUnavailableError(
+                        f"PostgreSQL failed: {_AT_COMMIT}", hint="look at the server's log; nothing was changed"
+                    ) from None
+                continue
             except (NotConnectedError, NoAddressError) as error:
-                if not wait.again(error.trouble):
+                if not wait.again(error.trouble, said=error.message):
                     assert wait.given_up is not None
                     raise given_up(error, wait.given_up) from None
                 continue
             except database_error as error:
                 problem = error
             else:
-                self._patience.answered()
+                self._patience.answered(writes=writes)
                 return value
             if problem is not None and is_lost(problem):
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
-                if not wait.again(RetryReason.SILENT):
-                    raise translated(problem, self._schema)
+                told = translated(problem, self._schema)
+                if not wait.again(RetryReason.SILENT, said=told.message):
+                    raise told
                 continue
             if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
                 waits += 1
@@ -174,7 +187,7 @@ class Session:
                 return done.value
         if self._took_effect(done.xid, proof):
             return done.value
-        raise _RetryError
+        raise _EndedError
 
     def _commit(self, connection: Connection) -> bool:
         """Whether the server confirmed it; False where no answer came. What the server refuses is raised."""

@@ -40,7 +40,7 @@ class Page:
 
 class Ask(Protocol):
     """Sends a request that may be repeated, also if it took effect, until it is answered. Raises this package's errors,
-    of ``key`` where the request is about another object than the one that is written."""
+    of ``key`` where the request only reads, of another object than the one that is written."""
 
     def __call__(self, request: Callable[[], Result], /, *, key: str | None = None) -> Result: ...
 

@@ -230,13 +230,19 @@ class CloudStorage:
 
     def _asker(self, of: str) -> Callable[..., Result]:
         def ask(request: Callable[[], Result], *, key: str | None = None) -> Result:
-            return self._ask(of if key is None else key, request)
+            # What is asked about another object is only read.
+            return self._ask(of if key is None else key, request, changes=key is None)
 
         return ask
 
-    def _ask(self, key: str, request: Callable[[], Result]) -> Result:
+    def _ask(self, key: str, request: Callable[[], Result], *, changes: bool = False) -> Result:
         return send_until_answered(
-            request, patience=self._patience, errors=self._driver.errors, translate=self._translate(key), key=key
+            request,
+            patience=self._patience,
+            errors=self._driver.errors,
+            translate=self._translate(key),
+            key=key,
+            changes=changes,
         )
 
     def _until_known(self, key: str, write: Write[Result]) -> Result:

@@ -70,7 +70,7 @@ class Clients:
 def connect(settings: S3Settings, patience: Patience) -> Clients:
     """Clients for these settings; nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
     client = in_session(settings, lambda session: _client(session, settings), patience)
-    wait_in(client, patience, unless=_once.get)
+    wait_in(client, patience, settings, unless=_once.get)
     ask_above(client, _AT_ONCE)
     return Clients(patient=client, single=Single(client))
 

@@ -42,7 +42,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
     def sts(service: str, **options: Any) -> Any:
         config = Config(retries={"total_max_attempts": 1, "mode": "standard"}, connect_timeout=10, read_timeout=20)
         client = source.create_client(service, region_name=region, endpoint_url=endpoint, config=config, **options)
-        wait_in(client, patience)
+        wait_in(client, patience, settings)
         return client
 
     extra = {"RoleSessionName": "singerlake"}
