@@ -13,10 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.clock import SystemClock, random_id
+from singerlake.clock import Clock, SystemClock, random_id
 from singerlake.errors import AccessDeniedError, ConditionsUnprovenError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.port import Capabilities, Entry, Refused, Storage, Written
-from singerlake.storage.probe import PROBE_PREFIX, RACERS, Answer, Together, at_once, in_turn, probe, prove
+from singerlake.storage.probe import (
+    PROBE_PREFIX,
+    RACERS,
+    Answer,
+    Together,
+    _left_behind,
+    at_once,
+    in_turn,
+    probe,
+    prove,
+)
 from singerlake.storage.probe_results import Proved
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
@@ -53,6 +63,19 @@ class NoDelete(MemoryStorage):
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         raise AccessDeniedError("no delete", key=key)
+
+
+class CheckThenActNoDelete(NoDelete, CheckThenAct):
+    """Both, from when it is ``racy``."""
+
+    def __init__(self, clock: Clock) -> None:
+        CheckThenAct.__init__(self)
+        self._clock = clock
+        self.racy = True
+
+    def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        kind = CheckThenAct if self.racy else MemoryStorage
+        return kind.put(self, key, body, if_absent=if_absent, if_match=if_match)
 
 
 class Network(MemoryStorage):
@@ -236,14 +259,63 @@ def test_an_old_etag_is_tried_when_nothing_else_is_under_way() -> None:
 
 
 def test_without_the_right_to_delete_probes_do_not_pile_up() -> None:
+    """A race of creates takes a key where nothing is, and leaves an object there. So there is one a day."""
     clock = AdjustableClock()
     storage = NoDelete(clock=clock, ids=random_id)
     counts = []
-    for _ in range(12):
-        assert seen_of(storage) == Capabilities(conditional_put=True, conditional_delete=False)
-        clock.moment += timedelta(hours=5)
-        counts.append(len(list(storage.list(PROBE_PREFIX))))
-    assert counts[-1] == counts[2]
+    for _ in range(4):
+        for _ in range(8):
+            assert seen_of(storage) == Capabilities(conditional_put=True, conditional_delete=False)
+            counts.append(len(list(storage.list(PROBE_PREFIX))))
+            clock.moment += timedelta(hours=3)
+        clock.moment += timedelta(hours=2)
+    assert counts == [4] * 8 + [8] * 8 + [12] * 8 + [16] * 8
+
+
+def test_probes_at_once_without_the_right_to_delete_mostly_take_over_different_objects() -> None:
+    storage = NoDelete(clock=AdjustableClock(), ids=random_id)
+    for number in range(16):
+        storage.put(f"{PROBE_PREFIX}{number}/one-winner-e3b0c44298fc1c14", b"")
+    taken = {_left_behind(storage, "one-winner-e3b0c44298fc1c14", random_id().encode()).note for _ in range(100)}
+    assert len(taken) > 8
+
+
+@pytest.mark.parametrize("hours", [0, 2, 30])
+def test_what_an_earlier_probe_left_hides_no_storage_that_creates_twice(hours: int) -> None:
+    clock = AdjustableClock()
+    storage = CheckThenActNoDelete(clock)
+    for _ in range(4):
+        seen = seen_of(storage)
+        assert seen is not None
+        assert not seen.conditional_put
+        clock.moment += timedelta(hours=hours)
+
+
+def test_a_race_of_creates_that_another_process_saw_is_believed_for_a_day_and_of_the_same_server() -> None:
+    def puts(server: str) -> bool:
+        seen = probe(storage, clock=SystemClock(), ids=random_id, server=server)
+        assert seen is not None
+        return seen.conditional_put
+
+    clock = AdjustableClock()
+    storage = CheckThenActNoDelete(clock)
+    storage.racy = False
+    assert puts("http://honest")
+    storage.racy = True
+    assert not puts("http://gateway")
+    assert puts("http://honest")
+    clock.moment += timedelta(hours=25)
+    assert not puts("http://honest")
+
+
+def test_what_killed_probes_left_is_removed_after_an_hour() -> None:
+    clock = AdjustableClock()
+    storage = MemoryStorage(clock=clock, ids=random_id)
+    for name in ("first", "second"):
+        storage.put(f"{PROBE_PREFIX}{name}/created", b"1")
+        clock.moment += timedelta(minutes=61)
+    assert seen_of(storage) == HONEST
+    assert [entry.key for entry in storage.list("")] == [f"{PROBE_PREFIX}second/created"]
 
 
 def test_a_storage_that_does_not_answer_is_an_error_and_not_a_capability() -> None:

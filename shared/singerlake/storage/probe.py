@@ -2,21 +2,25 @@
 
 A storage that ignores conditions answers success to them. A balancer that sends a request again may answer 412 to a
 write that took effect. So only a success that its condition excludes shows that conditions are ignored; a refusal of
-the probe's own write shows nothing, and the probe asks again.
+the probe's own write shows nothing, and the probe asks again. Nor does it show anything that a write had no effect
+whose reply was lost.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
-from typing import Protocol, TypeVar
+from itertools import groupby
+from typing import NamedTuple, Protocol, TypeVar
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
@@ -26,8 +30,9 @@ from singerlake.errors import (
     StorageUnavailableError,
     UnknownOutcomeError,
 )
+from singerlake.storage.lost_replies import answered
 from singerlake.storage.patience import backoff
-from singerlake.storage.port import Capabilities, Refused, Storage, Stored, Written
+from singerlake.storage.port import Capabilities, Entry, Refused, Storage, Stored, Written
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +40,17 @@ PROBE_PREFIX = "_singerlake_probe/"
 RACERS = 8
 """Requests sent at once to one key: enough for a storage that checks first and writes later to show two winners."""
 _OBJECTS = ("created", "replaced", "absent", "deleted")
-_LEFT_BEHIND = timedelta(hours=1)
+_NOTE = "one-winner-"
+"""How the name begins of the object that notes a race of creates with one winner. The server's digest follows."""
+_NOTE_HOLDS = timedelta(days=1)
+"""For how long a race of creates is believed that another process saw."""
+_ABANDONED = timedelta(hours=1)
+_MOST_REMOVED = 100
+"""Abandoned objects that a probe removes: a writer waits for it."""
 _LONGEST_ROUND = 600.0
-"""Seconds; what a slower round saw may be another probe's work, which takes over objects that are an hour old."""
+"""Seconds; what a slower round saw may be another probe's work, which removes objects that are an hour old."""
+_TRIES = 5
+"""Of a write that is to be refused and whose reply was lost."""
 
 Answer = TypeVar("Answer")
 
@@ -78,24 +91,25 @@ def prove(
     ids: IdSource,
     max_wait: float,
     setting: str = "s3_probe_max_wait_seconds",
+    server: str = "",
     together: Together = at_once,
     racers: int = RACERS,
 ) -> Capabilities:
     """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing; ``setting``
-    is the one that says how many.
+    is the one that says how many. ``server`` as in ``probe``.
 
-    Raises ``ConditionsUnprovenError`` after that, and what storage raises.
+    Raises ``ConditionsUnprovenError`` after that, ``StorageUnavailableError`` where no write was answered, and what
+    storage raises.
     """
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
-    while (seen := probe(storage, clock=clock, ids=ids, together=together, racers=racers)) is None:
+    while True:
+        answers = _Answers()
+        seen = _probe(storage, answers, clock=clock, ids=ids, server=server, together=together, racers=racers)
+        if seen is not None:
+            return seen
         waited, tries = clock.monotonic() - began, tries + 1
         if waited >= max_wait:
-            raise ConditionsUnprovenError(
-                "the answers of storage do not show whether it honours conditional writes",
-                hint=f"run again when it answers reliably, or raise {setting}; nothing was written",
-                lake_root=storage.url,
-                **{setting: max_wait},
-            )
+            raise _unproven(storage, answers, setting, max_wait)
         if tries == 1:
             logger.warning(
                 "%s does not show whether it honours conditional writes; asking again for up to %.0f s",
@@ -103,25 +117,49 @@ def prove(
                 max_wait - waited,
             )
         waits.wait()
-    return seen
 
 
 def probe(
-    storage: Storage, *, clock: Clock, ids: IdSource, together: Together = at_once, racers: int = RACERS
+    storage: Storage,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    server: str = "",
+    together: Together = at_once,
+    racers: int = RACERS,
 ) -> Capabilities | None:
     """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
-    nothing. Raises what storage raises.
+    nothing. ``server`` names what answers, among all that may serve the same objects. Raises what storage raises.
 
     The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
-    earlier one left, so that probes do not pile up. Two might take the same, so only its good news counts.
+    earlier one left, so that probes do not pile up. Then no object can be created in a race, so the earlier one must
+    have noted that its race had one winner, at the same server and at most a day ago. Two probes might take over the
+    same objects, so only good news counts of them.
     """
-    began = clock.monotonic()
-    left = _left_behind(storage)
-    if left is not None:
-        seen = _Round(storage, left, ids().encode(), together, racers).capabilities(fresh=False)
+    return _probe(storage, _Answers(), clock=clock, ids=ids, server=server, together=together, racers=racers)
+
+
+def _probe(
+    storage: Storage,
+    answers: _Answers,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    server: str,
+    together: Together,
+    racers: int,
+) -> Capabilities | None:
+    began, nonce = clock.monotonic(), ids().encode()
+    name = _NOTE + hashlib.sha256(server.encode()).hexdigest()[:16]
+    left = _left_behind(storage, name, nonce)
+    if left.note is not None:
+        taken = _Round(storage, left.note.key.rpartition("/")[0], name, nonce, together, racers, answers)
+        seen = taken.capabilities(note=left.note, abandoned=left.abandoned)
         if seen is not None and seen.conditional_put:
             return seen
-    seen = _Round(storage, f"{PROBE_PREFIX}{ids()}", ids().encode(), together, racers).capabilities(fresh=True)
+        nonce = ids().encode()
+    fresh = _Round(storage, f"{PROBE_PREFIX}{ids()}", name, nonce, together, racers, answers)
+    seen = fresh.capabilities(abandoned=left.abandoned)
     return seen if clock.monotonic() - began <= _LONGEST_ROUND else None
 
 
@@ -139,62 +177,119 @@ def storage_time(storage: Storage, *, ids: IdSource) -> datetime:
     return entry.last_modified
 
 
-def _left_behind(storage: Storage) -> str | None:
-    """The oldest objects of a probe that ended long before the newest one, both on the storage's clock."""
-    entries = (entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :])
-    newest_last = sorted(entries, key=lambda entry: entry.last_modified)
-    if len(newest_last) > 1 and newest_last[-1].last_modified - newest_last[0].last_modified > _LEFT_BEHIND:
-        return newest_last[0].key.rpartition("/")[0]
-    return None
+@dataclass(slots=True)
+class _Answers:
+    """Whether storage answered any of the probe's writes, and the error of the last one whose outcome is not known."""
+
+    any: bool = False
+    lost: UnknownOutcomeError | None = None
+
+
+def _unproven(
+    storage: Storage, answers: _Answers, setting: str, max_wait: float
+) -> ConditionsUnprovenError | StorageUnavailableError:
+    """The error of a probe that has asked for long enough, with what storage said last."""
+    lost: Mapping[str, object] = answers.lost.context if answers.lost is not None else {}
+    said = {name: lost[name] for name in ("code", "error", "reason", "waited_seconds") if name in lost}
+    context: dict[str, object] = {"lake_root": storage.url, setting: max_wait, **said}
+    if answers.lost is not None and not answers.any:
+        return StorageUnavailableError(
+            "storage answers reads, but fails every write",
+            hint="look at code and reason, and run again when it takes writes; nothing was written",
+            **context,
+        )
+    return ConditionsUnprovenError(
+        "the answers of storage do not show whether it honours conditional writes",
+        hint=f"run again when it answers reliably, or raise {setting}; nothing was written",
+        **context,
+    )
+
+
+class _Left(NamedTuple):
+    """What earlier probes left: a note beside objects that may be taken over, and the keys of what nobody needs."""
+
+    note: Entry | None
+    abandoned: Sequence[str]
+
+
+def _left_behind(storage: Storage, name: str, nonce: bytes) -> _Left:
+    """``name`` is that of notes that count. Among several of them ``nonce`` chooses, so that probes at the same time
+    rarely choose the same. All times are on the storage's clock."""
+    entries = [entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :]]
+    newest = max((entry.last_modified for entry in entries), default=None)
+    notes: list[Entry] = []
+    abandoned: list[str] = []
+    for _, group in groupby(entries, lambda entry: entry.key.rpartition("/")[0]):
+        together = list(group)
+        assert newest is not None
+        notes += [
+            each for each in together if each.key.endswith(f"/{name}") and newest - each.last_modified <= _NOTE_HOLDS
+        ]
+        if newest - max(each.last_modified for each in together) > _ABANDONED:
+            abandoned += [each.key for each in together]
+    return _Left(notes[zlib.crc32(nonce) % len(notes)] if notes else None, abandoned[:_MOST_REMOVED])
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
     """All questions once. Each has objects of its own below ``base``, so that they can be asked at once: a writer waits
-    for the answers. ``nonce`` makes all bodies, and so all ETags, new."""
+    for the answers. ``nonce`` makes all bodies, and so all ETags, new; ``name`` is that of a note."""
 
     storage: Storage
     base: str
+    name: str
     nonce: bytes
     together: Together
     racers: int
+    answers: _Answers
 
-    def capabilities(self, *, fresh: bool) -> Capabilities | None:
-        """``fresh``: nothing is below ``base`` yet. None where the answers prove nothing."""
-        created, replaced, absent, deleted = (f"{self.base}/{name}" for name in _OBJECTS)
+    def capabilities(self, *, abandoned: Sequence[str], note: Entry | None = None) -> Capabilities | None:
+        """None where the answers prove nothing. ``abandoned`` is removed with the round's own objects. Without
+        ``note``, nothing is below ``base`` yet."""
+        keys = [f"{self.base}/{name}" for name in _OBJECTS]
+        create = None
         try:
-            create, replace, delete = self.together(
-                [
-                    lambda: self._create(created, fresh=fresh),
-                    lambda: self._replace(replaced, absent),
-                    lambda: self._delete(deleted),
-                ]
-            )
+            seen, create = self._ask(keys, note)
         except ConditionNotSupportedError:
-            return Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
+            seen = Capabilities(conditional_put=False, conditional_delete=False, takes_conditions=False)
         except UnknownOutcomeError:
-            return None
+            seen = None
         finally:
-            _remove(self.storage, [created, replaced, absent, deleted])
+            may_delete = self._remove([*keys, *([note.key] if note is not None else ()), *abandoned])
+        if note is None and not may_delete and create is _Verdict.HONOURED:
+            with suppress(AccessDeniedError, UnknownOutcomeError):
+                self.storage.put(f"{self.base}/{self.name}", self.nonce)
+        return seen
+
+    def _ask(self, keys: Sequence[str], note: Entry | None) -> tuple[Capabilities | None, _Verdict]:
+        """What the storage honours, and what it does to creates."""
+        created, replaced, absent, deleted = keys
+        create, replace, delete = self.together(
+            [
+                lambda: self._create(created) if note is None else self._create_again(created),
+                lambda: self._replace(replaced, absent),
+                lambda: self._delete(deleted),
+            ]
+        )
+        if note is not None and create is _Verdict.HONOURED:
+            now = self.storage.head(replaced)
+            if now is None or now.last_modified - note.last_modified > _NOTE_HOLDS:
+                create = _Verdict.NOTHING
         ignored = _Verdict.IGNORED in (create, replace)
         if not ignored and _Verdict.NOTHING in (create, replace):
-            return None
-        return Capabilities(conditional_put=not ignored, conditional_delete=delete is _Verdict.HONOURED)
+            return None, create
+        return Capabilities(conditional_put=not ignored, conditional_delete=delete is _Verdict.HONOURED), create
 
-    def _create(self, key: str, *, fresh: bool) -> _Verdict:
-        told, _ = self._race(lambda body: self.storage.put(key, body, if_absent=True))
-        stored = self.storage.get(key)
-        if fresh:
-            judged = _judge_race(told, stored)
-        else:
-            judged = _Verdict.NOTHING if told or stored is None else _Verdict.HONOURED
-        if judged is not _Verdict.HONOURED:
-            return judged
-        again = self.storage.put(key, self.nonce + b" again", if_absent=True)
-        return _Verdict.IGNORED if isinstance(again, Written) else _Verdict.HONOURED
+    def _create(self, key: str) -> _Verdict:
+        told, _ = self._race(lambda body: self._put(key, body, if_absent=True))
+        judged = _judge_race(told, self.storage.get(key))
+        return self._create_again(key) if judged is _Verdict.HONOURED else judged
+
+    def _create_again(self, key: str) -> _Verdict:
+        return self._refused(lambda: self._put(key, self.nonce + b" again", if_absent=True))
 
     def _replace(self, key: str, absent: str) -> _Verdict:
-        put, nonce = self.storage.put, self.nonce
+        put, nonce = self._put, self.nonce
         # On condition, too: one without that is sent again later would make an old ETag valid again.
         made = put(key, nonce + b" first", if_absent=True)
         first = made if isinstance(made, Written) else self.storage.get(key)
@@ -202,48 +297,87 @@ class _Round:
             return _Verdict.NOTHING
         old = first.etag
         # No other write is under way then: a storage may refuse one for that, and not for its ETag.
-        second, late = self.together([lambda: self.storage.get(key), lambda: put(key, nonce + b" late", if_match=old)])
-        if isinstance(late, Written):
+        second, late = self.together(
+            [
+                lambda: self.storage.get(key),
+                lambda: self._refused(lambda: put(key, nonce + b" late", if_match=old)),
+            ]
+        )
+        if late is _Verdict.IGNORED:
             return _Verdict.IGNORED
-        if not isinstance(second, Stored) or second.etag == old:
+        if late is _Verdict.NOTHING or not isinstance(second, Stored) or second.etag == old:
             return _Verdict.NOTHING
         told, (elsewhere,) = self._race(
             lambda body: put(key, body, if_match=second.etag),
-            lambda: put(absent, nonce + b" absent", if_match=old),
+            lambda: self._refused(lambda: put(absent, nonce + b" absent", if_match=old)),
         )
-        if isinstance(elsewhere, Written):
-            return _Verdict.IGNORED
-        return _judge_race(told, self.storage.get(key))
+        raced = _judge_race(told, self.storage.get(key))
+        return raced if elsewhere is _Verdict.HONOURED or raced is _Verdict.IGNORED else elsewhere
 
     def _delete(self, key: str) -> _Verdict:
         """Whether a DELETE under the ETag of an earlier body leaves the object alone."""
         try:
-            old = self.storage.put(key, self.nonce + b" before the last")
-            self.storage.put(key, self.nonce + b" last")
+            old = self._put(key, self.nonce + b" before the last")
+            self._put(key, self.nonce + b" last")
             if isinstance(old, Refused):
                 return _Verdict.NOTHING
-            kept = not self.storage.delete(key, if_match=old.etag) and self.storage.head(key) is not None
+            etag = old.etag
+            return self._refused(lambda: self.storage.delete(key, if_match=etag))
         except (AccessDeniedError, ConditionNotSupportedError, UnknownOutcomeError):
             return _Verdict.NOTHING
-        return _Verdict.HONOURED if kept else _Verdict.IGNORED
+
+    def _put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
+        try:
+            outcome, direct = answered(lambda: self.storage.put(key, body, if_absent=if_absent, if_match=if_match))
+        except UnknownOutcomeError as error:
+            self.answers.lost = error
+            raise
+        if direct or isinstance(outcome, Written):
+            self.answers.any = True
+        return outcome
+
+    def _refused(self, write: Callable[[], Written | Refused | bool]) -> _Verdict:
+        """What a write shows whose condition does not hold. It is sent again where its reply was lost. A DELETE gives
+        whether the object is gone."""
+        for _ in range(_TRIES):
+            outcome, direct = answered(write)
+            if outcome is True or isinstance(outcome, Written):
+                return _Verdict.IGNORED
+            if direct:
+                return _Verdict.HONOURED
+        return _Verdict.NOTHING
 
     def _race(
-        self, attempt: Callable[[bytes], Written | Refused], *beside: Callable[[], Written | Refused]
-    ) -> tuple[list[bytes], list[Written | Refused | None]]:
+        self, attempt: Callable[[bytes], Written | Refused], *beside: Callable[[], _Verdict]
+    ) -> tuple[list[bytes], list[_Verdict]]:
         """Send several bodies at once; those that were answered with success. A lost answer is none. ``beside`` is done
-        with them, and what came of that is given, too."""
+        with them, and its verdict is given, too."""
 
-        def answered(body: bytes) -> Written | Refused | None:
+        def told(body: bytes) -> Written | Refused | None:
             try:
                 return attempt(body)
             except UnknownOutcomeError:
                 return None
 
         bodies = [self.nonce + b" racer %d" % number for number in range(self.racers)]
-        works: list[Callable[[], Written | Refused | None]] = [*beside, *(partial(answered, body) for body in bodies)]
+        works: list[Callable[[], Written | Refused | _Verdict | None]] = [
+            *beside,
+            *(partial(told, body) for body in bodies),
+        ]
         outcomes = self.together(works)
         raced = zip(bodies, outcomes[len(beside) :], strict=True)
-        return [body for body, outcome in raced if isinstance(outcome, Written)], outcomes[: len(beside)]
+        verdicts = [each for each in outcomes[: len(beside)] if isinstance(each, _Verdict)]
+        return [body for body, outcome in raced if isinstance(outcome, Written)], verdicts
+
+    def _remove(self, keys: Sequence[str]) -> bool:
+        """Remove objects; whether the credentials may."""
+        try:
+            self.storage.delete_all(keys)
+        except AccessDeniedError:
+            return False
+        except UnknownOutcomeError:
+            pass
+        return True
 
 
 def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
@@ -251,8 +385,3 @@ def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
     if len(told) > 1 or (told and stored is not None and stored.body != told[0]):
         return _Verdict.IGNORED
     return _Verdict.HONOURED if told and stored is not None else _Verdict.NOTHING
-
-
-def _remove(storage: Storage, keys: Sequence[str]) -> None:
-    with suppress(AccessDeniedError, UnknownOutcomeError):
-        storage.delete_all(keys)

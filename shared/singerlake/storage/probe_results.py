@@ -35,9 +35,10 @@ class _Failed:
 class Proved:
     """The capabilities of one storage, safe to share between threads: one of them proves, the others wait and get what
     came of it, also that the storage proved nothing or did not answer. ``capabilities`` were proved ``at`` that time of
-    the monotonic clock; None: nothing is yet."""
+    the monotonic clock; None: nothing is yet. ``server`` is what answers for the storage, as ``probe`` takes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "") -> None:
+        self._server = server
         self._lock = threading.Lock()
         self.capabilities: Capabilities | None = None
         self.at = 0.0
@@ -63,7 +64,9 @@ class Proved:
             if known is None or not known.conditional_put:
                 if known is None or now - self.at >= _DOUBTED_AFTER:
                     try:
-                        known = prove(storage, clock=clock, ids=ids, max_wait=max_wait, setting=setting)
+                        known = prove(
+                            storage, clock=clock, ids=ids, max_wait=max_wait, setting=setting, server=self._server
+                        )
                     except (ConditionsUnprovenError, StorageUnavailableError) as error:
                         self._failed = _Failed(
                             (storage.url, max_wait), type(error), error.message, error.hint, error.context
@@ -72,7 +75,7 @@ class Proved:
                     self.at = now
             elif now - self.at >= _PROVED_AGAIN_AFTER:
                 # Of a storage that honoured its conditions once, only proof says that it has ceased to.
-                known = probe(storage, clock=clock, ids=ids) or known
+                known = probe(storage, clock=clock, ids=ids, server=self._server) or known
                 self.at = now
             self.capabilities = known
             return known

@@ -20,8 +20,8 @@ BUSY, LOST, DENIED = Meaning.BUSY, Meaning.UNKNOWN, Meaning.FATAL
 class Cloud:
     """A storage, its driver, and the clock that it waits by."""
 
-    def __init__(self, *, patience: float = 60) -> None:
-        self.driver = DriverInMemory()
+    def __init__(self, *, patience: float = 60, driver: DriverInMemory | None = None) -> None:
+        self.driver = driver or DriverInMemory()
         self.clock = PatientlessClock()
         self.storage = CloudStorage(
             self.driver, probe_max_wait=0, patience_seconds=patience, clock=self.clock, ids=random_id
@@ -110,6 +110,24 @@ class TestWaiting:
             cloud.storage.head("a")
         assert 30 <= cloud.clock.monotonic() < 45
 
+    def test_reads_that_are_answered_do_not_make_writes_wait_longer(
+        self, cloud: Cloud, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_bytes(b"1")
+        cloud.storage.put("old", b"1")
+        for request in ("put", "delete"):
+            cloud.fail(request, LOST, times=1000)
+        for write in (
+            lambda: cloud.storage.put("new", b"1", if_absent=True),
+            lambda: cloud.storage.delete("old"),
+            lambda: cloud.storage.upload("new", tmp_path / "file"),
+        ):
+            with pytest.raises((errors.UnknownOutcomeError, errors.StorageUnavailableError)):
+                write()
+            assert body(cloud.storage, "old") == b"1"
+        assert 60 <= cloud.clock.monotonic() < 63
+        assert caplog.text.count("waiting for storage for 2 s now, since it answers with an error") == 1
+
     def test_what_is_denied_is_not_asked_again(self, cloud: Cloud) -> None:
         cloud.fail("put", DENIED)
         with pytest.raises(errors.AccessDeniedError, match="lake_root='memory://bucket/lake'"):
@@ -135,6 +153,35 @@ def test_a_source_that_is_away_is_named_by_its_own_key(cloud: Cloud) -> None:
     cloud.fail("get", DENIED)
     with pytest.raises(errors.AccessDeniedError, match="key='from'"):
         cloud.storage.compose("made", [Part("from", 0, 1)])
+
+
+class OneAtATime(DriverInMemory):
+    """Takes a condition on an ETag for one on being there, and the first of several that replace one object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._raced: set[str] = set()
+
+    def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str:
+        with self._lock:
+            there = self._objects.get(key)
+            if b"racer" in body and key in self._raced:
+                raise AnswerError(Meaning.REFUSED)
+            if b" late" in body:
+                self._meet("late")
+            if if_match is not None and there is not None:
+                if_match = there.etag
+            etag = super().put(key, body, if_absent=if_absent, if_match=if_match)
+            if b"racer" in body:
+                self._raced.add(key)
+            return etag
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_write_that_was_lost_shows_nothing_of_a_storage(lost: int) -> None:
+    cloud = Cloud(driver=OneAtATime())
+    cloud.fail("late", LOST, times=lost)
+    assert not cloud.storage.capabilities().conditional_put
 
 
 def test_two_storages_on_one_bucket_prove_once(cloud: Cloud) -> None:

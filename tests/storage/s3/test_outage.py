@@ -18,7 +18,7 @@ from singerlake.storage.s3.compose import LEAST
 from singerlake.storage.s3.storage import S3Storage
 from tests.fakes import FakeClock
 from tests.servers.ports.door import Door, door_to
-from tests.servers.s3 import S3Server
+from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import body, written
 
 LARGE = bytes(range(256)) * (LEAST // 256 + 1)
@@ -117,6 +117,26 @@ def test_a_server_that_stays_down_is_given_up_after_the_patience(
     with pytest.raises(errors.StorageUnavailableError, match=r"answered before.*patience_seconds.*waited_seconds=6\d"):
         CALLS[call](storage, tmp_path / "spool")
     assert 60 <= clock.seconds < 62, "what is looked up and cleaned up afterwards does not wait as long again"
+
+
+def test_a_storage_that_fails_every_write_and_answers_reads_says_why(
+    s3: S3Server, storage: S3Storage, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[float] = []
+    clock.on_sleep = lambda _: told.append(clock.seconds) if caplog.records and not told else None
+    s3.fail("PUT,POST,DELETE", status=500, code="InternalError", times=ALWAYS)
+    with pytest.raises(errors.StorageUnavailableError, match=r"fails every write.*code='InternalError', reason='.+'"):
+        storage.capabilities()
+    assert told[0] < 3
+    assert (
+        caplog.records[0]
+        .getMessage()
+        .startswith("waiting for storage for 1 s now, since it answers with an error: Int")
+    )
+    assert clock.seconds < 70
+    with pytest.raises(errors.UnknownOutcomeError, match=r"code='InternalError', reason='storage could"):
+        storage.put("new", b"1", if_absent=True)
+    assert clock.seconds < 75, "reads between two writes do not make the second wait as long again"
 
 
 def test_threads_wait_together_and_give_up_together(storage: S3Storage, door: Door, clock: FakeClock) -> None:

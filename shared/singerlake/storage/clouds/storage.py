@@ -40,7 +40,7 @@ class CloudStorage:
         self._ids = ids
         self._patience = Patience(patience_seconds, clock, place=driver.place)
         with _known_lock:
-            self._proved = _known.setdefault(driver.identity, Proved())
+            self._proved = _known.setdefault(driver.identity, Proved(driver.identity[0]))
 
     @property
     def url(self) -> str:

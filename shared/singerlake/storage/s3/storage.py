@@ -44,8 +44,8 @@ _DELETED_AT_ONCE = 1000
 class _Bucket:
     """What this process has learned of one bucket at one endpoint."""
 
-    def __init__(self) -> None:
-        self.proved = Proved()
+    def __init__(self, endpoint: str) -> None:
+        self.proved = Proved(endpoint)
         self.etag_form: str | None = None
         self.exists = False
 
@@ -74,7 +74,7 @@ class S3Storage:
         self._lock = threading.Lock()
         self._connected: Clients | None = None
         with _known_lock:
-            self._known = _known.setdefault((endpoint or "", bucket), _Bucket())
+            self._known = _known.setdefault((endpoint or "", bucket), _Bucket(endpoint or ""))
 
     @property
     def url(self) -> str:
