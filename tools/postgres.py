@@ -64,15 +64,16 @@ class PortTakenError(Exception):
 
 
 @contextmanager
-def postgres_server(options: Sequence[str] = ()) -> Iterator[Server]:
+def postgres_server(options: Sequence[str] = (), *, standby: bool = False) -> Iterator[Server]:
     """Start a server of its own, empty, without fsync; ``options`` are settings such as ``wal_level=logical``.
+    ``standby``: it waits for a primary that never comes, and takes no writes.
 
     It ends with the context or with this process, however that ends. Raises RuntimeError when it does not start.
     """
     with ExitStack() as stack:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                server = stack.enter_context(_one_server(options))
+                server = stack.enter_context(_one_server(options, standby=standby))
                 break
             except PortTakenError:
                 if attempt == ATTEMPTS:
@@ -81,13 +82,15 @@ def postgres_server(options: Sequence[str] = ()) -> Iterator[Server]:
 
 
 @contextmanager
-def _one_server(options: Sequence[str]) -> Iterator[Server]:
+def _one_server(options: Sequence[str], *, standby: bool) -> Iterator[Server]:
     account = _account()
     with _folder_of(account) as folder:
         binaries = _binaries(folder, account)
         version = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         password = secrets.token_hex(16)
         _make_cluster(binaries, folder, password, account)
+        if standby:
+            (folder / "data" / "standby.signal").touch()
         with _running(binaries, folder, options, account) as port:
             yield Server(port=port, password=password, version=version.stdout.strip())
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy, wait_until
 from tests.servers.ports.place import place, port_of
-from tools.nginx import get
+from tools.nginx import NGINX
 
 # Both servers are tried at any time: by default nginx leaves one that failed alone for 10 s, in which the other could
 # not be killed.
@@ -155,7 +155,7 @@ def _start(stack: ExitStack, folder: Path, port: int, servers: list[int]) -> Non
     configuration = folder / "nginx.conf"
     listed = "\n        ".join(f"server 127.0.0.1:{server} max_fails=0;" for server in servers)
     configuration.write_text(_CONFIGURATION.format(folder=folder, port=port, servers=listed))
-    command = [get(), "-e", folder / "error.log", "-p", folder, "-c", configuration]
+    command = [NGINX.get(), "-e", folder / "error.log", "-p", folder, "-c", configuration]
     process = subprocess.Popen(["sh", "-c", _SUPERVISOR, "sh", *command], stdin=subprocess.PIPE)
     stack.callback(process.communicate)
     log = folder / "error.log"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sys
 import threading
@@ -19,6 +20,7 @@ from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.manifests.port import Loaded
 from singerlake.manifests.postgres.connection import Connections, connect, connections_to
+from singerlake.manifests.postgres.errors import cannot_connect
 from singerlake.manifests.postgres.schema import create_schema
 from tests.format.state.test_fold import add, new_file
 from tests.manifests.postgres.place import PostgresPlace, place, session
@@ -222,6 +224,78 @@ def test_a_url_that_leads_nowhere_is_told_without_a_word_of_it(
         for secret in (SECRET, postgres.password, postgres.user + ":"):
             # Source lines of this very file may show; the templates are not among them.
             assert secret not in told
+
+
+AT = 'connection to server at "10.0.0.1", port 5432 failed: '
+HBA = 'FATAL:  no pg_hba.conf entry for host "10.0.0.2", user "u", database "d", '
+REFUSALS: dict[str, tuple[str, type[SingerlakeError], str]] = {
+    "hostssl alone": (f"{AT}{HBA}no encryption", AccessDeniedError, "without TLS .*; set sslmode=require"),
+    "hostssl alone, PostgreSQL 13": (f"{AT}{HBA}SSL off", AccessDeniedError, "without TLS .*; set sslmode=require"),
+    "hostnossl alone": (f"{AT}{HBA}SSL encryption", AccessDeniedError, "with TLS .*hostssl"),
+    "neither": (f"{AT}{HBA}SSL encryption\n{AT}{HBA}no encryption", AccessDeniedError, "connections from this machine"),
+    "a line with reject": (
+        f'{AT}FATAL:  pg_hba.conf rejects connection for host "10.0.0.2", user "u", database "d", no encryption',
+        AccessDeniedError,
+        "does not allow",
+    ),
+    "no sslrootcert": (
+        f'{AT}root certificate file "/nowhere/ca.crt" does not exist\nEither provide the file, use the system\'s '
+        "trusted roots with sslrootcert=system, or change sslmode to disable server certificate verification.",
+        SettingError,
+        "the file of sslrootcert is missing",
+    ),
+    "sslrootcert without a certificate": (
+        f'{AT}could not read root certificate file "/etc/hostname": no certificate or crl found',
+        SettingError,
+        "the file of sslrootcert .* holds no certificate",
+    ),
+    "another authority": (f"{AT}SSL error: certificate verify failed", SettingError, "another authority"),
+    "another host name": (
+        f'{AT}server certificate for "other.example" does not match host name "10.0.0.1"',
+        SettingError,
+        "another host name",
+    ),
+    "no key": (
+        f'{AT}certificate present, but not private key file "/nowhere/c.key"',
+        SettingError,
+        "sslcert and sslkey",
+    ),
+    "a key for all to read": (
+        f'{AT}private key file "/c.key" has group or world access; file must have permissions u=rw (0600) or less',
+        SettingError,
+        "only its owner may read",
+    ),
+    "a client certificate": (
+        f"{AT}FATAL:  connection requires a valid client certificate",
+        AccessDeniedError,
+        "set sslcert and sslkey",
+    ),
+    "PgBouncer, no database": (f"{AT}FATAL:  no such database: d", SettingError, "no database of that name"),
+    "PgBouncer, an option": (
+        f"{AT}FATAL:  unsupported startup parameter: options",
+        SettingError,
+        "cannot take an option",
+    ),
+    "PgBouncer, a password": (f"{AT}FATAL:  SASL authentication failed", AccessDeniedError, "user or the password"),
+    "PgBouncer, no server": (
+        f"{AT}FATAL:  server login has been failing, try again later (server_login_retry)",
+        StorageUnavailableError,
+        "a pooler that does not reach its PostgreSQL",
+    ),
+    "PgBouncer, full": (
+        f"{AT}FATAL:  no more connections allowed (max_client_conn)",
+        StorageUnavailableError,
+        "no free connection",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_libpq_says_becomes_an_error_that_says_what_it_is(case: str) -> None:
+    said, kind, told = REFUSALS[case]
+    error = cannot_connect(f"connection failed: {said}")
+    assert isinstance(error, kind)
+    assert re.search(told, str(error))
 
 
 def test_a_silent_server_is_given_up_on() -> None:

@@ -26,6 +26,8 @@ _CONTENDED = frozenset(("40001", "40P01"))
 LOCK_NOT_AVAILABLE = "55P03"
 _NO_TABLES = frozenset(("42P01", "42703", "3F000"))
 UNIQUE_VIOLATION = "23505"
+_NOT_IN_BLOCKS = "08P01"
+"""PgBouncer's state for what its pool mode does not allow."""
 
 
 class NotConnectedError(StorageUnavailableError):
@@ -45,29 +47,96 @@ class NoAddressError(SettingError):
 # From libpq's, psycopg's and the server's own messages; what a server says in another language falls through.
 _SILENT = r"timeout"
 _NO_HOST = "correct the host, and write @, : and / in the password as %40, %3A and %2F"
+_PLAIN = "no encryption|SSL off"
+_BY_TLS = "SSL encryption|SSL on"
+"""How a server calls a connection that its pg_hba.conf does not allow, since version 14 and before."""
+_PG_HBA = "allow this client in the server's pg_hba.conf"
 _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
-    (r"password authentication failed", AccessDeniedError, "refused the user or the password", "correct them"),
+    (
+        r"(password|SASL) authentication failed",
+        AccessDeniedError,
+        "refused the user or the password",
+        "correct them",
+    ),
     (r"no password supplied", AccessDeniedError, "asks for a password, and there is none", "add the password"),
     (
-        r"no pg_hba.conf entry",
+        rf"(?s)^(?!.*({_BY_TLS})).*pg_hba\.conf.*({_PLAIN})",
         AccessDeniedError,
-        "does not allow connections from this machine",
-        "allow this client in the server's pg_hba.conf",
+        "does not allow connections without TLS from this machine",
+        f"set sslmode=require, or {_PG_HBA}",
     ),
+    (
+        rf"(?s)^(?!.*({_PLAIN})).*pg_hba\.conf.*({_BY_TLS})",
+        AccessDeniedError,
+        "does not allow connections with TLS from this machine",
+        f"{_PG_HBA} in a line of the kind hostssl or host",
+    ),
+    (r"pg_hba\.conf", AccessDeniedError, "does not allow connections from this machine", _PG_HBA),
     (
         r"permission denied for database",
         AccessDeniedError,
         "does not allow this user to connect to the database",
         "grant connect",
     ),
+    (
+        r"client certificate|certificate (required|authentication failed)|unknown ca",
+        AccessDeniedError,
+        "asks for a client certificate that it knows",
+        "set sslcert and sslkey",
+    ),
     (r"authentication failed|role \".*\" does not exist", AccessDeniedError, "refused the user", "correct the user"),
-    (r"database \".*\" does not exist", SettingError, "has no database of that name", "correct or create the database"),
+    (
+        r"database \".*\" does not exist|no such database",
+        SettingError,
+        "has no database of that name",
+        "correct or create the database",
+    ),
     (r"(resolve|translate) host", NoAddressError, "has no address", _NO_HOST),
     (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
-    (r"support SSL|certificate|SSL error", SettingError, "offers no TLS that sslmode accepts", "correct sslmode"),
-    (r"unrecognized configuration|invalid ", SettingError, "cannot take an option", "correct the options"),
-    (r"too many|connection slots", StorageUnavailableError, "has no free connection", "use fewer writers at a time"),
+    (
+        r"root certificate file",
+        SettingError,
+        "cannot be verified: the file of sslrootcert is missing, or holds no certificate",
+        "let sslrootcert name the file of the server's certificate authority, or set sslrootcert=system",
+    ),
+    (
+        r"certificate verify failed",
+        SettingError,
+        "has a certificate of another authority than sslrootcert names",
+        "let sslrootcert name the file of the authority that signed it",
+    ),
+    (
+        r"does not match host name",
+        SettingError,
+        "has a certificate for another host name",
+        "write the host as in the certificate",
+    ),
+    (
+        r"private key|certificate file",
+        SettingError,
+        "cannot be asked: the file of sslcert or of sslkey is missing, or not as it must be",
+        "correct sslcert and sslkey, which only its owner may read",
+    ),
+    (r"support SSL|SSL error", SettingError, "offers no TLS that sslmode accepts", "correct sslmode"),
+    (
+        r"unrecognized configuration|unsupported startup parameter|invalid ",
+        SettingError,
+        "cannot take an option",
+        "correct the options",
+    ),
+    (
+        r"too many|connection slots|no more connections",
+        StorageUnavailableError,
+        "has no free connection",
+        "use fewer writers at a time",
+    ),
     (r"starting up|shutting down|recovery", StorageUnavailableError, "is starting or ending", "wait for it"),
+    (
+        r"cannot connect to server|server_login_retry|server login",
+        StorageUnavailableError,
+        "is a pooler that does not reach its PostgreSQL",
+        "check the server behind the pooler",
+    ),
     (_SILENT, StorageUnavailableError, "did not answer in time", "check that it runs and can be reached"),
 )
 """What a message holds, and the error it becomes: class, what the server did, next step."""
@@ -122,6 +191,14 @@ def no_schema(schema: str) -> SettingError:
     )
 
 
+def standby() -> StorageUnavailableError:
+    """The server is a copy of another one, and only that one takes writes."""
+    return StorageUnavailableError(
+        "the server that postgres_url names takes no writes: it is a standby",
+        hint="point postgres_url to the primary, then run again; nothing was changed",
+    )
+
+
 def not_the_state(**context: object) -> CorruptObjectError:
     """The rows that a state stands for are not all there, or others are."""
     return CorruptObjectError(
@@ -139,13 +216,23 @@ def translated(error: psycopg.Error, schema: str) -> SingerlakeError:
     if state == "42501":
         return AccessDeniedError(
             "the user of postgres_url lacks a permission in PostgreSQL",
-            hint="grant usage and create on the schema and all on its tables, or correct postgres_url",
+            hint="grant usage on the schema and all on its tables, or correct postgres_url",
             postgres_schema=schema,
+            reason=error.diag.message_primary,
         )
-    if state == "25006" or (state == "0A000" and "standby" in str(error)):
+    if state == _NOT_IN_BLOCKS and "statement pooling" in str(error):
+        return SettingError(
+            "postgres_url names a pooler in statement pooling mode, in which there are no transactions",
+            hint="set pool_mode to transaction or session for this database in the pooler; nothing was changed",
+            reason=error.diag.message_primary,
+        )
+    if state == "0A000" and "standby" in str(error):
+        return standby()
+    if state == "25006":
         return StorageUnavailableError(
-            "the server that postgres_url names takes no writes",
-            hint="it is a standby: point postgres_url to the primary, then run again; nothing was changed",
+            "the server that postgres_url names takes no writes: default_transaction_read_only is on",
+            hint="some hosts set it while the disk is full: make room, or set it to off for the server, the database or"
+            " the user, then run again; nothing was changed",
         )
     if state in ("53100", "53200"):
         return StorageFullError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.manifests.postgres.connection import Connections, driver
-from singerlake.manifests.postgres.errors import CREATE, no_schema, translated
+from singerlake.manifests.postgres.errors import CREATE, no_schema, standby, translated
 
 if TYPE_CHECKING:
     from singerlake.manifests.postgres.connection import Connection
@@ -150,12 +150,16 @@ def _created(connection: Connection, schema: str) -> SchemaState:
     from psycopg.sql import SQL, Identifier
 
     connection.execute("SET LOCAL lock_timeout TO '60s'")
+    if connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
+        raise standby()
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('singerlake ' || %s, 0))", (schema,))
     # Not IF NOT EXISTS, which asks for the right to create schemas even where it is there.
     if connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
     connection.execute(SQL("SET LOCAL search_path TO {}").format(Identifier(schema)))
-    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY)")
+    # With its schema: who may not use that is told so, and not that nothing is in the search path.
+    versions = SQL("CREATE TABLE IF NOT EXISTS {}.schema_version (version integer PRIMARY KEY)")
+    connection.execute(versions.format(Identifier(schema)))
     row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
     before = row[0] if row else None
     if before is not None and not isinstance(before, int):
@@ -195,5 +199,6 @@ def _explained(error: Exception, schema: str) -> SingerlakeError:
             "the user of postgres_url may not create the schema or its tables",
             hint=f"let a user with that right {CREATE.removeprefix('run ')}, or grant create on the database",
             postgres_schema=schema,
+            reason=error.diag.message_primary,  # type: ignore[attr-defined]  # one of the server's
         )
     return translated(error, schema)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from singerlake.clock import Backoff
-from singerlake.errors import StorageUnavailableError, TooManyConflictsError
+from singerlake.errors import SettingError, StorageUnavailableError, TooManyConflictsError
 from singerlake.manifests.postgres.connection import Connections, driver
 from singerlake.manifests.postgres.errors import (
     LOCK_NOT_AVAILABLE,
@@ -59,7 +59,8 @@ _LIMITS = """
 # Compiling a statement takes longer than running any of these.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';"
 # An acknowledged commit must outlive a crash of the server, whichever default the database has.
-_VERSION = "SELECT max(version) FROM schema_version"
+_VERSION = "SELECT max(version) FROM {schema}.schema_version"
+# With its schema: by the search path, a user who may not use the schema would not be denied the table, but not find it.
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;" + _LIMITS + _VERSION
 _WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE;" + _LIMITS + _DURABLE + _VERSION
 
@@ -141,7 +142,7 @@ class Session:
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
                 told = translated(problem, self._schema)
-                if not wait.again(RetryReason.SILENT, said=told.message):
+                if isinstance(told, SettingError) or not wait.again(RetryReason.SILENT, said=told.message):
                     raise told
                 continue
             if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
