@@ -107,6 +107,21 @@ def test_creation_that_is_denied_or_throttled_says_so(dynamodb: DynamoServer, ta
         create_table(table)
 
 
+def test_a_server_without_transactions_is_refused_before_a_run_begins(
+    dynamodb: DynamoServer, table: WatchedTable
+) -> None:
+    """As dynalite is, which takes every other request."""
+    dynamodb.fail("TransactWriteItems", code="UnknownOperationException", message="", times=ALWAYS)
+    with pytest.raises(SettingError, match=r"only a part of DynamoDB.*TransactWriteItems"):
+        create_table(table)
+
+
+def test_who_may_make_the_table_need_not_write_to_it(dynamodb: DynamoServer, table: WatchedTable) -> None:
+    dynamodb.fail("TransactWriteItems", code="AccessDeniedException", times=ALWAYS)
+    assert create_table(table) == ARN + table.name
+    assert dynamodb.client().scan(TableName=table.name)["Count"] == 0
+
+
 def test_the_policy_allows_what_writers_and_gc_do_and_nothing_else(dynamodb: DynamoServer) -> None:
     stream = on(dynamodb)
     base = stream.committed(stream.born(), *(add(new_file(f"f{number}")) for number in range(3)))

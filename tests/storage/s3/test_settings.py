@@ -180,6 +180,21 @@ class TestErrors:
         with pytest.raises(errors.NoSuchBucketError, match="s3://none-"):
             CALLS[call](storage)
 
+    @pytest.mark.parametrize(
+        ("call", "code"),
+        [
+            ("list", "NoSuchKey"),
+            *((call, code) for call in ("list", "list_folder", "put", "upload") for code in ("", "404")),
+        ],
+    )
+    def test_a_404_of_a_listing_or_a_put_is_not_about_an_object(
+        self, s3: S3Server, storage: S3Storage, call: str, code: str
+    ) -> None:
+        """A server that is not S3, or knows no such bucket, may have no code of S3 for it."""
+        s3.fail("GET,PUT", status=404, code=code, times=ALWAYS)
+        with pytest.raises(errors.NoSuchBucketError, match="or the server is not S3; check lake_root, s3_endpoint_url"):
+            CALLS[call](storage)
+
     @pytest.mark.parametrize("call", sorted(set(CALLS) - {"head"}))
     def test_a_wrong_access_key_names_its_setting_and_shows_no_secret(self, make: Make, call: str) -> None:
         with pytest.raises(errors.AccessDeniedError, match="aws_access_key_id") as caught:
@@ -263,6 +278,45 @@ class TestErrors:
         storage = S3Storage("bucket", "", S3Settings(endpoint_url=s3.endpoint_url), clock=clock, ids=random_id)
         with pytest.raises(errors.AccessDeniedError, match="aws_profile"):
             storage.put("a", b"1")
+
+    @pytest.mark.parametrize(
+        ("profile", "said"),
+        [
+            ("credential_process = sh -c 'echo s3cr3t >&2; exit 1'", r"credential_process .* failed; run its command"),
+            ("credential_process = /nowhere/command", r"credential_process .* failed.*no such file"),
+            ("credential_process = echo s3cr3t", r"credential_process .* failed"),
+            ("credential_process = echo '[]'", r"credential_process .* failed"),
+            ("credential_process = echo 'no end", r"credential_process .* failed"),
+            (
+                """credential_process = echo '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "s3cr3t", """
+                """"Expiration": "2000-01-01T00:00:00Z"}'""",
+                r"credential_process .* failed.*have not expired",
+            ),
+            (
+                "role_arn = arn:aws:iam::1:role/x\nweb_identity_token_file = /nowhere",
+                r"could not be loaded.*provider='assume-role-with-web-identity', reason='no such file",
+            ),
+            ("role_arn = arn:aws:iam::1:role/x\nsource_profile = none", "profile cannot be used; check aws_profile"),
+            ("aws_access_key_id = a", "no complete credentials"),
+        ],
+    )
+    def test_a_profile_that_gives_no_credentials_is_named_and_not_the_endpoint(
+        self,
+        s3: S3Server,
+        clock: PatientlessClock,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        profile: str,
+        said: str,
+    ) -> None:
+        (tmp_path / "config").write_text(f"[profile mine]\n{profile}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        settings = S3Settings(profile="mine", region="us-east-1", endpoint_url=s3.endpoint_url)
+        with pytest.raises(errors.AccessDeniedError, match=said) as caught:
+            S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
+        assert "s3cr3t" not in str(caught.value) + caplog.text
 
     def test_a_file_that_vanishes_before_it_is_read_is_missing(self, storage: S3Storage) -> None:
         storage.put("a", b"1")

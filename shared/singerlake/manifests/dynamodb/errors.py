@@ -55,6 +55,11 @@ _EXPLAINED: dict[str, tuple[type[SingerlakeError], str, str]] = {
         "the DynamoDB table cannot take this request",
         "let dynamodb_table name a table that 'singerlake store create' made: others have other keys",
     ),
+    "UnknownOperationException": (
+        SettingError,
+        "the server that answers has only a part of DynamoDB",
+        "use Amazon DynamoDB or DynamoDB Local: the store needs TransactWriteItems",
+    ),
 }
 _WRONG_HOST = "check dynamodb_endpoint_url and aws_region"
 _WRONG_PORT = "check host and port of dynamodb_endpoint_url, that the server runs, aws_region and the network"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from singerlake.clock import Backoff
-from singerlake.errors import SettingError, StorageUnavailableError
-from singerlake.manifests.dynamodb.client import HASH, RANGE, DynamoTable
+from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError
+from singerlake.manifests.dynamodb.client import FREE, HASH, RANGE, DynamoTable, check, key_of
 
 _KEYS = [{"AttributeName": HASH, "KeyType": "HASH"}, {"AttributeName": RANGE, "KeyType": "RANGE"}]
 _TYPES = [{"AttributeName": HASH, "AttributeType": "S"}, {"AttributeName": RANGE, "AttributeType": "N"}]
@@ -21,8 +22,9 @@ READER_ACTIONS = ("GetItem", "Query")
 def create_table(table: DynamoTable) -> str:
     """Make the table, billed on demand, where it is not there yet, and wait until it can be used; gives its ARN.
 
-    One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys,
-    ``StorageUnavailableError`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
+    One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys, or
+    the server has no transactions, ``StorageUnavailableError`` where the table is not ready in five minutes, and what
+    ``DynamoTable`` raises.
     """
 
     def describe(client: Any) -> dict[str, Any] | None:
@@ -62,6 +64,9 @@ def create_table(table: DynamoTable) -> str:
         raise SettingError(
             "the DynamoDB table has other keys", hint="choose another dynamodb_table", dynamodb_table=table.name
         )
+    # A transaction that writes nothing. Who may not send one is denied it, by a server that has transactions.
+    with suppress(AccessDeniedError):
+        table.write(check(key_of("singerlake", 0), FREE), look=lambda: True)
     return str(description["TableArn"])
 
 

@@ -129,7 +129,8 @@ class SqsQueue:
                 **context,
             )
         if code in _BUSY or status >= 500 or status == 429:
-            return StorageUnavailableError("SQS could not answer", hint="run again later", **context)
+            said = {"reason": reason} if (reason := self._said(error)) else {}
+            return StorageUnavailableError("SQS could not answer", hint="run again later", **context, **said)
         return SettingError(
             "SQS refused a request", hint="look at code and reason", reason=self._said(error), **context
         )

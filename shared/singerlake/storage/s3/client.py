@@ -9,10 +9,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.errors import AccessDeniedError, SingerlakeError
 from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.patience import Patience
 from singerlake.storage.s3.consent import ask_above
+from singerlake.storage.s3.errors import not_made
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings, is_amazon
@@ -82,7 +83,7 @@ def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Pa
     ``SettingError``."""
     import botocore.exceptions
 
-    _keep_tokens_out_of_logs()
+    _keep_secrets_out_of_logs()
     try:
         return make(_session(settings, patience))
     except botocore.exceptions.ProfileNotFound as error:
@@ -90,19 +91,56 @@ def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Pa
             "the AWS profile does not exist", hint="check aws_profile", profile=settings.profile
         ) from error
     except botocore.exceptions.BotoCoreError as error:
-        raise SettingError(
-            "no AWS client can be made with these settings",
-            hint="check the aws_ ones and the endpoint",
-            reason=str(error),
-        ) from error
+        raise not_made(error, settings) from error
 
 
-def _keep_tokens_out_of_logs() -> None:
+def _keep_secrets_out_of_logs() -> None:
     """Hold botocore's log to INFO unless its own level is set: at DEBUG it shows session tokens, and what assuming a
-    role answered. A plugin's DEBUG is set by people who then pass its log on."""
+    role answered. A plugin's DEBUG is set by people who then pass its log on. Credentials that cannot be renewed are
+    logged with their traceback, in which is what a ``credential_process`` wrote; the error that is raised says it."""
     botocore = logging.getLogger("botocore")
     if botocore.level == logging.NOTSET:
         botocore.setLevel(logging.INFO)
+    credentials = logging.getLogger("botocore.credentials")
+    if not any(isinstance(each, _WithoutTraceback) for each in credentials.filters):
+        credentials.addFilter(_WithoutTraceback())
+
+
+class _WithoutTraceback(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and "efreshing temporary credentials failed" in str(record.msg):
+            record.exc_info = None
+        return True
+
+
+def _explain_providers(session: Any) -> None:
+    """Have what gives a session its credentials raise errors of botocore alone, now and when they are renewed: a
+    command that is not there, a token file that cannot be read or an answer that is not JSON is raised as it is."""
+
+    def guarded(work: Callable[..., Any], method: str) -> Callable[..., Any]:
+        from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return work(*arguments, **options)
+            except (BotoCoreError, ClientError, SingerlakeError):
+                raise
+            except Exception as error:
+                raise CredentialRetrievalError(provider=method, error_msg=type(error).__name__) from error
+
+        return call
+
+    def loading(load: Callable[[], Any], method: str) -> Callable[[], Any]:
+        def call() -> Any:
+            credentials = guarded(load, method)()
+            if credentials is not None:
+                credentials.get_frozen_credentials = guarded(credentials.get_frozen_credentials, method)
+            return credentials
+
+        return call
+
+    for provider in session.get_component("credential_provider").providers:
+        provider.load = loading(provider.load, str(provider.METHOD))
 
 
 def _client(session: Any, settings: S3Settings) -> Any:
@@ -151,6 +189,8 @@ def _session(settings: S3Settings, patience: Patience) -> Any:
     read_sooner(session)
     if settings.access_key_id:
         session.set_credentials(settings.access_key_id, settings.secret_access_key, settings.session_token)
+    else:
+        _explain_providers(session)
     if settings.region:
         session.set_config_variable("region", settings.region)
     if not settings.role_arn:

@@ -48,10 +48,15 @@ _MEANINGS = {
     # An earlier try whose reply was lost may have ended it.
     "NoSuchUpload": Meaning.UNKNOWN,
 }
+_ABSENT = ("NoSuchKey", "404")
+_OF_A_BUCKET = {"ListObjectsV2": _ABSENT, "PutObject": ("404",), "CreateMultipartUpload": ("404",)}
+"""Operations that need no object to be there, and the codes that say of them that the bucket is not."""
 _GIVEN_UP = "singerlake_given_up"
+_NO_BUCKET = "check lake_root, s3_endpoint_url and aws_region, and proxies on the way"
 _WRONG_HOST = "check s3_endpoint_url, aws_region and lake_root"
 _WRONG_PORT = "check host and port of s3_endpoint_url, that the server runs, and the network"
 _CREDENTIALS = "set aws_access_key_id and aws_secret_access_key, aws_profile, or AWS_* in the environment"
+_PROCESS = "run its command by hand, and see that it prints credentials as AWS wants them, which have not expired"
 _PERMISSIONS = "grant s3:GetObject, s3:PutObject and s3:ListBucket, for maintenance s3:DeleteObject"
 _CLOCK = "set the clock of this machine"
 _KMS = "check s3_kms_key_id and that the credentials may use that key"
@@ -127,10 +132,21 @@ def meaning(error: Exception) -> Meaning:
 
 
 def is_absent(error: Exception) -> bool:
-    """Whether a read failed because there is no such object."""
+    """Whether a request failed because there is no such object."""
     from botocore.exceptions import ClientError
 
-    return isinstance(error, ClientError) and _code(error) in ("NoSuchKey", "404")
+    return isinstance(error, ClientError) and _code(error) in _ABSENT and not is_no_bucket(error)
+
+
+def is_no_bucket(error: Exception) -> bool:
+    """Whether a request failed in the words for an object that is not there, though it asks for none: what is not there
+    is the bucket, or any S3."""
+    from botocore.exceptions import ClientError
+
+    if not isinstance(error, ClientError):
+        return False
+    # A server that is not S3 has no code of S3 on its page.
+    return (_code(error) or str(_status(error))) in _OF_A_BUCKET.get(error.operation_name, ())
 
 
 def is_past_end(error: Exception) -> bool:
@@ -216,6 +232,8 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
             context["reason"] = reason
         if code.startswith("KMS."):
             return AccessDeniedError("storage cannot use the encryption key", hint=_KMS, **context)
+        if is_no_bucket(error):
+            return NoSuchBucketError("the bucket does not exist, or the server is not S3", hint=_NO_BUCKET, **context)
         if _explained(error) in _EXPLAINED:
             kind, message, hint = _EXPLAINED[_explained(error)]
             return kind(message, hint=hint, **context)
@@ -230,6 +248,11 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return AccessDeniedError("there are no complete credentials", hint=_CREDENTIALS, **context)
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
+        provider, why = error.kwargs.get("provider"), system_says(error)
+        # Of what it says, only the system's own words: a command may have written anything.
+        context |= {**({"provider": provider} if provider else {}), **({"reason": why} if why else {})}
+        if provider == "custom-process":
+            return AccessDeniedError("credential_process of the AWS profile failed", hint=_PROCESS, **context)
         return AccessDeniedError(
             "credentials could not be loaded", hint="sign in again, or check aws_profile", **context
         )
@@ -242,6 +265,28 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         )
     hint = "check lake_root and the aws_ ones"
     return SettingError("no request can be made with these settings", hint=hint, **context)
+
+
+def not_made(error: Exception, settings: S3Settings) -> SingerlakeError:
+    """This package's error for one of botocore's with which no client is made: of credentials, of the files that
+    describe them, or of the settings."""
+    from botocore import exceptions as boto
+
+    credentials = (
+        boto.NoCredentialsError,
+        boto.PartialCredentialsError,
+        boto.CredentialRetrievalError,
+        boto.TokenRetrievalError,
+        boto.SSOError,
+    )
+    if isinstance(error, credentials):
+        return translate(error, settings)
+    reason = _without(str(error), settings)
+    if isinstance(error, (boto.InvalidConfigError, boto.ConfigNotFound, boto.ConfigParseError)):
+        hint = "check aws_profile and the files of AWS that describe it"
+        return AccessDeniedError("the AWS profile cannot be used", hint=hint, reason=reason)
+    hint = "check the aws_ ones and the endpoint"
+    return SettingError("no AWS client can be made with these settings", hint=hint, reason=reason)
 
 
 def is_denied(error: Exception) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any
 
@@ -62,7 +61,6 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
         def load(self) -> Any:
             return DeferredRefreshableCredentials(refresh_using=fetch, method=self.METHOD)
 
-    _keep_tracebacks_out_of_logs()
     session = botocore.session.Session()
     read_sooner(session)
     session.register_component("credential_provider", CredentialResolver([Role()]))
@@ -105,17 +103,3 @@ def _told(error: Exception, settings: S3Settings) -> dict[str, object]:
     from botocore.exceptions import ClientError
 
     return dict(translate(error, settings).context) if isinstance(error, ClientError) else {}
-
-
-class _WithoutTraceback(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and "efreshing temporary credentials failed" in str(record.msg):
-            record.exc_info = None
-        return True
-
-
-def _keep_tracebacks_out_of_logs() -> None:
-    """botocore logs the whole traceback of a role that could not be assumed, beside the error that is raised."""
-    logger = logging.getLogger("botocore.credentials")
-    if not any(isinstance(each, _WithoutTraceback) for each in logger.filters):
-        logger.addFilter(_WithoutTraceback())
