@@ -16,6 +16,7 @@ from singerlake.errors import (
     CorruptObjectError,
     ForeignManifestError,
     LostBookmarkError,
+    LostStateError,
     MissingFileError,
     SettingError,
     UnsupportedFormatError,
@@ -145,7 +146,8 @@ class LakeStream:
         return store_of(self.lake.storage, self.tap, self.name, self.lake.root_metadata)
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
-        """A manifest from the data files alone."""
+        """A manifest from the data files alone. Raises ``LostStateError`` where such a manifest would lack messages
+        that nobody erased, since the files that have them also have erased ones."""
         birth = fold.empty(
             tap=self.tap,
             stream=self.name,
@@ -155,7 +157,16 @@ class LakeStream:
             created=timestamp(self.lake.clock.now()),
             transaction_id=self.lake.ids(),
         )
-        return rebuild_manifest(self.lake.storage, birth).manifest
+        made = rebuild_manifest(self.lake.storage, birth)
+        if made.torn:
+            raise LostStateError(
+                "the stream has data files and no state, and some files have erased messages beside others that "
+                "no other file has",
+                hint="run 'singerlake rebuild', which writes those files again without the erased messages",
+                tap=self.tap,
+                stream=self.name,
+            )
+        return made.manifest
 
     def read(
         self,

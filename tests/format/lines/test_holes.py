@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.lines.holes import HOLE, around_holes, numbered, without_holes
+from singerlake.format.lines.holes import HOLE, around_holes, numbered
 
 MESSAGE = b'{"type":"RECORD","stream":"s","record":{}}\n'
 NEARLY = (
@@ -29,7 +29,6 @@ def test_nothing_but_the_very_line_is_a_hole(lines: list[bytes], offset: int) ->
     text = b"".join(lines)
     wanted = b"".join(line for _, line in kept)
     assert numbered(text, offset) == (wanted, [place for place, _ in kept], offset + len(lines))
-    assert without_holes(text) == (wanted, len(lines) - len(kept))
 
 
 @given(LINES)

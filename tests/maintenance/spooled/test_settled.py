@@ -15,6 +15,7 @@ from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile, 
 from singerlake.maintenance.rebuild.spooled import found_files, settled
 from singerlake.maintenance.rebuild.spooled.found_files import FoundFiles
 from singerlake.maintenance.rebuild.spooled.settled import DistinctFiles
+from singerlake.maintenance.scan.lines import HOLES
 from tests.maintenance.spooled.sizes import keep_little
 
 SCHEMAS = [StreamSchema(schema={"n": n}) for n in range(2)]
@@ -23,13 +24,14 @@ TAKEN = content_id(CONTENTS[1])
 IDS = ["a", "b", "c", "d", "e", "f", "g", "\ud800", TAKEN, content_id(CONTENTS[2])]
 
 
-def found(path: str, id: str, content: int, created: int, **more: Any) -> ScannedFile:
-    """A file whose text is one of ``CONTENTS``."""
+def found(path: str, id: str, content: int, created: int, *, hole: int | None = None, **more: Any) -> ScannedFile:
+    """A file whose text is one of ``CONTENTS``; ``hole`` is the number of a message that is erased."""
     facts = FileFacts(
         created=str(created),
         run="r" if created else "",
         seq=0,
         atomic=False,
+        holes=b"" if hole is None else HOLES.pack(hole, 1),
         records=content,
         bytes=1,
         raw_bytes=content,
@@ -55,7 +57,7 @@ def sets_of_files(draw: st.DrawFn) -> list[ScannedFile]:
             draw(st.integers(0, 3)),
             draw(st.integers(0, 3)),
             replaces=draw(held),
-            erased=draw(st.lists(st.tuples(st.sampled_from(IDS), st.just(1)), max_size=1).map(tuple)),
+            hole=draw(st.none() | st.integers(0, 3)),
         )
         for place in range(count)
     ]
@@ -84,6 +86,7 @@ def test_they_are_settled_as_in_memory(files: list[ScannedFile], on_disk: bool) 
         assert settled_ones.findings == copies
         assert choice.findings == expected.findings
         assert choice.covered == expected.covered
+        assert choice.torn == expected.torn
         assert list(settled_ones.in_order(choice.files)) == expected.files
         by_id = {file.id: file for file in kept}
         for id in IDS:

@@ -40,14 +40,6 @@ def numbered(messages: bytes, offset: int) -> tuple[bytes, list[int], int]:
     return b"".join(parts), offsets, offset
 
 
-def without_holes(lines: bytes) -> tuple[bytes, int]:
-    """Whole lines without the holes among them, and how many these were."""
-    if HOLE not in lines:
-        return lines, 0
-    parts = list(around_holes(lines))
-    return b"".join(part for part, _ in parts), sum(holes for _, holes in parts)
-
-
 def _next_hole(lines: bytes, start: int) -> int:
     """Where the next hole begins that is a line; -1 where there is none."""
     found = lines.find(HOLE, start)

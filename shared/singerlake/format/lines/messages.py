@@ -123,6 +123,12 @@ def is_schema_line(line: bytes) -> bool:
     return head is not None and head.type == "SCHEMA"
 
 
+def messages_in(lines: bytes) -> int:
+    """How many of whole lines are no SCHEMA message."""
+    count, has_word = look(lines)
+    return count - sum(map(is_schema_line, lines.split(b"\n"))) if has_word else count
+
+
 def is_record_line(line: bytes) -> bool:
     """Whether a line is a RECORD message."""
     head = envelope(line)

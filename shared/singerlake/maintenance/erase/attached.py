@@ -9,11 +9,12 @@ from typing import BinaryIO
 from singerlake.attached.members import Parts, attached_rows
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, own_words
+from singerlake.format.lines.messages import messages_in
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.erase.match import Matcher
-from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
+from singerlake.maintenance.erase.members import message_numbers, read_gzip_members
 from singerlake.maintenance.file_count import Tally
 from singerlake.storage.port import Entry, Storage
 

@@ -51,6 +51,14 @@ class Matcher(Protocol):
         ...
 
 
+class Matching(Protocol):
+    """What is to be found in many files."""
+
+    def matcher(self) -> Matcher:
+        """What finds it in one file."""
+        ...
+
+
 class RecordMatcher:
     """Finds the records that ``condition`` means, wherever they stand."""
 

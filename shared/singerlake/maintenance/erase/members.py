@@ -27,12 +27,6 @@ def read_gzip_members(stream: BinaryIO, take: Take, *, key: str) -> None:
     members.finish()
 
 
-def messages_in(lines: bytes) -> int:
-    """How many of whole lines are no SCHEMA message."""
-    count, has_word = look(lines)
-    return count - sum(map(is_schema_line, lines.split(b"\n"))) if has_word else count
-
-
 def message_numbers(lines: bytes, places: Sequence[int], before: int) -> list[int]:
     """Which messages of a file the lines at these ``places`` of whole ``lines`` are, where so many are ``before``."""
     if not places or not look(lines)[1]:

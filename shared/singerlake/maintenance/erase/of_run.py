@@ -6,9 +6,8 @@ from collections import deque
 
 from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.lines.holes import HOLE
-from singerlake.format.lines.messages import is_record_line, is_schema_line
+from singerlake.format.lines.messages import is_record_line, is_schema_line, messages_in
 from singerlake.maintenance.erase.match import Matches
-from singerlake.maintenance.erase.members import messages_in
 
 _OTHERS = (b'"SCHEMA"', b'"ACTIVATE_VERSION"', HOLE)
 

@@ -25,13 +25,13 @@ from singerlake.errors import BrokenFileError, MissingFileError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.lines.holes import HOLE
+from singerlake.format.lines.messages import messages_in
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.maintenance.erase.attached import RowsOf, rows_of
-from singerlake.maintenance.erase.match import Matcher
-from singerlake.maintenance.erase.members import message_numbers, messages_in, read_gzip_members
-from singerlake.maintenance.erase.ready import Ready
+from singerlake.maintenance.erase.match import Matcher, Matching
+from singerlake.maintenance.erase.members import message_numbers, read_gzip_members
 from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.vacuum.join import FileHead, provenance_members, read_head
 from singerlake.maintenance.verify.findings import Finding
@@ -71,7 +71,7 @@ class Rewritten:
 class RewriteFiles:
     """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
 
-    ready: Ready
+    ready: Matching
     prefix: str
     stream: str
     at: datetime

@@ -62,9 +62,9 @@ def _untie(candidates: Sequence[Candidate], knot: list[int], done: frozenset[str
     whole = [index for index in ranked if full[index] == candidates[index] and done.isdisjoint(full[index])]
     sources = _sources(full, whole)
     chosen = _exactly([full[index] for index in whole], sources)
-    picked = _greedily(full, whole, sources) if chosen is None else [whole[at] for at in chosen]
+    picked = at_least_once(full, whole, sources) if chosen is None else [whole[at] for at in chosen]
     held = done.union(sources)
-    return picked + _greedily(full, ranked, [source for source in _sources(full, ranked) if source not in held])
+    return picked + at_least_once(full, ranked, [source for source in _sources(full, ranked) if source not in held])
 
 
 def _sources(candidates: Mapping[int, Candidate], indexes: Iterable[int]) -> list[str]:
@@ -104,7 +104,7 @@ def _exactly(candidates: Sequence[Candidate], sources: Sequence[str]) -> list[in
     return None
 
 
-def _greedily(candidates: Mapping[int, Candidate], indexes: Sequence[int], sources: Iterable[str]) -> list[int]:
+def at_least_once(candidates: Mapping[int, Candidate], indexes: Sequence[int], sources: Iterable[str]) -> list[int]:
     """Candidates that hold each source at least once: always the one with most of what is missing, of those the one
     with least of what is not; then without those whose every source the others hold."""
     wanted = set(sources)

@@ -21,6 +21,7 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
+from singerlake.maintenance.rebuild.choose import TornFile
 from singerlake.maintenance.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.maintenance.rebuild.spooled.former import FormerFiles
 from singerlake.maintenance.rebuild.spooled.listing import Listing
@@ -34,11 +35,13 @@ from singerlake.storage.port import Storage
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A stream's state made anew, and what was odd on the way. ``unlisted`` are the paths of files that no former state
-    listed, where one was given."""
+    listed, where one was given. ``torn`` are files that have to be written again before a state can have all messages
+    that were not erased."""
 
     manifest: Manifest
     findings: tuple[Finding, ...]
     unlisted: tuple[tuple[str, str], ...] = ()
+    torn: tuple[TornFile, ...] = ()
 
 
 def rebuild_manifest(
@@ -104,7 +107,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         files=all_files,
         retired=(*retired, *erased),
     )
-    return Rebuilt(manifest, surveyed.findings + tuple(files.findings) + choice.findings, tuple(unlisted))
+    return Rebuilt(manifest, surveyed.findings + tuple(files.findings) + choice.findings, tuple(unlisted), choice.torn)
 
 
 class _Versions:

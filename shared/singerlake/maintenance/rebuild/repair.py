@@ -6,7 +6,7 @@ is made anew from files alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import count
 
@@ -22,7 +22,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.rebuild.choose import choose
+from singerlake.maintenance.rebuild.choose import TornFile, choose
 from singerlake.maintenance.rebuild.difference import Difference, DifferenceTotals, difference, difference_totals
 from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile
@@ -38,7 +38,8 @@ from singerlake.maintenance.verify.findings import Finding
 class Repair:
     """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
     commit: the state is as it should be, or (``before`` None) is to be created. ``totals`` are those of the
-    ``difference``. ``read`` is what was read of the data files, ``noted`` what a journal says was read before."""
+    ``difference``. ``read`` is what was read of the data files, ``noted`` what a journal says was read before. ``torn``
+    are files that have to be written again before the plan can have all messages that were not erased."""
 
     before: Manifest | None
     after: Manifest
@@ -47,6 +48,7 @@ class Repair:
     totals: DifferenceTotals
     read: Tally = NONE
     noted: Tally = NONE
+    torn: tuple[TornFile, ...] = ()
 
     @property
     def difference(self) -> Difference:
@@ -70,7 +72,7 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
     if before is None:
         made = rebuilt(surveyed, birth)
         totals = difference_totals(None, made.manifest.files)
-        return Repair(None, made.manifest, None, made.findings, totals, surveyed.read, surveyed.noted)
+        return Repair(None, made.manifest, None, made.findings, totals, surveyed.read, surveyed.noted, made.torn)
     former = FormerFiles(before.files)
     made = rebuilt(surveyed, birth, former)
     prefix = layout.stream_prefix(birth.tap, birth.stream)
@@ -89,7 +91,7 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
     after = _still_collected(made.manifest, before)
     totals = difference_totals(before.files, after.files)
     findings = made.findings + unknown + lost
-    return Repair(before, after, Rebase(manifest=after), findings, totals, surveyed.read, surveyed.noted)
+    return Repair(before, after, Rebase(manifest=after), findings, totals, surveyed.read, surveyed.noted, made.torn)
 
 
 def _still_collected(made: Manifest, before: Manifest) -> Manifest:
@@ -138,7 +140,7 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
         mended = msgspec.structs.replace(before, **fields)
     change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)
     after = mended
-    fresh = _unlisted(before, listed, prefix, findings)
+    fresh, torn = _unlisted(before, listed, prefix, findings)
     del files, listed
     if not adopt:
         findings += [
@@ -154,7 +156,7 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
             change = adding if change is None else Rebase(manifest=after)
     findings += check_state(after, prefix + layout.MANIFEST)
     totals = difference_totals(before.files, after.files)
-    return Repair(before, after, change, tuple(findings), totals, surveyed.read, surveyed.noted)
+    return Repair(before, after, change, tuple(findings), totals, surveyed.read, surveyed.noted, torn if adopt else ())
 
 
 class _Listed:
@@ -256,8 +258,10 @@ def _mended(
     return listed
 
 
-def _unlisted(before: Manifest, listed: _Listed, prefix: str, findings: list[Finding]) -> tuple[ScannedFile, ...]:
-    """Files whose messages nothing listed holds, in the order of a rebuild."""
+def _unlisted(
+    before: Manifest, listed: _Listed, prefix: str, findings: list[Finding]
+) -> tuple[tuple[ScannedFile, ...], tuple[TornFile, ...]]:
+    """Files whose messages nothing listed holds, in the order of a rebuild, and those that are torn."""
     rest: list[ScannedFile] = []
     for met, file in listed.each():
         if met or file.id in before.retired_by_id:
@@ -268,13 +272,18 @@ def _unlisted(before: Manifest, listed: _Listed, prefix: str, findings: list[Fin
         else:
             findings.append(Finding("unlisted", prefix + file.path, f"is not listed: {why}", problem=False))
     if not rest:
-        return ()
+        return (), ()
     asked = {source for file in rest for source, _ in file.sources}
     done = {source for met, file in listed.each() if met for source, _ in file.sources if source in asked}
     done.update(before.files.with_ids(asked), (id for id in asked if id in before.retired_by_id))
-    choice = choose(rest, prefix=prefix, done=frozenset(done))
+    erased = [file for met, file in listed.each() if met and _has_holes(file, asked)]
+    choice = choose(rest, prefix=prefix, done=frozenset(done), listed=erased)
     findings += choice.findings
-    return tuple(choice.files)
+    return tuple(choice.files), choice.torn
+
+
+def _has_holes(file: ScannedFile, asked: Set[str]) -> bool:
+    return any(source in asked for source, _ in file.replaces) and file.holes > 0
 
 
 def _why_never(state: Manifest, file: ScannedFile) -> str | None:

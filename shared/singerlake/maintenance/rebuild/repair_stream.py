@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 import msgspec
@@ -25,15 +25,17 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
-from singerlake.format.state.model import Position
+from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.engines.engine import Engine
 from singerlake.maintenance.progress import UNSEEN, Progress
+from singerlake.maintenance.rebuild.rebuild import Hashes
 from singerlake.maintenance.rebuild.repair import Repair, plan_anew, plan_repair
-from singerlake.maintenance.rebuild.survey import stream_objects, survey
+from singerlake.maintenance.rebuild.survey import Survey, stream_objects, survey
 from singerlake.maintenance.rebuild.survey_journal import SurveyJournal
+from singerlake.maintenance.rebuild.torn import WriteTornFiles
 from singerlake.maintenance.rebuild.uncommitted import without_uncommitted
 from singerlake.maintenance.scan.batches import consumed
 from singerlake.manifests.commit import await_settled
@@ -90,6 +92,7 @@ def repair_stream(
         surveyed = survey(storage, tap, stream, files, engine=engine, journal=journal, progress=progress)
         surveyed = without_uncommitted(surveyed, storage, tap, stream, base.manifest if base else None)
         now = timestamp(clock.now())
+        birth: Manifest | None = None
         if base is None or options.discard:
             birth = fold.empty(
                 tap=tap,
@@ -101,9 +104,15 @@ def repair_stream(
                 transaction_id=ids(),
             )
             birth = msgspec.structs.replace(birth, transaction=Position(number, birth.transaction.id))
-            plan = plan_anew(base.manifest if base else None, surveyed, birth)
-        else:
-            plan = plan_repair(base.manifest, surveyed, adopt=options.adopt, at=now)
+        plan = _planned(base, birth, surveyed, options, now)
+        if plan.torn and not options.dry_run:
+            surveyed = _mended(context, plan, surveyed, lake_id)
+            noted = tuple(finding for finding in plan.findings if finding.kind == "torn")
+            plan = _planned(base, birth, surveyed, options, now)
+            if plan.torn:
+                # One of the files is not what it was when it was read.
+                continue
+            plan = replace(plan, findings=noted + plan.findings)
         # What is written must not stand beside it.
         del surveyed
         if plan.needed:
@@ -129,6 +138,23 @@ def repair_stream(
         tap=tap,
         stream=stream,
     )
+
+
+def _planned(base: Loaded | None, birth: Manifest | None, surveyed: Survey, options: RepairOptions, now: str) -> Repair:
+    """``birth`` is what a state is made anew from, None where it is mended."""
+    if birth is not None:
+        return plan_anew(base.manifest if base else None, surveyed, birth)
+    assert base is not None
+    return plan_repair(base.manifest, surveyed, adopt=options.adopt, at=now)
+
+
+def _mended(context: StreamContext, plan: Repair, surveyed: Survey, lake_id: str | None) -> Survey:
+    """What was found, with the torn files of a plan written again."""
+    hashes = Hashes({version: held.schema for version, held in plan.after.schemas.items()})
+    write = WriteTornFiles(
+        context.storage, context.stream, context.prefix, hashes, lake_id, context.clock.now(), context.ids
+    )
+    return write(surveyed, plan.torn)
 
 
 def _sized(context: StreamContext, progress: Progress) -> Iterator[Entry]:

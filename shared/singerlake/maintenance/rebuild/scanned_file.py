@@ -14,6 +14,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import StreamSchema
+from singerlake.maintenance.scan.lines import HOLES
 from singerlake.maintenance.scan.scan import CUT, Bytes, ScanResult
 
 
@@ -21,16 +22,16 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a sound data file says of itself, beside its identity and its messages.
 
     ``created`` is when its writer began it, RFC 3339 UTC, or, where it has no header, when it was stored. ``atomic``:
-    an atomic run wrote it, and it was not vacuumed since. ``crc`` is
-    of the raw text; ``cuts`` are those of a ``ScanResult``. ``stood`` is where a vacuumed file's first message stood
-    when it was made: the lineage and the offset. The others are those of a ``NewFile``; ``first`` and ``last`` are None
-    where no record has a time.
+    an atomic run wrote it, and it was not vacuumed since. ``crc`` is of the raw text; ``cuts`` and ``holes`` are those
+    of a ``ScanResult``. ``stood`` is where a vacuumed file's first message stood when it was made: the lineage and the
+    offset. The others are those of a ``NewFile``; ``first`` and ``last`` are None where no record has a time.
     """
 
     created: str
     run: str
     seq: int
     atomic: bool
+    holes: Bytes
     records: int
     bytes: int
     raw_bytes: int
@@ -46,12 +47,13 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FileOrder(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first of what a ``FileFacts`` has, and all that the order of files needs."""
+    """The first of what a ``FileFacts`` has, and all that choosing and ordering files needs."""
 
     created: str
     run: str
     seq: int
     atomic: bool
+    holes: Bytes
 
 
 _ORDER = msgspec.json.Decoder(FileOrder)
@@ -60,7 +62,7 @@ _ORDER = msgspec.json.Decoder(FileOrder)
 class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     """A sound data file of one stream. ``path`` is relative to the stream's folder, ``schema`` its SCHEMA message's
     content; ``replaces`` are the files whose messages it holds, ``(id, messages)``, where it was vacuumed; ``packed``
-    is a ``FileFacts`` in JSON; ``erased`` are how many records were erased of originals, ``(id, records)``."""
+    is a ``FileFacts`` in JSON."""
 
     path: str
     id: str
@@ -68,7 +70,6 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     schema: StreamSchema
     packed: bytes
     replaces: tuple[tuple[str, int], ...] = ()
-    erased: tuple[tuple[str, int], ...] = ()
 
     @property
     def facts(self) -> FileFacts:
@@ -79,6 +80,14 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
     def sources(self) -> tuple[tuple[str, int], ...]:
         """The files whose messages it holds, ``(id, messages)``: itself alone unless it was vacuumed."""
         return self.replaces or ((self.id, self.messages),)
+
+    @property
+    def holes(self) -> int:
+        """Which of its messages are erased, as bits: the lowest is the first message."""
+        bits = 0
+        for first, count in HOLES.iter_unpack(_ORDER.decode(self.packed).holes):
+            bits |= ((1 << count) - 1) << first
+        return bits
 
     @property
     def atomic_run(self) -> str | None:
@@ -109,6 +118,7 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         run=header.run if header else "",
         seq=header.seq if header else 0,
         atomic=header is not None and header.atomic and provenance is None,
+        holes=scanned.holes,
         records=scanned.records,
         bytes=scanned.bytes,
         raw_bytes=scanned.raw_bytes,
@@ -129,7 +139,6 @@ def identify(path: str, modified: datetime, scanned: ScanResult) -> ScannedFile:
         schema=scanned.schema,
         packed=encode(facts),
         replaces=provenance.replaces if provenance else (),
-        erased=tuple((row[0], row[1]) for row in provenance.erased) if provenance else (),
     )
 
 

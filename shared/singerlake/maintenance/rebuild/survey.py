@@ -11,6 +11,7 @@ import msgspec
 
 from singerlake.errors import BrokenFileError, LakeError, MissingFileError
 from singerlake.format import kept_schema, layout
+from singerlake.format.extra_fields import read_provenance
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.state.model import StreamSchema
 from singerlake.maintenance.engines.engine import Engine, Threads
@@ -23,6 +24,9 @@ from singerlake.maintenance.scan.scan import scan
 from singerlake.maintenance.scan.small_files import small_bodies
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.port import Entry, Storage
+
+_FRONT = 1 << 16
+"""Of a damaged file, where it says what it was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ class SurveyTask:
             with storage.open(key) if body is None else io.BytesIO(body) as stream:
                 scanned = scan(stream, key=key)
         except BrokenFileError as error:
-            return Finding("broken", key, f"{error.message}; left out")
+            return Finding("broken", key, f"{error.message}; left out{_erased_of(storage, key)}")
         except MissingFileError:
             return Finding("vanished", key, "was in the listing of the folder and is now gone")
         if scanned.stream != self.stream:
@@ -174,6 +178,18 @@ class SurveyTask:
         if not scanned.messages:
             return Finding("empty", key, "holds no message but its schema; left out", problem=False)
         return identify(key[len(self.prefix) :], entry.last_modified, scanned)
+
+
+def _erased_of(storage: Storage, key: str) -> str:
+    """What a person should know of the erasures that a damaged file speaks of; nothing where it speaks of none."""
+    try:
+        said = read_provenance(storage.beginning(key, _FRONT).data)
+    except MissingFileError:
+        return ""
+    erased = sum(row[1] for row in said.erased) if said else 0
+    if not erased:
+        return ""
+    return f"; it says that {erased} of its messages were erased; they may be back in the files that it was made of"
 
 
 class _Schemas:

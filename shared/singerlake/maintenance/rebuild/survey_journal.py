@@ -42,7 +42,6 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
     messages: int
     said: msgspec.Raw
     replaces: tuple[tuple[str, int], ...] = ()
-    erased: tuple[tuple[str, int], ...] = ()
 
 
 _SAID = msgspec.json.Decoder(FileFacts)
@@ -71,7 +70,7 @@ class SurveyJournal:
             if seen is not None and line.stamp == seen.hex():
                 path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
                 said = bytes(line.said)
-                return ScannedFile(path, line.id, line.messages, schema, said, line.replaces, line.erased)
+                return ScannedFile(path, line.id, line.messages, schema, said, line.replaces)
         if seen is not None:
             # It is read next, and noted: a stamp takes as long as the rest of both.
             self._asked[entry.key] = entry, seen
@@ -86,7 +85,7 @@ class SurveyJournal:
         seen = asked[1] if asked is not None and asked[0] is entry else _stamp(entry)
         if seen is not None and _is_unicode(file.packed):
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
-            line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces, file.erased)
+            line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces)
             self._begins.add(_part(seen), self._file.append(line))
 
     def _id(self, schema: StreamSchema) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -9,12 +10,14 @@ import msgspec
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.lines.counted import count
-from singerlake.format.lines.holes import without_holes
-from singerlake.format.lines.messages import REFUSALS, Envelope, envelope, envelopes, loads
+from singerlake.format.lines.holes import HOLE, around_holes
+from singerlake.format.lines.messages import REFUSALS, Envelope, envelope, envelopes, loads, messages_in
 from singerlake.format.lines.times import Span, joined, span
 from singerlake.format.schema_hash import DEEPEST, is_too_deep
 from singerlake.format.state.model import StreamSchema
 
+HOLES = struct.Struct("<QQ")
+"""Holes in a row: the number of the first one among the messages of the file, from 0 on, and how many they are."""
 _KEPT_BYTES = 1 << 20
 """Of a SCHEMA message that is kept for the next file."""
 _HINT = "restore the file from a backup; a rebuild leaves it out"
@@ -22,14 +25,15 @@ _HINT = "restore the file from a backup; a rebuild leaves it out"
 
 class Lines:
     """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``erased`` (holes),
-    ``extracted`` (the span of the records' times, where ``times`` are wanted), ``stream`` and ``schema`` are what was
-    seen so far.
+    ``holes`` (where these stand: each row of them as a ``HOLES``), ``extracted`` (the span of the records' times, where
+    ``times`` are wanted), ``stream`` and ``schema`` are what was seen so far.
     Methods raise ``BrokenFileError`` where a line is no message of the stream that the SCHEMA message names."""
 
     def __init__(self, key: str, *, times: bool) -> None:
         self.messages = 0
         self.records = 0
         self.erased = 0
+        self.holes = bytearray()
         self.extracted: Span | None = None
         self.stream: str | None = None
         self.schema: StreamSchema | None = None
@@ -66,9 +70,8 @@ class Lines:
             end = block.index(b"\n") + 1
             self._schema(block[:end])
             block = block[end:]
-        block, holes = without_holes(block)
-        self.messages += holes
-        self.erased += holes
+        if HOLE in block:
+            block = self._without_holes(block)
         if not block:
             return
         assert self.stream is not None
@@ -79,6 +82,19 @@ class Lines:
         self.messages += counted.messages
         self.records += counted.records
         self.extracted = joined(self.extracted, counted.extracted)
+
+    def _without_holes(self, block: bytes) -> bytes:
+        parts: list[bytes] = []
+        before, erased = self.messages, 0
+        for part, holes in around_holes(block):
+            parts.append(part)
+            if holes:
+                self.holes += HOLES.pack(before, holes)
+            erased += holes
+            before += holes or messages_in(part)
+        self.messages += erased
+        self.erased += erased
+        return b"".join(parts)
 
     def _one_by_one(self, block: bytes) -> None:
         self._is_utf8(block)

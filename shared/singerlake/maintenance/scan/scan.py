@@ -33,7 +33,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     ``first`` and ``last`` are the earliest and the latest ``time_extracted`` of its records, None where none has one.
     ``header`` is the first one in the file, so that of the first joined file in a vacuumed one. ``content`` is the
     length and CRC-32 of the raw text; ``cuts`` are the same, each as a ``CUT``, of the text before each member, where
-    there is any: what a copy that was cut between two members would have.
+    there is any: what a copy that was cut between two members would have. ``holes`` says where those that are
+    ``erased`` stand, each row of them as a ``HOLES``.
     """
 
     header: FileHeader | None
@@ -52,6 +53,7 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
     content: tuple[int, int]
     cuts: Bytes
     attached: tuple[Attached, ...] = ()
+    holes: Bytes = b""
 
 
 def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
@@ -209,6 +211,7 @@ class _ScanReader:
             content=(self._raw_bytes, self._crc),
             cuts=b"".join([CUT.pack(*cut) for cut in sorted(set(self._cuts)) if cut[0]]),
             attached=in_order(self._attached),
+            holes=bytes(lines.holes),
         )
 
     def _provenance(self) -> Provenance | None:

@@ -24,6 +24,7 @@ Kind = Literal[
     "repeated",
     "root",
     "times",
+    "torn",
     "uncommitted",
     "unlisted",
     "vanished",

@@ -140,7 +140,7 @@ class FoundFiles:
         self._weight = 0
 
 
-_Row = tuple[str, str, int, int, bytes, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
+_Row = tuple[str, str, int, int, bytes, tuple[tuple[str, int], ...]]
 """A file as it is written: path, id, messages, the number of its schema, and the rest."""
 
 
@@ -181,15 +181,15 @@ class _Spool:
         return merge(*runs, key=_order)
 
     def file(self, row: _Row) -> ScannedFile:
-        path, id, messages, schema, packed, replaces, erased = row
-        return ScannedFile(path, id, messages, self._schemas[schema], packed, replaces, erased)
+        path, id, messages, schema, packed, replaces = row
+        return ScannedFile(path, id, messages, self._schemas[schema], packed, replaces)
 
     def _row(self, file: ScannedFile) -> _Row:
         number = self._numbers.get(id(file.schema))
         if number is None:
             number = self._numbers[id(file.schema)] = len(self._schemas)
             self._schemas.append(file.schema)
-        return file.path, file.id, file.messages, number, file.packed, file.replaces, file.erased
+        return file.path, file.id, file.messages, number, file.packed, file.replaces
 
 
 def ids_of(file: ScannedFile) -> Sequence[str] | set[str]:
