@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.format import layout
+from singerlake.format import kept_schema, layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state import fold
-from singerlake.format.state.model import Manifest
+from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.maintenance.rebuild.rebuild import Rebuilt, rebuild_manifest
 from singerlake.singer_file import compress_member
 from tests.fakes import START, FakeClock, counting_ids
@@ -96,6 +96,21 @@ class Shelf:
         """File ``number`` as a target writes it."""
         body = file_bytes([numbered(number, messages)], extra=header(number, **head), schema=schema_line(schema))
         return self.put(number, body, schema=schema)
+
+    def keyed(self, number: int, *keys: str, kept: bool = False) -> None:
+        """A file of one message under a schema with these ``key_properties``; or that schema, kept beside the files."""
+        if kept:
+            said = kept_schema.kept(
+                StreamSchema(schema=SCHEMA, key_properties=keys),
+                tap=TAP,
+                stream=STREAM,
+                created=timestamp(START + timedelta(seconds=number)),
+                run="r",
+            )
+            self.storage.put(PREFIX + layout.schema_path(schema_hash(SCHEMA)), kept_schema.to_json(said))
+        else:
+            line = schema_line(key_properties=list(keys))
+            self.put(number, file_bytes([numbered(number, 1)], extra=header(number), schema=line))
 
     def vacuumed(self, number: int, *sources: tuple[int, int]) -> str:
         return self.put(number, vacuumed_bytes(number, sources))

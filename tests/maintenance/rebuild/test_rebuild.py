@@ -292,10 +292,11 @@ def test_two_schemas_under_one_short_hash_are_two_versions(shelf: Shelf, monkeyp
     assert [file.version for file in made.files] == ["aaaaaaa", "aaaaaaa111", "aaaaaaa"]
 
 
-def test_the_latest_schema_message_of_a_version_rules(shelf: Shelf) -> None:
-    for number, keys in ((1, []), (2, ["n"])):
-        line = schema_line(key_properties=keys)
-        shelf.put(number, file_bytes([numbered(number, 1)], extra=header(number), schema=line))
+@pytest.mark.parametrize("kept", [None, 1, 2, 3])
+def test_the_latest_schema_message_of_a_version_rules(shelf: Shelf, kept: int | None) -> None:
+    """Also one that is kept, where it stands among the files."""
+    for number in (1, 2, 3):
+        shelf.keyed(number, *["n"] * (number == 3), kept=number == kept)
     made = shelf.rebuild().manifest
     (schema,) = made.schemas.values()
     assert schema.key_properties == ("n",)

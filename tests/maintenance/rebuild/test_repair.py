@@ -390,3 +390,16 @@ def test_who_looks_is_told_the_whole_before_anything_is_read(
     assert told[0] == sum(told[1:]) == plan.read.bytes > 0
     assert plan.read.files == 3
     assert shelf.numbers(plan.after) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kept", [None, 1, 2, 3])
+def test_the_latest_schema_message_rules_where_a_state_has_lost_the_schema(shelf: Shelf, kept: int | None) -> None:
+    for number in (1, 2, 3):
+        shelf.keyed(number, *["n"] * (number == 3), kept=number == kept)
+    repair(shelf)
+    whole = stored(shelf)
+    commit(shelf, msgspec.structs.replace(whole, schemas={}))
+    repair(shelf)
+    (schema,) = stored(shelf).schemas.values()
+    assert schema.key_properties == ("n",)
+    assert schema.first_offset == 0

@@ -90,8 +90,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         listed.append(placed)
         offset += file.messages
     for held_schema in kept:
-        if versions.hashes.of(held_schema.content) not in versions.labels:
-            versions.seen(held_schema.content, held_schema.created, offset)
+        versions.seen(held_schema.content, held_schema.created, offset)
     retired = [Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered]
     erased: list[Retired] = []
     all_files = listed.files()

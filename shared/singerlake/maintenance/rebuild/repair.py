@@ -19,7 +19,7 @@ from singerlake.format.state import attached_objects
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest, SchemaVersion
+from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.choose import TornFile, choose
@@ -188,13 +188,14 @@ class _Listed:
 
 
 class _Versions:
-    """Labels and schemas of a state, where one is gone or is another's taken from the first file of its version, or
-    from what is kept of it. That also gives a stream its first version that has none."""
+    """Labels and schemas of a state, where one is gone or is another's taken from the last file of its version, or
+    from what is kept of it, if that is newer. That also gives a stream its first version that has none."""
 
     def __init__(self, before: Manifest, sound: Mapping[str, SchemaVersion]) -> None:
         self._before = before
         self._labels, self._schemas = dict(before.versions), dict(before.schemas)
         self._right = set(sound)
+        self._mended: dict[str, ScannedFile] = {}
 
     def see(self, file: DataFile, scanned: ScannedFile | None) -> None:
         """A listed file, and what was found of it."""
@@ -205,13 +206,12 @@ class _Versions:
             return
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
         if file.version not in self._right:
-            self._right.add(file.version)
-            self._schemas[file.version] = SchemaVersion(
-                schema=scanned.schema.schema,
-                key_properties=scanned.schema.key_properties,
-                bookmark_properties=scanned.schema.bookmark_properties,
-                first_offset=file.offset,
-                first_seen=scanned.facts.created,
+            first = self._schemas[file.version] if file.version in self._mended else None
+            self._mended[file.version] = scanned
+            self._schemas[file.version] = _version(
+                scanned.schema,
+                first_offset=first.first_offset if first else file.offset,
+                first_seen=first.first_seen if first else scanned.facts.created,
             )
 
     def completed(self, kept: Sequence[KeptSchema]) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
@@ -224,15 +224,31 @@ class _Versions:
             if version is None:
                 version = hash_among(held.schema, {})
                 labels[version] = "v1"
+            file = self._mended.get(version)
+            if file is not None:
+                known = self._schemas[version]
+                if file.order < held.order:
+                    self._schemas[version] = _version(
+                        held, first_offset=known.first_offset, first_seen=known.first_seen
+                    )
+                continue
             self._right.add(version)
-            self._schemas[version] = SchemaVersion(
-                schema=held.schema,
-                key_properties=held.key_properties,
-                bookmark_properties=held.bookmark_properties,
+            self._schemas[version] = _version(
+                held,
                 first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
                 first_seen=held.created,
             )
         return labels, self._schemas
+
+
+def _version(said: StreamSchema, *, first_offset: int, first_seen: str) -> SchemaVersion:
+    return SchemaVersion(
+        schema=said.schema,
+        key_properties=said.key_properties,
+        bookmark_properties=said.bookmark_properties,
+        first_offset=first_offset,
+        first_seen=first_seen,
+    )
 
 
 def _mended(
