@@ -153,6 +153,11 @@ def case(seed: int) -> Case:
             records.append(record)
             lines.append(taken.message(record))
         batches.append(Batch(schema, key_properties, tuple(lines), chance.random() < 0.7))
+    again = random.Random(f"{seed} again")
+    if declared.key is None and len(batches) > 1 and again.random() < 0.5:
+        # An earlier schema comes back, and maybe with another key.
+        schema = again.choice(batches[:-1]).schema
+        batches[-1] = replace(batches[-1], schema=schema, key_properties=key_properties[-1:])
     sizes = {
         "chunk": chance.choice((1, 2, 3, 50)),
         "rows": chance.choice((1, 2, 3, 8, 1000)),

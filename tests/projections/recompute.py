@@ -81,8 +81,8 @@ def expected(messages: Sequence[Mapping[str, Any]], declared: Declared) -> Expec
     schemas: list[Any] = []
     key: tuple[str, ...] = ()
     for message in messages:
-        if message["type"] == "SCHEMA" and message["schema"] not in schemas:
-            schemas.append(message["schema"])
+        if message["type"] == "SCHEMA":
+            schemas += [message["schema"]] if message["schema"] not in schemas else []
             key = tuple(message["key_properties"])
     maker = _Maker(declared, columns_of(schemas), declared.key if declared.key is not None else key)
     given = [(declared.rule(name).rename or "").lower() for name in maker.kept]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileError
+from singerlake.errors import LineageChangedError, MissingFileError
 from singerlake.format.exact_json import encode
-from singerlake.format.lines.messages import is_schema_line
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
-from singerlake.singer_file import Block, first_line
+from singerlake.maintenance.scan.schema_line import schema_line
+from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from tap_singerlake.catalog.columns import met
 from tap_singerlake.catalog.joined import joined
@@ -154,7 +153,9 @@ class Reader:
             if part := part_of(file):
                 self._current = file
                 head, stored = ranges.next_file(part) if ranges else (None, None)
-                yield SchemaLine(self._joined[0] if self._joined else self._schema_line(file, head))
+                yield SchemaLine(
+                    self._joined[0] if self._joined else schema_line(storage, self.stream.prefix, file, head)
+                )
                 for block in self.stream.read(part, blocks=read_members, stored=stored):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
@@ -167,23 +168,6 @@ class Reader:
             version = newest_version(manifest)
             if version is not None and (wanted is None or version in wanted):
                 yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))
-
-    def _schema_line(self, file: DataFile, head: bytes | None) -> bytes:
-        """The file's own SCHEMA message. A writer of this package has it stand alone before the first tabled member;
-        elsewhere it may share a member with messages. ``head``: what stands there, where it was read already."""
-        key = self.stream.prefix + file.path
-        where = {"key": key, "id": file.id}
-        storage = self.stream.lake.storage
-        end = file.members[0][0] if file.members else file.bytes
-        if head is None and end:
-            head = storage.read_range(key, 0, end)
-        line = first_line(io.BytesIO(head), where=where) if head else None
-        if line is None:
-            with storage.open(key) as body:
-                line = first_line(body, where=where)
-        if line is None or not is_schema_line(line):
-            raise BrokenFileError("does not begin with a SCHEMA message", hint="run 'singerlake verify'", **where)
-        return line
 
 
 def _joined(manifest: Manifest, listed: FileList, wanted: set[str] | None) -> bytes:

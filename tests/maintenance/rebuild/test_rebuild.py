@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,12 @@ from singerlake.clock import timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
+from singerlake.format.kept_schema import kept, to_json
 from singerlake.format.schema_hash import full_hash, schema_hash
 from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import NewFile
-from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import select
+from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
+from singerlake.format.state.selection import schema_in_force, select
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.engine import Threads
@@ -35,6 +37,8 @@ from tests.maintenance.shelf import (
     OTHER,
     PREFIX,
     SCHEMA,
+    STREAM,
+    TAP,
     Shelf,
     file_bytes,
     file_id,
@@ -301,6 +305,27 @@ def test_the_latest_schema_message_of_a_version_rules(shelf: Shelf, kept: int | 
     (schema,) = made.schemas.values()
     assert schema.key_properties == ("n",)
     assert (schema.first_offset, schema.first_seen) == (0, "2026-01-01T00:00:01.000000Z")
+
+
+@pytest.mark.parametrize("said", [["n"], "n"])
+def test_so_do_its_lists_of_properties_however_they_are_written(shelf: Shelf, said: list[str] | str) -> None:
+    for number, keys in ((1, []), (2, said)):
+        line = schema_line(key_properties=keys, bookmark_properties=keys)
+        shelf.put(number, file_bytes([numbered(number, 1)], extra=header(number), schema=line))
+    made = shelf.rebuild().manifest
+    (schema,) = made.schemas.values()
+    assert schema.key_properties == schema.bookmark_properties == ("n",)
+    assert (schema.first_offset, schema.first_seen) == (0, "2026-01-01T00:00:01.000000Z")
+
+
+def test_a_kept_schema_behind_all_messages_is_the_newest(shelf: Shelf) -> None:
+    shelf.original(1)
+    created = timestamp(START + timedelta(seconds=2))
+    later = kept(StreamSchema(schema=OTHER, key_properties=("n",)), tap=TAP, stream=STREAM, created=created, run="r")
+    shelf.storage.put(f"{PREFIX}{layout.to_segment(schema_hash(OTHER))}/schema.json", to_json(later))
+    assert schema_in_force(shelf.rebuild().manifest) == SchemaVersion(
+        schema=OTHER, key_properties=("n",), first_offset=2, first_seen=created
+    )
 
 
 def test_a_file_of_another_stream_is_left_out(shelf: Shelf) -> None:

@@ -14,19 +14,16 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import newest_version, schema_of
+from singerlake.format.state.selection import schema_in_force
 
 _HINT = "delete it, or run 'singerlake rebuild'"
 
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
-    """The catalog entry of a stream, from the schema of its newest version; None for a stream that has no version.
-    Raises ``CorruptObjectError`` where its version has none."""
-    version = newest_version(manifest)
-    if version is None:
-        return None
-    schema = schema_of(manifest, version)
-    return stream_entry(manifest.stream, schema.schema, schema.key_properties)
+    """The catalog entry of a stream, from its newest SCHEMA message; None for a stream that has no version. Raises
+    ``CorruptObjectError`` where its version has no schema."""
+    schema = schema_in_force(manifest)
+    return None if schema is None else stream_entry(manifest.stream, schema.schema, schema.key_properties)
 
 
 def stream_entry(stream: str, schema: Any, key_properties: Iterable[str]) -> dict[str, Any]:

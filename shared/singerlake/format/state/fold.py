@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -23,8 +24,9 @@ from singerlake.format.state.additions import (
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
-from singerlake.format.state.model import Manifest, Position, Retired, StreamSchema
+from singerlake.format.state.model import Manifest, Position, Retired, SchemaVersion, StreamSchema
 from singerlake.format.state.prepared import commit, prepare, settle
+from singerlake.format.state.selection import last_label
 from singerlake.format.state.transactions import Transaction
 
 
@@ -200,6 +202,16 @@ def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, An
         "files": rest,
         "retired": manifest.retired.extended(gone + attached_objects.left_behind(files, rest, at)),
         "format": max(manifest.format, ERASED_FORMAT),
+        "schemas": manifest.schemas if rest else _with_newest(manifest, files[-1].version),
+    }
+
+
+def _with_newest(manifest: Manifest, version: str) -> Mapping[str, SchemaVersion]:
+    """The schemas of a state without files, the last of which had this version: noted where labels do not say so."""
+    marked = None if version == last_label(manifest) else version
+    return {
+        each: msgspec.structs.replace(held, newest=True if each == marked else msgspec.UNSET)
+        for each, held in manifest.schemas.items()
     }
 
 

@@ -57,10 +57,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
-    """A schema in use: where and when it first appeared in this lineage."""
+    """A schema in use: where and when it first appeared in this lineage. ``newest`` is set where all messages of the
+    stream expired, the last one was of this version, and another has a greater label. It counts only while the stream
+    has no file."""
 
     first_offset: int
     first_seen: str
+    newest: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

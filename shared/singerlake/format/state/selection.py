@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError, UnknownNameError
@@ -72,11 +72,29 @@ def resolve_version(manifest: Manifest, text: str) -> str:
 
 
 def newest_version(manifest: Manifest) -> str | None:
-    """The version (hash) whose schema stands for the stream as it is now: that of the file that holds the greatest
-    offset, in a stream without messages the one with the greatest label; None where there is none."""
-    if manifest.files:
-        return manifest.files[-1].version
-    return max(manifest.versions, key=lambda version: _label(manifest.versions[version]), default=None)
+    """The version (hash) of the stream's newest SCHEMA message, whose schema stands for the stream as it is now (5.4 of
+    ``shared/docs/format.md``); None where there is none."""
+    schemas, files = manifest.schemas, manifest.files
+    versions = [each for each in manifest.versions if each in schemas]
+    # Of these no message was kept yet, so they came behind all that were.
+    among = [each for each in versions if schemas[each].first_offset >= manifest.next_offset]
+    if not among:
+        if files:
+            return files[-1].version
+        among = [each for each in versions if schemas[each].newest is True]
+    return last_label(manifest, among)
+
+
+def last_label(manifest: Manifest, among: Sequence[str] = ()) -> str | None:
+    """The version with the greatest label, of those in ``among`` if there are any; None where there is none."""
+    return max(among or manifest.versions, key=lambda version: _label(manifest.versions[version]), default=None)
+
+
+def schema_in_force(manifest: Manifest) -> SchemaVersion | None:
+    """What the stream's newest SCHEMA message said: the schema, and the key and bookmark properties that are in force;
+    None where there is none. Raises ``CorruptObjectError`` as ``schema_of``."""
+    version = newest_version(manifest)
+    return None if version is None else schema_of(manifest, version)
 
 
 def _label(text: str) -> tuple[int, str]:

@@ -202,7 +202,14 @@ class _Versions:
         labels = self._labels
         if file.version in self._right and file.version in labels:
             return
-        if scanned is None or not is_of(scanned.schema.schema, file.version):
+        if scanned is None:
+            return
+        before = self._mended.get(file.version)
+        if before is not None and scanned.schema is before.schema:
+            # Files of one version mostly have the same object, whose hash takes long.
+            self._mended[file.version] = scanned
+            return
+        if not is_of(scanned.schema.schema, file.version):
             return
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
         if file.version not in self._right:

@@ -196,6 +196,9 @@ def decode(line: bytes) -> Any:
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    """The names of a list of properties; one may stand alone, as the target takes it."""
+    if isinstance(value, str):
+        return (value,)
     return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
 
 

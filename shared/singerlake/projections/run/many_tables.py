@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.format.state.selection import schema_in_force
 from singerlake.maintenance.engines.engine import Answer, Item, Task
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.projections.declaration.model import TableDeclaration
@@ -90,8 +91,8 @@ def _planned(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableR
 def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
     declaration = table.declaration
     manifest = runner.manifest(declaration.tap, declaration.stream)
-    schemas = list(manifest.schemas.values())
-    declaration = table.with_key(schemas[-1].key_properties if schemas else ())
+    schema = schema_in_force(manifest)
+    declaration = table.with_key(() if schema is None else schema.key_properties)
     base = runner.base(declaration.name, full_refresh=full_refresh)
     dropped = manifest.lineage is not None and not manifest.versions
     if dropped or (not manifest.next_offset and not (base is not None and base.state.is_published)):

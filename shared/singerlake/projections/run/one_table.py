@@ -17,6 +17,7 @@ from singerlake.errors import (
 )
 from singerlake.format.state.model import Manifest
 from singerlake.maintenance.engines.engine import Engine
+from singerlake.maintenance.scan.schema_line import schema_before
 from singerlake.projections.declaration.model import TableDeclaration
 from singerlake.projections.declaration.stored import declaration_of, earlier_declarations
 from singerlake.projections.delta.publish import catch_up
@@ -188,7 +189,9 @@ class TableRunner:
                 hint="make the table anew of what is left with 'singerlake project run --full-refresh'",
                 table=state.table,
             )
-        plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True)
+        schema = schema_before(self.storage, manifest, source.offset)
+        key = () if schema is None else schema.key_properties
+        plan = make_plan(declaration, as_it_was(manifest, source.offset), base, full_refresh=True, stream_key=key)
         work = self._work(replace(plan, stop=source.offset))
         work.earlier = earlier_declarations(state)
         try:

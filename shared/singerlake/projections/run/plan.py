@@ -16,6 +16,7 @@ from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
 from singerlake.errors import ExpiredMessagesError, LakeError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
+from singerlake.format.state.selection import schema_in_force
 from singerlake.projections.declaration.conditions import Condition
 from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.projections.declaration.stored import changes
@@ -149,11 +150,17 @@ def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple
 
 
 def make_plan(
-    declaration: TableDeclaration, manifest: Manifest, base: Found | None, *, full_refresh: bool = False
+    declaration: TableDeclaration,
+    manifest: Manifest,
+    base: Found | None,
+    *,
+    full_refresh: bool = False,
+    stream_key: Sequence[str] | None = None,
 ) -> TablePlan:
-    """The plan of a run. Raises ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream
-    or the stream of a table that is there has no version, ``LineageChangedError`` where the stream's manifest is lost,
-    ``LakeError`` where the table holds more than it."""
+    """The plan of a run. ``stream_key`` is the stream's key; None: the one that is in force now. Raises
+    ``SettingError``, ``UnknownNameError`` where the declaration does not suit the stream or the stream of a table that
+    is there has no version, ``LineageChangedError`` where the stream's manifest is lost, ``LakeError`` where the table
+    holds more than it."""
     if manifest.lineage is None:
         raise LineageChangedError(
             "the stream's manifest is lost, so that its offsets mean nothing",
@@ -168,7 +175,7 @@ def make_plan(
             tap=manifest.tap,
             stream=manifest.stream,
         )
-    key = _key(declaration, manifest)
+    key = _key(declaration, manifest, stream_key)
     columns = columns_of(declaration, manifest)
     check_uses(declaration, columns, key)
     check_columns(declaration, columns)
@@ -218,13 +225,15 @@ def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source
     raise ExpiredMessagesError(what, hint=hint, key=state_key(declaration.name))
 
 
-def _key(declaration: TableDeclaration, manifest: Manifest) -> tuple[str, ...]:
+def _key(declaration: TableDeclaration, manifest: Manifest, stream_key: Sequence[str] | None) -> tuple[str, ...]:
     if declaration.keep is Keep.APPEND:
         return ()
     if declaration.key is not None:
         return declaration.key
-    newest = list(manifest.schemas.values())
-    key = tuple(dict.fromkeys(newest[-1].key_properties)) if newest else ()
+    if stream_key is None:
+        schema = schema_in_force(manifest)
+        stream_key = () if schema is None else schema.key_properties
+    key = tuple(dict.fromkeys(stream_key))
     if not key:
         raise SettingError(
             f"table {declaration.name!r} keeps {declaration.keep.value}, and stream {declaration.stream!r} has no key",
