@@ -40,11 +40,12 @@ $(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*
 	@touch $(READY)
 
 # Programs that only tests need: the demo and the commands do without.
-$(SERVERS): $(READY) tools/chromium.py tools/nginx.py tools/pgbouncer.py tools/azurite.py
+$(SERVERS): $(READY) tools/chromium.py tools/nginx.py tools/pgbouncer.py tools/azurite.py tools/servers.py
 	@$(BIN)/python -m tools.chromium || echo "The tests of pages will fail without it; all else works."
 	@$(BIN)/python -m tools.nginx || echo "The tests of storage behind a balancer will fail without it; all else works."
 	@$(BIN)/python -m tools.pgbouncer || echo "The tests of PostgreSQL behind a pooler will fail without it; all else works."
 	@$(BIN)/python -m tools.azurite || echo "The tests of Azure will fail without it; all else works."
+	@$(BIN)/python -m tools.servers || echo "Thorough tests of other servers will fail without them; all else works."
 	@touch $(SERVERS)
 
 demo: $(READY) ## Real flights, end to end: tap, lake, replay, tables, Spark (under 5 minutes)

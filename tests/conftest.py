@@ -25,6 +25,7 @@ pytest_plugins = [
     "tests.servers.azurite",
     "tests.servers.gcs.server",
     "tests.servers.dynamodb",
+    "tests.servers.dynamodb_local",
     "tests.servers.sqs.server",
     "tests.servers.databases",
     "tests.servers.browser",

@@ -65,6 +65,14 @@ def dynamodb_ready(dynamodb_session: DynamoServer) -> DynamoServer:
 
 
 @pytest.fixture(scope="session")
+def dynamodb_local_ready(dynamodb_local_session: DynamoServer) -> DynamoServer:
+    """Amazon's own server, with a table."""
+    endpoint_url = dynamodb_local_session.endpoint_url
+    create_table(DynamoTable(NAME, dynamodb_local_session.settings(), endpoint_url=endpoint_url, clock=SystemClock()))
+    return dynamodb_local_session
+
+
+@pytest.fixture(scope="session")
 def postgres_ready(postgres: Server) -> Server:
     """The session's server, with the tables."""
     create_schema(postgres.dsn, NAME)
@@ -76,6 +84,13 @@ def haste() -> Haste:
     return Haste(SystemClock().now(), FACTOR)
 
 
+def _database(kind: Kind, request: pytest.FixtureRequest) -> str:
+    """What the fixtures of a kind's database begin with. Whether processes at once are granted what only one of them
+    should be is decided by Amazon's own code in thorough tests; ``make test`` does without a Java."""
+    is_quick = all(request.node.get_closest_marker(tier) is None for tier in ("thorough", "soak"))
+    return "dynamodb_local" if kind.on == "dynamodb" and not is_quick else kind.on
+
+
 @pytest.fixture
 def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     """A lake in a folder, with a database beside it where the store has one."""
@@ -83,7 +98,7 @@ def place(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     # Writers make snapshots all the time, so that whatever befalls a commit befalls them, too.
     stores = StoreSettings(snapshot_transactions=1)
     if kind.on == "dynamodb":
-        dynamodb: DynamoServer = request.getfixturevalue("dynamodb_ready")
+        dynamodb: DynamoServer = request.getfixturevalue(f"{_database(kind, request)}_ready")
         stores = replace(stores, dynamodb_table=NAME, dynamodb_endpoint_url=dynamodb.endpoint_url)
         return Place(kind, root, StorageSettings(s3=dynamodb.settings()), stores)
     if kind.on == "postgres":
@@ -118,20 +133,35 @@ def dynamodb_proxy(dynamodb_ready: DynamoServer) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture(scope="session")
+def dynamodb_local_proxy(dynamodb_local_ready: DynamoServer) -> Iterator[FaultProxy]:
+    with http_fault_proxy(dynamodb_local_ready.endpoint_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
 def postgres_proxy(postgres_ready: Server) -> Iterator[FaultProxy]:
     with postgres_fault_proxy(postgres_ready.host, postgres_ready.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def network(place: Place, hire: Hire, request: pytest.FixtureRequest) -> Iterator[Network]:
-    """What the store's commits pass goes through a proxy: to the database, or to S3, where the lake then is."""
-    if place.kind.on == "lake":
-        yield request.getfixturevalue("bucket")
+def database_proxy(kind: Kind, request: pytest.FixtureRequest) -> Iterator[FaultProxy | None]:
+    """In front of the store's database; None where it has none."""
+    if kind.on == "lake":
+        yield None
         return
-    proxy: FaultProxy = request.getfixturevalue(f"{place.kind.on}_proxy")
-    yield Network(hire(place), through(place, proxy), proxy)
+    proxy: FaultProxy = request.getfixturevalue(f"{_database(kind, request)}_proxy")
+    yield proxy
     proxy.calm()
+
+
+@pytest.fixture
+def network(place: Place, hire: Hire, database_proxy: FaultProxy | None, request: pytest.FixtureRequest) -> Network:
+    """What the store's commits pass goes through a proxy: to the database, or to S3, where the lake then is."""
+    if database_proxy is not None:
+        return Network(hire(place), through(place, database_proxy), database_proxy)
+    found: Network = request.getfixturevalue("bucket")
+    return found
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,16 +15,12 @@ TROUBLES = ALONE if FILES else AT_ONCE
 
 
 @pytest.fixture
-def road(bucket: Network, request: pytest.FixtureRequest) -> Iterator[Road]:
+def road(bucket: Network, database_proxy: FaultProxy | None) -> Road:
     # Writers find out for themselves what the storage honours.
     reached = replace(bucket.reached, honoured=None)
-    database: FaultProxy | None = None
-    if reached.kind.on != "lake":
-        database = request.getfixturevalue(f"{reached.kind.on}_proxy")
-        reached = through(reached, database)
-    yield Road(bucket.crew, reached, bucket.proxy, database)
-    if database is not None:
-        database.calm()
+    if database_proxy is not None:
+        reached = through(reached, database_proxy)
+    return Road(bucket.crew, reached, bucket.proxy, database_proxy)
 
 
 @pytest.mark.crossed("kind", "trouble")

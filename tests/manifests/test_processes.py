@@ -79,7 +79,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         server: S3Server = request.getfixturevalue("s3")
         root, s3 = f"s3://{server.create_bucket('processes')}/{random_id()}", server.settings()
     if kind == "dynamodb":
-        database, table = request.getfixturevalue("dynamodb_table")
+        database, table = request.getfixturevalue("dynamodb_local_table")
         s3 = database.settings()
         stores = StoreSettings(dynamodb_table=table, dynamodb_endpoint_url=database.endpoint_url)
     if kind == "postgres":

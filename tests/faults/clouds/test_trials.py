@@ -48,7 +48,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[tuple[str, StorageSettings
 
 @pytest.fixture
 def road(
-    place: Place, cloud: tuple[str, StorageSettings, FaultProxy], hire: Hire, request: pytest.FixtureRequest
+    place: Place, cloud: tuple[str, StorageSettings, FaultProxy], hire: Hire, database_proxy: FaultProxy | None
 ) -> Iterator[Road]:
     scheme, settings, proxy = cloud
     if place.settings is not None:
@@ -56,14 +56,10 @@ def road(
     # Time runs as it does: a cloud's clock cannot be made to seem faster.
     own = replace(place, root=f"{scheme}://faults/{random_id()}", settings=settings, haste=None, honoured=HONEST)
     reached = replace(own.by_way_of(proxy.url), honoured=None)
-    database: FaultProxy | None = None
-    if own.kind.on != "lake":
-        database = request.getfixturevalue(f"{own.kind.on}_proxy")
-        reached = through(reached, database)
-    yield Road(hire(own), reached, proxy, database)
-    for each in (proxy, database):
-        if each is not None:
-            each.calm()
+    if database_proxy is not None:
+        reached = through(reached, database_proxy)
+    yield Road(hire(own), reached, proxy, database_proxy)
+    proxy.calm()
 
 
 def test_nothing_that_was_acknowledged_is_lost_or_there_twice(

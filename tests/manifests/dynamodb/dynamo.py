@@ -137,9 +137,15 @@ class Stream:
 
 def on(server: DynamoServer) -> Stream:
     """A new stream in a table of the test's own."""
+    stream = on_a_new_table(server)
+    server.requests()
+    return stream
+
+
+def on_a_new_table(server: DynamoServer) -> Stream:
+    """The same on a server that tells nothing of the requests that it got."""
     stream = Stream(f"lake-{random_id()}", server.endpoint_url, server.settings())
     create_table(stream.table())
-    server.requests()
     return stream
 
 
@@ -154,12 +160,18 @@ def on_a_real_table() -> Stream:
     return stream
 
 
-PLACES = ("server", "real") if REAL + "TABLE" in os.environ else ("server",)
+AMAZONS = (pytest.param("local", marks=pytest.mark.thorough), *(("real",) if REAL + "TABLE" in os.environ else ()))
+"""Where Amazon's own code says what is atomic: what several clients do at once is proved there alone."""
+PLACES = ("server", *AMAZONS)
 
 
 def open_place(request: pytest.FixtureRequest) -> Stream:
     """A new stream at one of ``PLACES``."""
-    return on_a_real_table() if request.param == "real" else on(request.getfixturevalue("dynamodb"))
+    if request.param == "real":
+        return on_a_real_table()
+    if request.param == "local":
+        return on_a_new_table(request.getfixturevalue("dynamodb_local_session"))
+    return on(request.getfixturevalue("dynamodb"))
 
 
 def first_state() -> Manifest:

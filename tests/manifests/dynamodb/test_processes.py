@@ -15,14 +15,14 @@ from singerlake.manifests.port import Loaded, Pending
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.s3.storage import S3Settings
 from tests.format.state.test_fold import add, check_log, new_file
-from tests.manifests.dynamodb.dynamo import PLACES, Stream, first_state, open_place
+from tests.manifests.dynamodb.dynamo import AMAZONS, Stream, first_state, open_place
 from tests.processes.forked import FORKED
 
 PROCESSES = 8
 COMMITS = 20
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=AMAZONS)
 def stream(request: pytest.FixtureRequest) -> Stream:
     return open_place(request)
 
