@@ -224,7 +224,7 @@ class Lake:
         known = self.existing_streams(tap)
         wanted = known if streams is None else streams
         loads = {name: self._known_stream(tap, name, known).snapshot for name in wanted}
-        return take_view(self.storage, tap, loads, as_of)
+        return take_view(self.storage, tap, loads, as_of, means=lambda _: streams is None)
 
     def commits(self, tap: str, *, aborted: bool = False) -> list[Commit]:
         """The commits of a tap's atomic runs that took place, oldest first; with ``aborted`` also those that were

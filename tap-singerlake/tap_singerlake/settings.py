@@ -184,6 +184,11 @@ class Commits:
     as_of: str | None = None
     from_commit: str | None = None
 
+    @property
+    def named(self) -> bool:
+        """Whether any commit is."""
+        return self.as_of is not None or self.from_commit is not None
+
 
 def commits(config: Mapping[str, Any]) -> Commits:
     """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict each other
@@ -208,7 +213,7 @@ def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list
     names = sorted(known)
     chosen: set[str] = set()
     for pattern in patterns or ():
-        matching = {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+        matching = {pattern} if pattern in names else {name for name in names if is_chosen([pattern], name)}
         if not matching:
             raise UnknownNameError(
                 f"streams: the lake holds no stream {pattern!r} of this tap",
@@ -216,6 +221,12 @@ def chosen_streams(patterns: Iterable[str] | None, known: Iterable[str]) -> list
             )
         chosen |= matching
     return sorted(chosen) if patterns else names
+
+
+def is_chosen(patterns: Iterable[str] | None, name: str) -> bool:
+    """Whether any of ``patterns`` names or matches a stream; none of them mean every stream."""
+    given = list(patterns or ())
+    return not given or any(name == pattern or fnmatchcase(name, pattern) for pattern in given)
 
 
 def _maybe_json(name: str, value: Any) -> Any:

@@ -17,6 +17,7 @@ from singerlake.errors import LakeError, UnknownNameError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
+from singerlake.maintenance.scan.schema_line import schema_before
 from singerlake.stream import LakeStream
 from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
@@ -108,10 +109,11 @@ class ReplayedStream(Stream):
         part, self.part = self.part, Part()
         reader = self._reader(part)
         manifest = part.manifest or self._snapshot()
-        self._tell_of_columns(manifest)
+        versions = self._versions(manifest, part)
+        self._tell_of_columns(versions)
         to = self._files()
         copies = None if to is None else FileCopies(self.lake_stream, to, random_id)
-        conversion = self._conversion(Overrides.between(self._entry, manifest.schemas.values()), copies)
+        conversion = self._conversion(Overrides.between(self._entry, [*manifest.schemas.values(), *versions]), copies)
         every, total = self.config.get("state_every_records") or settings.STATE_EVERY_RECORDS, 0
         with (
             copies or nullcontext(),
@@ -159,11 +161,11 @@ class ReplayedStream(Stream):
     def offered(self) -> dict[str, Any]:
         """The stream as discovery prints it. Raises what storage raises."""
         try:
-            manifest = self._snapshot()
+            manifest = self.part.manifest or self._snapshot()
         except LakeError as error:
             self.logger.warning("stream %r: columns of older versions are not offered: %s", self.name, error)
             return discovered(self.stored_entry, [])
-        return discovered(self.stored_entry, self._versions(manifest))
+        return discovered(self.stored_entry, self._versions(manifest, self.part))
 
     def asks(self, choice: settings.Choice) -> bool:
         """Whether ``choice`` says anything of what this run replays: ``from_version`` does not where a bookmark is."""
@@ -181,10 +183,22 @@ class ReplayedStream(Stream):
             return error
         return None
 
-    def _versions(self, manifest: Manifest) -> list[SchemaVersion]:
-        return replayed(
-            manifest, settings.from_version(self.config).of(self.name), settings.versions(self.config).of(self.name)
+    def _versions(self, manifest: Manifest, part: Part) -> list[SchemaVersion]:
+        """The versions to be replayed, that of the newest messages first, with the keys that are in force there."""
+        versions = replayed(
+            manifest,
+            settings.from_version(self.config).of(self.name),
+            settings.versions(self.config).of(self.name),
+            begin=part.begin,
+            end=part.end,
         )
+        if versions and part.end is not None and part.end < manifest.next_offset:
+            said = schema_before(self.lake_stream.lake.storage, manifest, part.end)
+            if said is not None and said.schema == versions[0].schema:
+                versions[0] = msgspec.structs.replace(
+                    versions[0], key_properties=said.key_properties, bookmark_properties=said.bookmark_properties
+                )
+        return versions
 
     @property
     def is_read(self) -> bool:
@@ -195,11 +209,10 @@ class ReplayedStream(Stream):
     def _is_removed(self) -> bool:
         return all(isinstance(one, RemoveRecordTransform) for one in self.stream_maps)
 
-    def _tell_of_columns(self, manifest: Manifest) -> None:
+    def _tell_of_columns(self, versions: Sequence[SchemaVersion]) -> None:
         """Say what the catalog's choice of columns does not reach; without a choice there is nothing to be missed."""
         if self._entry is None or all(self.mask.values()):
             return
-        versions = self._versions(manifest)
         catalog = self._entry.schema.json if isinstance(self._entry.schema, StoredSchema) else None
         new = unknown([version.schema for version in versions], catalog, self.metadata)
         if columns := [shown(one) for one in new if self.mask[one]]:

@@ -24,6 +24,7 @@ from singerlake.interpreter.recursion_limit import make_room
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.gc.batch_files import BatchNames
+from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.settings import (
     LAKE_ROOT,
     QUERY_SETTINGS,
@@ -137,11 +138,15 @@ class TapSingerlake(Tap):
         storages = storage_settings(self.config)
         return destination(self.config.get("include_files"), storages, open_storage(self.config["lake_root"], storages))
 
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake that is replayed. Raises ``SettingError``."""
+        return Lake.open(self.config["lake_root"], storage_settings(self.config), store_settings(self.config))
+
     def discover_streams(self) -> Sequence[ReplayedStream]:
         """The streams of the tap id that have data. Raises ``NotALakeError``, ``UnknownNameError``,
         ``CorruptObjectError`` and what storage raises."""
-        lake = Lake.open(self.config["lake_root"], storage_settings(self.config), store_settings(self.config))
-        tap_id = self.config["tap_id"]
+        lake, tap_id = self.lake, self.config["tap_id"]
         found, state = lake.catalogue_or_state(tap_id)
         entries = {entry["tap_stream_id"]: entry for entry in found}
         # Where the tap has streams, there is a lake: to ask for that, too, is a request more.
@@ -165,7 +170,10 @@ class TapSingerlake(Tap):
 
     @property
     def catalog_dict(self) -> dict[str, Any]:
-        """What discovery prints: schemas as they were captured, with the columns of all versions to be replayed."""
+        """What discovery prints: schemas as they were captured, with the columns of all versions to be replayed. Raises
+        as ``parts_of`` where a commit is named."""
+        if self.commits.named:
+            self._take_view(self._replayed())
         return {"streams": list(in_parallel(ReplayedStream.offered, self._replayed(), threads=THREADS))}
 
     # Final in the SDK, which would begin with the STATE it was given and find each stream's versions in its turn.
@@ -179,14 +187,28 @@ class TapSingerlake(Tap):
                 asked = [stream for stream in self._replayed() if stream.asks(choice)]
                 lacking = in_parallel(partial(ReplayedStream.lacks, choice=choice), asked, threads=THREADS)
                 choice.require(dict(zip((stream.name for stream in asked), lacking, strict=True)))
-        self._take_view()
+        # Only the streams hold their states, and each lets go of its own when it is read.
+        self._take_view([stream for stream in self._replayed() if stream.is_read])
         super().sync_all()
 
-    def _take_view(self) -> None:
-        # Only the streams hold their states, and each lets go of its own when it is read.
-        read = [stream for stream in self._replayed() if stream.is_read]
-        for stream, part in zip(read, parts_of([stream.lake_stream for stream in read], self.commits), strict=True):
+    def _take_view(self, streams: Sequence[ReplayedStream]) -> None:
+        decisions = Decisions(self.lake.storage, self.config["tap_id"])
+        parts = parts_of(decisions, [stream.lake_stream for stream in streams], self.commits, self._means_dropped)
+        for stream, part in zip(streams, parts, strict=True):
             stream.part = part
+
+    def _means_dropped(self, name: str) -> bool:
+        """Whether the run would read a stream of this name, were it there: that is not left out by anybody."""
+        if name in self.streams or not settings.is_chosen(self.config.get("streams"), name):
+            return False
+        if self.input_catalog is None:
+            return True
+        entry = self.input_catalog.get_stream(name)
+        if entry is None:
+            self.logger.warning(
+                "stream %r was dropped after a commit that is named, and is not in the catalog, so it is left out", name
+            )
+        return entry is not None and entry.metadata.resolve_selection()[()]
 
     def _replayed(self) -> list[ReplayedStream]:
         return [stream for stream in self.streams.values() if isinstance(stream, ReplayedStream)]

@@ -98,7 +98,7 @@ def test_commits_that_cannot_be_read(lake: Lake, runs: list[str], option: str) -
         read(lake, **{option: "x"})
     drop_stream(context_of(lake, TAP, "late"), dry_run=False)
     build_stream(lake, TAP, "late", SCHEMA, numbers(0, 1))
-    with pytest.raises(LineageChangedError, match="'late' was rebuilt or dropped after commit"):
+    with pytest.raises(LineageChangedError, match="'late' was dropped and captured anew after commit"):
         read(lake, "late", **{option: runs[1]})
 
 

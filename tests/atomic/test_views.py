@@ -5,18 +5,20 @@ from __future__ import annotations
 import doctest
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 
 from singerlake.errors import LineageChangedError, RetryableError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, decision_to_json
-from singerlake.format.state.model import Manifest
+from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.maintenance.context import StreamContext
 from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.view import StreamView, end_as_of, offsets_behind
+from singerlake.manifests.atomic.view import StreamView, end_as_of, offsets_behind, view_as_of
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, numbers
+from tests.everywhere.erasing import context_of
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage, Step
@@ -175,11 +177,46 @@ def test_a_stream_that_was_dropped_since_is_named_and_others_are_read(lake: Lake
     stream = lake.stream(TAP, "b")
     drop_stream(StreamContext(lake.storage, stream.store(), TAP, "b", lake.clock, lake.ids), dry_run=False)
     second = commit_together(lake, TAP, {"a": numbers(2, 3), "b": numbers(0, 1)})
-    with pytest.raises(LineageChangedError, match=r"stream 'b' was rebuilt or dropped after commit .*leave this"):
+    what = (
+        f"stream 'b' was dropped and captured anew after commit {first}; .*, or choose commit {second} or a later one"
+    )
+    with pytest.raises(LineageChangedError, match=what):
         lake.snapshot(TAP, as_of=first)
     assert ends(lake.snapshot(TAP, ["a"], as_of=first)) == {"a": 2}
     assert ends(lake.snapshot(TAP, as_of=second)) == {"a": 3, "b": 1}
     assert ends(lake.snapshot(TAP)) == {"a": 3, "b": 1}
+
+
+def test_what_became_of_a_stream_is_told_whether_its_folder_is_there_or_not(lake: Lake) -> None:
+    first = commit_together(lake, TAP, {"a": numbers(0, 2), "b": numbers(0, 2)})
+    state = lake.stream(TAP, "b").snapshot()
+    drop_stream(context_of(lake, TAP, "b"), dry_run=False)
+    what = f"stream 'b' was dropped after commit {first}; leave this stream out"
+    with pytest.raises(LineageChangedError, match=what):
+        lake.snapshot(TAP, as_of=first)
+    for entry in list(lake.storage.list(lake.stream(TAP, "b").prefix)):
+        lake.storage.delete(entry.key)
+    with pytest.raises(LineageChangedError, match=what):
+        lake.snapshot(TAP, as_of=first)
+    assert ends(lake.snapshot(TAP, ["a"], as_of=first)) == {"a": 2}
+    rebuild = Run(id="r", writer="w", started="2026", kind="rebuild")
+    for other, words in (
+        (msgspec.structs.replace(state, lineage="x", runs=(rebuild,)), "was rebuilt or dropped after"),
+        (msgspec.structs.replace(state, lineage=None), "lost its manifest after"),
+    ):
+        with pytest.raises(LineageChangedError, match=words):
+            offsets_behind(Decisions(lake.storage, TAP), first, {"b": other})
+
+
+def test_a_stream_that_was_born_again_is_told_before_one_that_is_behind(lake: Lake) -> None:
+    commit_together(lake, TAP, {"a": numbers(0, 2), "b": numbers(0, 2)})
+    older = lake.stream(TAP, "a").snapshot()
+    commit = commit_together(lake, TAP, {"a": numbers(2, 4), "b": numbers(2, 4)})
+    drop_stream(context_of(lake, TAP, "b"), dry_run=False)
+    build_stream(lake, TAP, "b", SCHEMA, numbers(0, 1))
+    states = {"a": older, "b": lake.stream(TAP, "b").snapshot()}
+    with pytest.raises(LineageChangedError, match="'b' was dropped and captured anew"):
+        view_as_of(Decisions(lake.storage, TAP), commit, lambda: states)
 
 
 def test_a_commit_that_a_stream_does_not_show_yet_is_left_out_or_waited_for(lake: Lake) -> None:

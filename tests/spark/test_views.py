@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from singerlake.errors import SettingError, UnknownNameError
+from singerlake.errors import LineageChangedError, SettingError, UnknownNameError
+from singerlake.format import layout
 from singerlake.lake import Lake
+from singerlake.maintenance.drop_stream import drop_stream
 from singerlake.spark import read_streams
 from singerlake.spark.options import ReadOptions, read_options
 from singerlake.spark.source import SingerlakeDataSource
@@ -164,6 +166,18 @@ def test_dataframes_of_one_view(
     assert ids(found) == expected
     named = read_streams(spark, lake.storage.url, TAP, ["orders", "items"], columns=["id"])
     assert ids(named) == {"orders": list(range(12)), "items": list(range(8))}
+
+
+@pytest.mark.parametrize("option", ["as_of", "FROM_COMMIT"])
+def test_a_stream_that_was_dropped_is_an_error_before_anything_is_loaded(
+    lake: Lake, runs: list[str], option: str
+) -> None:
+    drop_stream(context_of(lake, TAP, "items"), dry_run=False)
+    lake.storage.delete(layout.catalogue_key(TAP))
+    session = cast("SparkSession", None)
+    for value in (runs[0], {"items": runs[1]}):
+        with pytest.raises(LineageChangedError, match=f"stream 'items' was dropped after commit {runs[0]}"):
+            read_streams(session, lake.storage.url, TAP, **{option: value})
 
 
 @pytest.mark.thorough

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
@@ -65,6 +66,8 @@ def _named(streams: Collection[str]) -> list[str]:
 
 def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
     from singerlake.lake import Lake
+    from singerlake.manifests.atomic.decisions import Decisions
+    from singerlake.manifests.atomic.view import require_no_dropped
     from singerlake.settings import storage_settings, store_settings
     from singerlake.spark.option_values import named_as_options
     from singerlake.spark.options import read_options
@@ -75,10 +78,26 @@ def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
         lake = Lake.open(wanted.path, storage_settings(wanted.storage), store_settings(wanted.storage)).require()
         known = lake.existing_streams(tap)
         filled = {entry["tap_stream_id"] for entry in lake.catalogue(tap)["streams"]}
+        for commit in _commits(options):
+            require_no_dropped(Decisions(lake.storage, tap), commit, filled, partial(_reads, commit, options))
     empty = [name for name in known if name not in filled]
     if empty:
         logger.warning("tap %r: left out, since they have no data yet: %s", tap, ", ".join(map(repr, empty)))
     return [name for name in known if name in filled]
+
+
+def _commits(options: Mapping[str, Any], stream: str | None = None) -> set[str]:
+    """The commits that the options name; with ``stream`` those that they name for it."""
+    found = set()
+    for option, value in options.items():
+        if option.lower() in ("as_of", "from_commit"):
+            every = value if isinstance(value, Mapping) else {stream: value}
+            found |= {str(each).strip() for name, each in every.items() if each is not None and stream in (None, name)}
+    return found - {""}
+
+
+def _reads(commit: str, options: Mapping[str, Any], stream: str) -> bool:
+    return commit in _commits(options, stream)
 
 
 def _options_of(stream: str, path: str, tap: str, options: Mapping[str, Any]) -> dict[str, str]:

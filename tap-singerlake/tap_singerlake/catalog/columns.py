@@ -21,17 +21,23 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def replayed(
-    manifest: Manifest, from_version: str | None = None, versions: Iterable[str] | None = None
+    manifest: Manifest,
+    from_version: str | None = None,
+    versions: Iterable[str] | None = None,
+    *,
+    begin: int | None = None,
+    end: int | None = None,
 ) -> list[SchemaVersion]:
-    """The versions that a replay without a bookmark meets, that of the newest messages first. What names no version
-    of the stream counts as not asked: it fails where the replay begins."""
-    start, wanted = 0, None
+    """The versions that a replay without a bookmark meets, from the offset ``begin`` on and before ``end``, that of the
+    newest messages first. What names no version of the stream counts as not asked: it fails where the replay begins."""
+    start, wanted = begin or 0, None
     with suppress(UnknownNameError):
-        start = first_offset(manifest, from_version)
+        start = max(start, first_offset(manifest, from_version))
     if versions is not None:
         with suppress(UnknownNameError):
             wanted = {resolve_version(manifest, text) for text in versions}
-    return met(manifest, manifest.files_from(start), wanted)
+    listed = manifest.files_from(start, end) if end is None or start < end else FileList()
+    return met(manifest, listed, wanted)
 
 
 def met(manifest: Manifest, files: FileList, wanted: Collection[str] | None = None) -> list[SchemaVersion]:

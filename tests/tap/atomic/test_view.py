@@ -13,6 +13,7 @@ from singerlake.errors import ExpiredMessagesError, LineageChangedError, Setting
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.maintenance.drop_stream import drop_stream
+from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.stream import LakeStream
 from tap_singerlake.extent.view import Part, parts_of
 from tap_singerlake.settings import Commits
@@ -193,6 +194,25 @@ def test_versions_and_as_of_both_hold(lake: Lake, root: Path, flights: Lake) -> 
     assert ids(replay(root, from_commit=commit, as_of=early), "flights") == [260]
 
 
+def test_discovery_offers_the_key_and_the_columns_that_were_in_force_as_of_a_commit(lake: Lake, root: Path) -> None:
+    keys, commits = (["id"], ["id", "name"], ["id"], ["name"]), []
+    for schema, key in zip((V1, V2, V1, V1), keys, strict=True):
+        brought = {"s": [{"id": 1, "name": "a"}], "other": numbers(0, 1)}
+        commits.append(commit_together(lake, TAP, brought, files=FilesOf(schema, key_properties=key)))
+    vacuum(lake, TAP, "s")
+    for number, (commit, key) in enumerate(zip(commits, keys, strict=True)):
+        catalog = discover(root, as_of=commit)
+        entry = next(each for each in catalog["streams"] if each["stream"] == "s")
+        assert entry["key_properties"] == key
+        assert list(entry["schema"]["properties"]) == (["id", "name"] if number else ["id"])
+        # What discovery said is nobody's wish: each SCHEMA message stays as it was captured.
+        said = [message["key_properties"] for message in replay(root, catalog=catalog, as_of=commit).of("SCHEMA", "s")]
+        assert said == list(keys[: number + 1])
+    behind = discover(root, from_commit=commits[2])["streams"]
+    assert [list(entry["schema"]["properties"]) for entry in behind] == [["id"]] * 2
+    assert [entry["key_properties"] for entry in discover(root, from_version="v2")["streams"]] == [["name"]] * 2
+
+
 @pytest.mark.parametrize("setting", ["as_of", "from_commit"])
 def test_a_commit_that_is_not_there_or_was_decided_against_is_an_error_before_any_output(
     lake: Lake, root: Path, three_runs: list[str], setting: str
@@ -217,13 +237,44 @@ def test_a_stream_that_was_dropped_since_is_an_error_that_names_it(
 ) -> None:
     drop_stream(context_of(lake, TAP, "items"), dry_run=False)
     newest = commit_together(lake, TAP, {"items": numbers(0, 1)})
-    with pytest.raises(
-        LineageChangedError, match=r"'items' was rebuilt or dropped after commit .*leave this"
-    ) as caught:
+    what = f"'items' was dropped and captured anew after commit {three_runs[0]}; leave this stream out, or choose"
+    with pytest.raises(LineageChangedError, match=f"{what} commit {newest} or a later one") as caught:
         replay(root, **{setting: three_runs[0]})
     assert caught.value.output.text == b""  # type: ignore[attr-defined]
     assert replay(root, streams=["orders"], **{setting: three_runs[0]}).records("orders")
     assert ids(replay(root, as_of=newest), "items") == [0]
+
+
+@pytest.mark.parametrize("setting", ["as_of", "from_commit"])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_dropped_stream_that_nobody_left_out_is_an_error_though_the_tap_has_it_no_more(
+    lake: Lake, root: Path, three_runs: list[str], caplog: pytest.LogCaptureFixture, setting: str, others: bool
+) -> None:
+    catalog = discover(root)
+    for name in ("items",) if others else ("items", "late", "orders"):
+        drop_stream(context_of(lake, TAP, name), dry_run=False)
+    lake.storage.delete(layout.catalogue_key(TAP))
+    named = {setting: three_runs[1]}
+    for asked in (replay, discover):
+        with pytest.raises(
+            LineageChangedError, match=r"'(items|orders)' was dropped after commit .*; leave this stream"
+        ):
+            asked(root, **named)
+    if not others:
+        return
+    with pytest.raises(LineageChangedError, match="'items' was dropped"):
+        replay(root, catalog=catalog, **named)
+    left = ids(replay(root, streams=["orders", "l*"], **named), "orders")
+    assert left == list(range(15) if setting == "as_of" else range(15, 30))
+    (items,) = (entry for entry in catalog["streams"] if entry["stream"] == "items")
+    items["metadata"][0]["metadata"]["selected"] = False
+    assert ids(replay(root, catalog=catalog, **named), "orders") == left
+    assert "items" not in caplog.text
+    catalog["streams"].remove(items)
+    assert ids(replay(root, catalog=catalog, **named), "orders") == left
+    assert "'items' was dropped after a commit that is named, and is not in the catalog" in caplog.text
+    # Without a commit, what is not there is no part of the view.
+    assert ids(replay(root), "orders") == list(range(30))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +331,7 @@ class TestRequests:
                 seen.append(f"{step.operation} {step.key.removeprefix(layout.tap_prefix(TAP))}")
 
         storage.hook = hook
-        return parts_of([lake.stream(TAP, name) for name in names], commits), seen
+        return parts_of(Decisions(storage, TAP), [lake.stream(TAP, name) for name in names], commits), seen
 
     def test_without_atomic_runs_it_is_one_listing(self, memory_lake: Lake, storage: MemoryStorage) -> None:
         parts, seen = self.asked(memory_lake, storage, "abc", Commits())

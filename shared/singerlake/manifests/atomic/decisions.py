@@ -38,6 +38,11 @@ class Decisions:
         self.tap = tap
         self._prefix = layout.commits_prefix(tap)
 
+    @property
+    def near(self) -> bool:
+        """Whether they are on near storage."""
+        return self._storage.near
+
     def listed(self) -> Listed:
         """All commits that are decided, by one listing."""
         names: list[str] = []
@@ -60,7 +65,7 @@ class Decisions:
         """What was decided of these commits, in their order; those that are not decided are left out. Raises as
         ``get``."""
         wanted = list(names)
-        if len(wanted) < 2 or self._storage.near:
+        if len(wanted) < 2 or self.near:
             found = [self.get(name) for name in wanted]
         else:
             with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="commits") as executor:

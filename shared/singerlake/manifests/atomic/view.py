@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,14 @@ from singerlake.format.state.model import Manifest
 from singerlake.manifests.atomic.decisions import AT_ONCE, Decisions, Listed
 from singerlake.storage.port import Storage
 
+Means = Callable[[str], bool]
+"""Whether a reader means to read a stream of this name."""
+
+
+def only_what_is_loaded(stream: str) -> bool:
+    """For a reader of streams that were named: of others it wants nothing."""
+    return False
+
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
@@ -25,12 +33,16 @@ class StreamView:
 
 
 def take_view(
-    storage: Storage, tap: str, loads: Mapping[str, Callable[[], Manifest]], as_of: str | None = None
+    storage: Storage,
+    tap: str,
+    loads: Mapping[str, Callable[[], Manifest]],
+    as_of: str | None = None,
+    means: Means = only_what_is_loaded,
 ) -> dict[str, StreamView]:
     """One view of the streams of a tap whose states ``loads`` give, side by side where storage is far. Raises as
     ``view``, with ``as_of`` as ``view_as_of``."""
     decisions, load = Decisions(storage, tap), partial(load_each, loads, near=storage.near)
-    return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load)
+    return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load, means)
 
 
 def view(
@@ -45,32 +57,56 @@ def view(
     return {stream: StreamView(state, ends[stream]) for stream, state in states.items()}
 
 
-def view_as_of(decisions: Decisions, commit: str, load: Callable[[], Mapping[str, Manifest]]) -> dict[str, StreamView]:
-    """The streams as they were after the atomic run whose commit has this name. Raises as ``view``,
-    ``UnknownNameError`` where there is no such commit, ``LineageChangedError`` where a stream was rebuilt or dropped
-    since then, and ``RetryableError`` where a stream does not show the run yet."""
+def view_as_of(
+    decisions: Decisions,
+    commit: str,
+    load: Callable[[], Mapping[str, Manifest]],
+    means: Means = only_what_is_loaded,
+) -> dict[str, StreamView]:
+    """The streams as they were after the atomic run whose commit has this name. ``means`` is asked of streams that
+    ``load`` does not give. Raises as ``view``, ``UnknownNameError`` where there is no such commit,
+    ``LineageChangedError`` where a stream was rebuilt or dropped since then, and ``RetryableError`` where a stream does
+    not show the run yet."""
     before = decisions.listed()
     require_commit(decisions, commit, before)
     states = load()
     after = decisions.listed()
     ends = _ends(decisions, before, states, after)
     every = taken_place(decisions, after.names)
+    _require_every(states, every, commit, means)
+    as_of = {stream: end_as_of(stream, state, every, commit, last=ends[stream]) for stream, state in states.items()}
     if any(decision.id == commit and _is_half(decision, states, ends) for decision in every):
         raise RetryableError(
             f"commit {commit} was decided, and not every stream shows it yet", hint="read again in a moment"
         )
-    return {
-        stream: StreamView(state, end_as_of(stream, state, every, commit, last=ends[stream]))
-        for stream, state in states.items()
-    }
+    return {stream: StreamView(state, as_of[stream]) for stream, state in states.items()}
 
 
-def offsets_behind(decisions: Decisions, commit: str, states: Mapping[str, Manifest]) -> dict[str, int]:
+def offsets_behind(
+    decisions: Decisions, commit: str, states: Mapping[str, Manifest], means: Means = only_what_is_loaded
+) -> dict[str, int]:
     """For each stream the offset at which what came after a commit begins. Raises as ``view_as_of``."""
     listed = decisions.listed()
     require_commit(decisions, commit, listed)
     every = taken_place(decisions, listed.names)
+    _require_every(states, every, commit, means)
     return {stream: end_as_of(stream, state, every, commit) for stream, state in states.items()}
+
+
+def require_no_dropped(decisions: Decisions, commit: str, known: Container[str], means: Means) -> None:
+    """Raise ``LineageChangedError`` where a commit up to ``commit`` brought messages to a stream that ``means`` says
+    yes to, and that is not among those ``known``: it was dropped since. A commit that is not there is for others to
+    refuse."""
+    names = decisions.listed().names
+    if commit in names:
+        _require_every(known, taken_place(decisions, names), commit, means)
+
+
+def _require_every(known: Container[str], every: Iterable[Decision], commit: str, means: Means) -> None:
+    upto = {stream: decision.id for decision in every if decision.id <= commit for stream in decision.streams}
+    for stream, last in upto.items():
+        if stream not in known and means(stream):
+            raise _changed(stream, None, last, None)
 
 
 def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str, *, last: int | None = None) -> int:
@@ -81,7 +117,7 @@ def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: s
     Raises ``LineageChangedError`` where the stream was rebuilt or dropped since the last of them up to ``commit``.
     """
     last = state.next_offset if last is None else last
-    end, foreign = None, None
+    end, foreign, again = None, None, None
     for decision in every:
         brought = decision.streams.get(stream)
         if brought is None:
@@ -90,15 +126,29 @@ def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: s
         if decision.id <= commit:
             end, foreign = (brought.end, None) if own else (None, decision.id)
         elif own:
-            end = brought.offset if end is None else end
+            end, again = brought.offset if end is None else end, decision.id
             break
     if foreign is not None:
-        raise LineageChangedError(
-            f"stream {stream!r} was rebuilt or dropped after commit {foreign}",
-            hint="leave this stream out, or choose a later commit",
-            stream=stream,
-        )
+        raise _changed(stream, state, foreign, again)
     return last if end is None else min(end, last)
+
+
+def _changed(stream: str, state: Manifest | None, last: str, again: str | None) -> LineageChangedError:
+    """``last`` is the commit up to which the stream had other messages, ``again`` the first one that the stream has as
+    it is now, where there is one."""
+    if state is None or (state.lineage is not None and not state.versions):
+        what = "was dropped"
+    elif state.lineage is None:
+        what = "lost its manifest"
+    elif [run.kind for run in state.runs if run.kind in ("drop", "rebuild")][-1:] == ["drop"]:
+        what = "was dropped and captured anew"
+    else:
+        what = "was rebuilt or dropped"
+    return LineageChangedError(
+        f"stream {stream!r} {what} after commit {last}",
+        hint="leave this stream out" + (f", or choose commit {again} or a later one" if again else ""),
+        stream=stream,
+    )
 
 
 def require_commit(decisions: Decisions, commit: str, listed: Listed) -> None:
