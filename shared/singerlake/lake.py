@@ -238,16 +238,18 @@ class Lake:
         a race is read from its manifest, and one whose folder is gone is left out, as are streams without a version. An
         entry is of the stream's newest version (``selection.newest_version``), and may be behind during a run. A
         catalogue that cannot be read counts as none."""
-        return {"streams": self._entries(tap, self.streams(tap))}
+        entry_of = self._entry_of(tap)
+        return {"streams": [entry for name in self.streams(tap) if (entry := entry_of(name)) is not None]}
 
-    def _entries(self, tap: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    def _entry_of(self, tap: str) -> Callable[[str], dict[str, Any] | None]:
         cached = CatalogueFile(self.storage, tap).entries()
-        entries = (cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot()) for name in names)
-        return [entry for entry in entries if entry is not None]
+        return lambda name: cached.get(name) or catalogue.entry(self.stream(tap, name).snapshot())
 
     def catalogue_or_state(self, tap: str) -> tuple[list[dict[str, Any]], Manifest | None]:
-        """The streams of ``catalogue``, for a reader of all of them: where the tap has one stream alone its state gives
-        the entry, and is given with it, which saves asking for ``catalogue.json``. Raises as ``catalogue``."""
+        """The streams of ``catalogue``, for a reader that reads the state of each that it wants: where the tap has one
+        stream alone its state gives the entry, and is given with it, which saves asking for ``catalogue.json``. A
+        stream that is not in the catalogue and whose state cannot be read has an ``unknown_entry``: whether it is
+        wanted is not known here. Raises what storage raises."""
         names = self.streams(tap)
         if len(names) == 1:
             with suppress(LakeError):
@@ -255,7 +257,15 @@ class Lake:
                 entry = catalogue.entry(state) if state is not None else None
                 if entry is not None:
                     return [entry], state
-        return self._entries(tap, names), None
+        entry_of = self._entry_of(tap)
+
+        def entry_or_unknown(name: str) -> dict[str, Any] | None:
+            try:
+                return entry_of(name)
+            except LakeError:
+                return catalogue.unknown_entry(name)
+
+        return [entry for name in names if (entry := entry_or_unknown(name)) is not None], None
 
     def catalogued(self, tap: str) -> frozenset[str]:
         """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from singer_sdk.helpers._catalog import get_selected_schema
 from singer_sdk.singerlib import Catalog, MetadataMapping, SelectionMask
 
-from singerlake.errors import SettingError
+from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.format.state.model import SchemaVersion
 from tap_singerlake.catalog.catalog import Overrides, for_singer_sdk, plain
 from tap_singerlake.catalog.sdk_schemas import for_sdk
@@ -204,3 +204,32 @@ def test_an_entry_without_metadata_of_its_stream_selects_everything(flights, roo
 @given(JSON)
 def test_json_without_decimals_stays_as_it_is(value):
     assert plain(value) == value
+
+
+@pytest.mark.parametrize("others", [True, False], ids=["among others", "alone"])
+def test_a_stream_that_cannot_be_read_stops_those_alone_who_read_it(flights, root, caplog, others):
+    if others:
+        build_stream(flights, "tap-a", "users", V1, [{"id": 1}], key_properties=["id"])
+    before = discover(root)["streams"][-1]
+    key = "raw/tap-a/flights/manifest.json"
+    sound = flights.storage.get(key).body
+    flights.storage.put(key, b"{")
+    flights.storage.delete("raw/tap-a/catalogue.json")
+    catalog = discover(root)
+    assert [entry["stream"] for entry in catalog["streams"]] == ["flights", "users"][: 1 + others]
+    assert f"key='{key}'" in caplog.text
+    broken = catalog["streams"][0]
+    assert (broken["schema"], broken["metadata"][0]["metadata"]["selected"]) == ({"properties": {}}, True)
+    for passed in (None, catalog):
+        with pytest.raises(CorruptObjectError, match=key) as caught:
+            replay(root, catalog=passed)
+        assert caught.value.output.text == b""
+    if others:
+        assert catalog["streams"][1] == before
+        assert replay(root, streams=["users"]).records() == [{"id": 1}]
+    deselected = copy.deepcopy(catalog)
+    deselected["streams"][0]["metadata"][0]["metadata"]["selected"] = False
+    assert replay(root, catalog=deselected).records() == [{"id": 1}] * others
+    # It says nothing of keys and columns, so that it is nobody's wish once the stream is whole again.
+    flights.storage.put(key, sound)
+    assert replay(root, catalog=catalog).text == replay(root).text

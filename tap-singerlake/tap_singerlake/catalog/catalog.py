@@ -32,7 +32,7 @@ class StoredSchema:
 def discovered(entry: Mapping[str, Any], versions: Sequence[SchemaVersion]) -> dict[str, Any]:
     """The lake's catalog entry as discovery prints it: everything selected, the schema as it was captured, and with it
     the columns that only older ones of ``versions`` have, newest first. What is a key property in
-    any of them is automatic."""
+    any of them is automatic. Keys that are not known are not said to be none."""
     keys = [key for key in entry.get("key_properties") or () if isinstance(key, str)]
     schema = entry.get("schema")
     if versions:
@@ -43,6 +43,8 @@ def discovered(entry: Mapping[str, Any], versions: Sequence[SchemaVersion]) -> d
     for part in made["metadata"]:
         if tuple(part["breadcrumb"]) in older:
             part["metadata"]["inclusion"] = "automatic"
+    if not versions and "key_properties" not in entry:
+        del made["key_properties"], made["metadata"][0]["metadata"]["table-key-properties"]
     made["metadata"][0]["metadata"].update({"selected": True, "selected-by-default": True})
     return made
 

@@ -53,6 +53,13 @@ def stream_entry(stream: str, schema: Any, key_properties: Iterable[str]) -> dic
     }
 
 
+def unknown_entry(stream: str) -> dict[str, Any]:
+    """The entry of a stream of which nothing is known: without keys, which would be said to be none."""
+    made = stream_entry(stream, {"properties": {}}, ())
+    del made["key_properties"], made["metadata"][0]["metadata"]["table-key-properties"]
+    return made
+
+
 def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two entries of a stream hold one schema and the same keys. The rest follows from these, as the version
     that wrote it saw fit."""
