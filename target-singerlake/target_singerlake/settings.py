@@ -96,7 +96,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "validate_records": setting(
         "boolean",
         "Validate records",
-        "Stop at a record that does not match its JSON Schema. Stored records stay as the tap wrote them.",
+        "Stop at a record that does not match its JSON Schema, of whichever draft. `format` is not checked, and no "
+        "document is fetched for a `$ref`. Stored records stay as the tap wrote them.",
         default=False,
     ),
     "add_record_metadata": setting(
