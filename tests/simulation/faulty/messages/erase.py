@@ -38,7 +38,7 @@ def _one_look() -> AbstractContextManager[object]:
 
 def _any_that_holds_it() -> AbstractContextManager[object]:
     """A rebuild that takes a file with holes and the one before it for the same."""
-    return mock.patch.object(choose, "_erased", lambda *_: {})
+    return mock.patch.object(choose, "_erased", return_value={})
 
 
 ERASURES = (
