@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from singerlake.lake import Lake
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
+from singerlake.stream import LakeStream
 from tests.fakes import START, FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
 
@@ -310,9 +312,37 @@ def test_reading_begins_exactly_at_an_offset_inside_any_member(lake: Lake, tmp_p
         assert blocks[0].offset == offset
 
 
-def test_a_stream_nobody_wrote_to_reads_as_empty(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
-    manifest = lake.stream("t", "never").snapshot()
-    assert (manifest.files, manifest.next_offset) == ((), 0)
+READS: dict[str, Callable[[LakeStream], Any]] = {
+    "snapshot": lambda stream: stream.snapshot(),
+    "to_arrow": lambda stream: stream.to_arrow(),
+    "to_arrow, version": lambda stream: stream.to_arrow(from_version="v1"),
+    "to_arrow, offset": lambda stream: stream.to_arrow(from_offset=7),
+    "to_arrow, lineage": lambda stream: stream.to_arrow(lineage="x"),
+    "to_arrow, as_of": lambda stream: stream.to_arrow(as_of="x"),
+    "to_arrow, from_commit": lambda stream: stream.to_arrow(from_commit="x"),
+    "attached": lambda stream: list(stream.attached()),
+    "open_file": lambda stream: stream.open_file("a" * 64),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_stream_that_is_not_there_is_an_error_that_lists_those_that_are(
+    lake: Lake, tmp_path: Path, caplog: pytest.LogCaptureFixture, read: Callable[[LakeStream], Any]
+) -> None:
+    publish(lake, tmp_path, "tap-a", "flights")
+    with pytest.raises(UnknownNameError, match="tap 'tap-a' has no stream 'fligths'; it has: flights"):
+        read(lake.stream("tap-a", "fligths"))
+    with pytest.raises(UnknownNameError, match="no tap 'tap-b' in this lake; it has: tap-a"):
+        read(lake.stream("tap-b", "flights"))
+    assert caplog.text == ""
+
+
+def test_a_stream_that_was_born_without_data_says_how_to_go_on(lake: Lake) -> None:
+    stream = lake.stream("t", "born")
+    stream.writer(writer_id="w").open()
+    assert (stream.snapshot().files, stream.snapshot().next_offset) == ((), 0)
+    with pytest.raises(UnknownNameError, match="no data to take a schema from; capture it first, or select other"):
+        stream.to_arrow()
 
 
 def test_a_lake_is_frozen(lake: Lake) -> None:

@@ -73,11 +73,12 @@ class LakeStream:
 
     def snapshot(self) -> Manifest:
         """The stream's state as it is now. Where it is missing but files are there, one is rebuilt in memory, which a
-        warning says; its lineage is None. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
-        ``ForeignManifestError``."""
+        warning says; its lineage is None. Raises ``UnknownNameError`` listing what there is where the stream is not
+        there, ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError``."""
         state = self.state()
         if state is not None:
             return state
+        self.lake.existing_stream(self.tap, self.name)
         key = self._manifest_key
         logger.warning("no manifest at %s: reading the data files instead; 'singerlake rebuild' writes it again", key)
         return self.rebuilt(lineage=None)
@@ -85,7 +86,7 @@ class LakeStream:
     def state(self) -> Manifest | None:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it; in ``dynamodb`` with the setting ``dynamodb_query_items`` what the table has after it.
-        None where there is none. Raises as ``snapshot``."""
+        None where there is none. Raises as ``snapshot``, but for ``UnknownNameError``."""
         manifest = self._small_state()
         if manifest is None:
             return self._state_in(self.kind())

@@ -136,7 +136,7 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
     if columns is None:
         raise UnknownNameError(
             f"stream {manifest.stream!r} has no data to take a schema from",
-            hint="give one with .schema(...), or select other versions",
+            hint="capture it first, or select other versions; in Spark, .schema(...) gives one",
             tap=manifest.tap,
         )
     if request.columns is not None:

@@ -68,8 +68,9 @@ def view_as_of(
     ``LineageChangedError`` where a stream was rebuilt or dropped since then, and ``RetryableError`` where a stream does
     not show the run yet."""
     before = decisions.listed()
-    require_commit(decisions, commit, before)
+    # A stream that is not there is told before a commit that is not there.
     states = load()
+    require_commit(decisions, commit, before)
     after = decisions.listed()
     ends = _ends(decisions, before, states, after)
     every = taken_place(decisions, after.names)

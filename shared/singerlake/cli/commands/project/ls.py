@@ -115,7 +115,7 @@ def _look(lake: Lake, name: str, declared: TableDeclaration | None) -> _Listed:
         behind = manifest.next_offset - manifest.floor
         return _Listed(name, True, declared.tap, declared.stream, source, behind=behind)
     made_of = state.sources[0] if state.sources else None
-    stands = standing_of(state, lake.stream(made_of.tap, made_of.stream).snapshot() if made_of is not None else None)
+    stands = standing_of(state, lake.stream(made_of.tap, made_of.stream).state() if made_of is not None else None)
     return _Listed(
         table=name,
         declared=declared is not None,
