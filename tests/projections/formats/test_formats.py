@@ -127,27 +127,6 @@ def test_arrow_reads_csv_with_its_types(tmp_path: Path) -> None:
     assert same(rows_of(found), rows_of(table))
 
 
-def test_polars_reads_csv(tmp_path: Path) -> None:
-    table = samples.simple()
-    path = written(tmp_path, table, Format.CSV)
-    found = polars.read_csv(path, infer_schema=False)
-    assert found["t"].to_list() == table["t"].to_pylist()
-    assert found["n"].cast(polars.Decimal(38, 10)).to_list() == table["n"].to_pylist()
-    assert found["day"].str.to_date().to_list() == table["day"].to_pylist()
-
-
-def test_duckdb_reads_csv(tmp_path: Path) -> None:
-    table = samples.simple()
-    types = (
-        "{t: 'VARCHAR', i: 'BIGINT', n: 'DECIMAL(38,10)', day: 'DATE', local: 'TIMESTAMP', b: 'BOOLEAN', d: 'DOUBLE'}"
-    )
-    found = duckdb.sql(
-        f"SELECT t, i, d, n, day, local, b FROM read_csv('{written(tmp_path, table, Format.CSV)}', header=true,"
-        f" delim=',', quote='\"', escape='\"', allow_quoted_nulls=false, types={types})"
-    ).fetchall()
-    assert same(found, rows_of(table.select(["t", "i", "d", "n", "day", "local", "b"])))
-
-
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "\nx"])
 def test_formulas_are_escaped_where_that_is_declared(tmp_path: Path, way: str, text: str) -> None:
     table = pa.table({text: [text, "1-1", "", None], "n": [-1, 1, 0, None]})
@@ -173,17 +152,6 @@ def test_python_reads_json_lines(tmp_path: Path, way: str, name: str) -> None:
     found = list(map(parsed, lines))
     assert found == [parsed(json_text(dict(zip(table.column_names, row, strict=True)))) for row in rows_of(table)]
     assert all(list(each) == table.column_names for each in found)
-
-
-def test_duckdb_and_polars_read_json_lines(tmp_path: Path) -> None:
-    table = samples.simple()
-    path = written(tmp_path, table, Format.JSONL)
-    types = "{t: 'VARCHAR', i: 'BIGINT', d: 'DOUBLE', day: 'DATE', local: 'TIMESTAMP', b: 'BOOLEAN'}"
-    found = duckdb.sql(f"SELECT * FROM read_json('{path}', format='newline_delimited', columns={types})").fetchall()
-    assert same(found, rows_of(table.select(["t", "i", "d", "day", "local", "b"])))
-    polar = polars.read_ndjson(path, schema_overrides={"n": polars.String}, infer_schema_length=None)
-    assert polar["t"].to_list() == table["t"].to_pylist()
-    assert polar["i"].to_list() == table["i"].to_pylist()
 
 
 def test_a_line_has_all_columns(tmp_path: Path, way: str) -> None:
