@@ -167,11 +167,16 @@ def test_keys_and_bookmarks_are_the_schema_messages_own() -> None:
     assert facts.schema == StreamSchema(schema=SCHEMA, key_properties=("n",), bookmark_properties=("n",))
 
 
-@pytest.mark.parametrize("absent", [None, "n", 5])
+@pytest.mark.parametrize("absent", [None, {"n": 1}, 5])
 def test_keys_that_are_no_list_are_none_at_all(absent: object) -> None:
     line = schema_line(key_properties=absent, bookmark_properties=absent)
     facts = scanned(file_bytes([[record(1)]], extra=header(1), schema=line))
     assert (facts.schema.key_properties, facts.schema.bookmark_properties) == ((), ())
+
+
+def test_a_name_that_stands_alone_is_a_list_of_one() -> None:
+    facts = scanned(file_bytes([[record(1)]], extra=header(1), schema=schema_line(key_properties="n")))
+    assert facts.schema.key_properties == ("n",)
 
 
 def test_a_vacuumed_file_tells_its_sources_over_all_leading_members() -> None:

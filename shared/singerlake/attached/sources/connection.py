@@ -41,6 +41,8 @@ class Connection(http.client.HTTPSConnection):
         self, host: str, port: int, tls: ssl.SSLContext, addresses: Callable[[], Sequence[str]], connect: Connect
     ) -> None:
         super().__init__(host.strip("[]"), port, context=tls)
+        # Some releases of Python 3.11 have OpenSSL 3 take every end of a connection for one that TLS tells.
+        tls.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
         self._tls = tls
         self._addresses = addresses
         self._connect = connect
