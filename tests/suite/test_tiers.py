@@ -62,7 +62,9 @@ CONFTEST = """
 """
 
 
-COMMANDS = re.findall(r"BIN\)/python -m pytest -m '?([^'$]+?)'? \$", (Path(__file__).parents[2] / "Makefile").read_text())
+COMMANDS = re.findall(
+    r"BIN\)/python -m pytest -m '?([^'$]+?)'? \$", (Path(__file__).parents[2] / "Makefile").read_text()
+)
 """What each of the three commands chooses."""
 
 
