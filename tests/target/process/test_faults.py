@@ -7,9 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +35,7 @@ from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files import growing as files
 from tests.faults.support.haste import hasten
 from tests.processes.killed import Killed
+from tests.processes.privileges import bound_by_modes
 from tests.servers.s3 import S3Server
 from tests.target.support import (
     TAP,
@@ -155,33 +154,12 @@ def test_a_full_disk_is_named_and_nothing_half_written_appears(
     assert problems(tmp_path / "lake") == set()
 
 
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """As a user whom file modes bind."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-
-
-@pytest.fixture
-def public() -> Iterator[Path]:
-    """A folder that everybody may reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
 @pytest.mark.parametrize("mode", [0o000, 0o555], ids=["unreadable", "read-only"])
-def test_a_lake_root_without_permission_is_named(public: Path, mode: int) -> None:
-    root = public / "lake"
+def test_a_lake_root_without_permission_is_named(tmp_path: Path, mode: int) -> None:
+    root = tmp_path / "lake"
     root.mkdir()
     root.chmod(mode)
-    with unprivileged(), pytest.raises(AccessDeniedError) as raised:
+    with bound_by_modes(), pytest.raises(AccessDeniedError) as raised:
         ingest(root, LINES)
     assert str(root) in str(raised.value)
     root.chmod(0o755)
