@@ -28,7 +28,7 @@ def _seaweedfs(folder: Path, ports: list[int]) -> list[str]:
     users.write_text(json.dumps({"identities": [user]}))
     flags: dict[str, Any] = {"ip": "127.0.0.1", "ip.bind": "127.0.0.1", "dir": folder, "metricsPort": 0}
     flags |= {"volume.max": 0, "master.volumeSizeLimitMB": 64, "filer": True, "s3": True, "s3.config": users}
-    flags |= {"s3.port": ports[0], "s3.port.grpc": ports[1], "s3.port.iceberg": 0, "webdav": False}
+    flags |= {"s3.port": ports[0], "s3.port.grpc": ports[1], "s3.port.iceberg": 0, "s3.port.lance": 0}
     flags |= {"master.port": ports[2], "master.port.grpc": ports[3], "volume.port": ports[4]}
     flags |= {"volume.port.grpc": ports[5], "filer.port": ports[6], "filer.port.grpc": ports[7]}
     said = [f"-{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in flags.items()]
@@ -51,6 +51,7 @@ def field_server(name: str) -> Iterator[S3Server]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         said = stack.enter_context(tempfile.TemporaryFile())
         ports = [port_of(stack.enter_context(place())) for _ in range(8)]
+        stack.callback(_remove_sockets, ports)
         process = subprocess.Popen(COMMANDS[name](folder, ports), cwd=folder, stdout=said, stderr=said)
         stack.callback(process.wait)
         stack.callback(process.kill)
@@ -62,6 +63,13 @@ def field_server(name: str) -> Iterator[S3Server]:
                 raise AssertionError(f"{name} did not start: {said.read()[-2000:].decode(errors='replace')}")
             time.sleep(0.1)
         yield server
+
+
+def _remove_sockets(ports: list[int]) -> None:
+    """SeaweedFS listens on files in /tmp, too, and leaves them there when it is killed."""
+    for port in ports:
+        for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+            path.unlink()
 
 
 def _is_ready(server: S3Server) -> bool:
