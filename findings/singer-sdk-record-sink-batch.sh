@@ -5,6 +5,7 @@ set -eu
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet singer-sdk==0.54.9
+"$folder/venv/bin/python" -m pip freeze | grep -i "^singer-sdk=="
 cat > "$folder/target.py" <<'CODE'
 import sys
 from singer_sdk import RecordSink, Target

