@@ -27,6 +27,9 @@ from singerlake.storage.settings import AnySettings, StorageSettings, together
 
 if TYPE_CHECKING:
     from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.manifests.dynamodb.marks import DynamoMarks
+    from singerlake.manifests.postgres.marks import PostgresMarks
+    from singerlake.manifests.postgres.settings import PostgresSettings
     from singerlake.manifests.queued.sender import Sender
     from singerlake.manifests.queued.settings import QueueSettings
     from singerlake.manifests.queued.sqs import SqsQueue
@@ -40,6 +43,8 @@ ATOMIC_STORES = ("log", "dynamodb", "postgres")
 """Those that commit a run to several streams at once."""
 ON_THE_LAKE = ("lockfile", "log", "merge")
 """Those whose whole state is on the lake, so that readers need no settings."""
+IN_A_DATABASE = ("dynamodb", "postgres")
+"""The others, which can arbitrate writers of tables, too."""
 
 
 def open_storage(
@@ -136,24 +141,14 @@ def open_store(
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
         )
-    if kind == "postgres" and not settings.postgres_url:
-        raise SettingError(
-            "the manifest store postgres needs postgres_url",
-            hint="set postgres_url, for the command singerlake as $SINGERLAKE_POSTGRES_URL",
-        )
+    postgres = _postgres(settings, s3) if kind == "postgres" else None
     own_id = lake_id()
     tap_id = f"{own_id}/{layout.tap_segment(tap)}"
-    if kind == "postgres":
-        from singerlake.manifests.postgres.settings import PostgresSettings
+    if postgres is not None:
         from singerlake.manifests.postgres.store import PostgresStore
 
-        tables = PostgresSettings(
-            url=settings.postgres_url or "",
-            schema=settings.postgres_schema,
-            patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
-        )
         table_id = f"{tap_id}/{layout.stream_segment(stream)}"
-        return PostgresStore(place, tables, table_id=table_id, lake_id=own_id, snapshots=snapshots)
+        return PostgresStore(place, postgres, table_id=table_id, lake_id=own_id, snapshots=snapshots)
     from singerlake.manifests.dynamodb.store import DynamoStore
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
@@ -164,6 +159,35 @@ def open_store(
         lake_id=own_id,
         snapshots=snapshots,
         query_items=settings.dynamodb_query_items,
+    )
+
+
+def open_marks(
+    kind: str, *, settings: StoreSettings, s3: S3Settings | None, lake_id: str, clock: Clock
+) -> DynamoMarks | PostgresMarks:
+    """What says which state of each table of a lake is the newest, in the database of a manifest store of that kind.
+    ``s3`` as in ``open_store``. Raises ``SettingError``, also where a driver is missing."""
+    if kind == "postgres":
+        from singerlake.manifests.postgres.marks import PostgresMarks
+
+        return PostgresMarks(_postgres(settings, s3), lake_id, clock)
+    from singerlake.manifests.dynamodb.marks import DynamoMarks
+
+    return DynamoMarks(_table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock), lake_id)
+
+
+def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSettings:
+    from singerlake.manifests.postgres.settings import PostgresSettings
+
+    if not settings.postgres_url:
+        raise SettingError(
+            "the manifest store postgres needs postgres_url",
+            hint="set postgres_url, for the command singerlake as $SINGERLAKE_POSTGRES_URL",
+        )
+    return PostgresSettings(
+        url=settings.postgres_url,
+        schema=settings.postgres_schema,
+        patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
     )
 
 

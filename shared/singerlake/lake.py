@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from singerlake.adapters import DEFAULT_STORE, open_storage
+from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import (
     LakeError,
@@ -27,6 +27,7 @@ from singerlake.maintenance.root_file import RootFile
 from singerlake.manifests.atomic.commits import Commit, commits_of
 from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.manifests.atomic.view import StreamView, take_view
+from singerlake.projections.state.arbitrated import arbitrated
 from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
@@ -144,22 +145,38 @@ class Lake:
         declared = declared_tables(file, every=all)
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
         sql = engine.sql if isinstance(engine, KnowsSql) else None
-        runner = self.table_runner(None if engine is None else lambda _: engine, sql)
+        chosen = None if engine is None else lambda _: engine
+        runner = self.table_runner(chosen, sql, storage=self.tables_storage())
         projected = project(runner, declared, streams, tables, full_refresh=full_refresh, together=engine is None)
         if raise_errors:
             raise_failed(projected)
         return projected
 
+    def tables_storage(self) -> Storage:
+        """The storage as writers of tables use it. Where it honours no conditions and new streams are in a database,
+        that says which of two writers came first. Raises ``ConditionsUnprovenError``, ``SettingError``."""
+        metadata = self.root_metadata()
+        kind = None if metadata is None else metadata.manifest_store
+        if kind not in IN_A_DATABASE or self.storage.capabilities().conditional_put:
+            return self.storage
+        marks = open_marks(kind, settings=self.stores, s3=self.settings.s3, lake_id=self.lake_id(), clock=self.clock)
+        return arbitrated(self.storage, marks, self.ids)
+
     def table_runner(
-        self, engine: Callable[[int], Engine] | None = None, sql: Callable[[], SqlEngine] | None = None
+        self,
+        engine: Callable[[int], Engine] | None = None,
+        sql: Callable[[], SqlEngine] | None = None,
+        *,
+        storage: Storage | None = None,
     ) -> TableRunner:
         """What brings tables up to their streams. ``engine`` gives what runs tasks on about so many bytes; None:
-        threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does."""
+        threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does. ``storage`` is
+        that of ``tables_storage`` where tables are to be written, and not only planned."""
         from singerlake.projections.run.one_table import TableRunner
         from singerlake.projections.sql.port import without_spark
 
         return TableRunner(
-            self.storage,
+            storage or self.storage,
             self.lake_id,
             # Only a stream without a state is looked for in the tap's listing, which grows with every stream.
             lambda tap, stream: self.stream(tap, stream).state() or self.existing_stream(tap, stream).snapshot(),

@@ -19,12 +19,15 @@ from singerlake.errors import (
 )
 from singerlake.projections.maintain.collect import collect_table
 from singerlake.projections.read import LakeTable
+from singerlake.projections.run.one_table import Outcome
+from singerlake.projections.state.arbitrated import arbitrated as by_marks
 from singerlake.projections.state.commit import load
 from singerlake.projections.state.keys import state_key, table_prefix
-from singerlake.storage.port import Refused, Written
+from singerlake.storage.port import Refused, Storage, Written
 from tests.fakes import FakeClock, counting_ids
 from tests.projections.cases import Batch
 from tests.projections.delta.replay import replayed, rows_in
+from tests.projections.marks import MemoryMarks
 from tests.projections.recompute import Declared, Expected, expected
 from tests.projections.tables import (
     TABLE,
@@ -58,24 +61,31 @@ class KilledError(BaseException):
 
 
 class World:
-    """A lake with three captures, of which a table has the first one or two. All that happens begins from there."""
+    """A lake with three captures, of which a table has the first one or two. All that happens begins from there.
+    ``arbitrated``: its storage honours no conditions, and a database says which state is the newest. ``used`` is the
+    storage as writers of tables use it."""
 
-    def __init__(self, declared: Declared, *, runs: int = 1) -> None:
+    def __init__(self, declared: Declared, *, runs: int = 1, arbitrated: bool = False) -> None:
         self.declared = declared
         self.clock = FakeClock()
-        self.storage = MemoryStorage(clock=self.clock, ids=counting_ids())
+        self.storage = MemoryStorage(clock=self.clock, ids=counting_ids(), ignore_conditions=arbitrated)
+        self.marks = MemoryMarks(self.storage)
+        self.used: Storage = self.storage
+        if arbitrated:
+            self.used = by_marks(self.storage, self.marks, counting_ids())
         self.lake = memory_lake(self.storage, self.clock)
         self.declaration = declaration_of(declared)
         self.batches = batches()
         capture(self.lake, self.batches[0], SIZES)
         for _ in range(runs):
-            runner_of(self.lake).run(self.declaration)
+            self.run()
         self.old = self.wanted(1) if runs else None
         self.clock.seconds += 60
         capture(self.lake, self.batches[1], SIZES)
         self.clock.seconds += 60
         self.new = self.wanted(2)
         self._objects = dict(self.storage._objects)
+        self._marked = dict(self.marks.marks)
 
     def wanted(self, batches: int) -> Expected:
         return expected(messages_of(self.batches[:batches]), self.declared)
@@ -83,17 +93,16 @@ class World:
     def again(self) -> None:
         """As it was at first."""
         self.storage._objects = dict(self._objects)
+        self.marks.marks = dict(self._marked)
         self.storage.hook = lambda step: None
 
-    def run(self) -> None:
-        runner_of(self.lake).run(self.declaration)
+    def run(self, *, full_refresh: bool = False) -> Outcome:
+        return runner_of(self.lake, self.used).run(self.declaration, full_refresh=full_refresh)
 
     def collect(self, days: int = 9) -> None:
         """Remove what the table does not list, long after the grace time."""
         later = self.clock.now() + timedelta(days=days)
-        collect_table(
-            self.storage, TABLE, now=lambda: later, grace=timedelta(days=1), clock=self.clock, ids=self.lake.ids
-        )
+        collect_table(self.used, TABLE, now=lambda: later, grace=timedelta(days=1), clock=self.clock, ids=self.lake.ids)
 
     def check(self, *, wanted: tuple[Expected | None, ...], when: str) -> None:
         """The table is one of these, and all that it lists is there."""
@@ -119,7 +128,7 @@ class World:
 
     def finish(self, when: str) -> None:
         """The next run brings it to what it should be."""
-        run_and_check(runner_of(self.lake), self.declaration, self.new, f"{when}, and run again")
+        run_and_check(runner_of(self.lake, self.used), self.declaration, self.new, f"{when}, and run again")
         self.check_log(wanted=(self.new,), when=f"{when}, and run again")
 
 
@@ -167,7 +176,7 @@ def _raise(error: BaseException) -> Callable[[Step], None]:
     return act
 
 
-READS = ("get", "head", "read_range", "beginning", "open", "list", "list_folder")
+READS = ("read_mark", "get", "head", "read_range", "beginning", "open", "list", "list_folder")
 Counts = Callable[[Step], bool]
 """Whether what happens at a step can end otherwise than at the step before it."""
 

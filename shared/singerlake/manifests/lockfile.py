@@ -44,7 +44,9 @@ class LockfileStore:
         honoured = self._storage.capabilities().conditional_put
         if not honoured and not self._said:
             logger.warning(
-                "%s ignores conditional writes: best effort, run only one writer for each stream", self._storage.url
+                "%s ignores conditional writes: best effort, run only one writer for each stream; "
+                "tables need the manifest store postgres or dynamodb",
+                self._storage.url,
             )
             self._said = True
         return not honoured

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +16,7 @@ from click.testing import CliRunner
 from singerlake.cli.main import main
 from singerlake.lake import Lake
 from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.settings import store_settings
 from singerlake.storage.port import Capabilities
 from tests.processes.killed import Killed
 from tests.servers.field import BUCKET, COMMANDS, field_server
@@ -41,6 +44,34 @@ def on_the_page(name: str) -> Capabilities:
 
 def test_it_honours_what_the_page_says(server: tuple[str, S3Server]) -> None:
     assert Lake.open(f"s3://{BUCKET}/probed").storage.capabilities() == on_the_page(server[0])
+
+
+def test_each_record_comes_into_a_table_by_one_of_the_runs_at_once(
+    server: tuple[str, S3Server], store_config: Callable[[str], dict[str, str]]
+) -> None:
+    """The stream has no key, so that its table shows a record that came twice. Where the server ignores conditions,
+    PostgreSQL says which run came first; a run that did not is told, and takes in what is new behind the other."""
+    root, given, captures = f"s3://{BUCKET}/tables", store_config("postgres"), 12
+    ended = Event()
+
+    def run(_: int) -> int:
+        inserted = 0
+        while not ended.is_set():
+            lake = Lake.open(root, stores=store_settings(given))
+            inserted += sum(table.inserted for table in lake.project(all=True, raise_errors=False))
+        return inserted
+
+    ingest(root, [schema(keys=()), *records(0)], **given)
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(run, number) for number in range(4)]
+        for number in range(1, captures):
+            ingest(root, [schema(keys=()), *records(number)], **given)
+        ended.set()
+        inserted = sum(each.result() for each in runs)
+    inserted += Lake.open(root, stores=store_settings(given)).project(all=True)[0].inserted
+    rows = Lake.open(root).table("users").to_arrow(columns=["id"]).read_all()
+    assert sorted(rows.column("id").to_pylist()) == list(range(captures))
+    assert inserted == captures
 
 
 def test_a_capture_a_kill_a_vacuum_and_a_collection(server: tuple[str, S3Server]) -> None:

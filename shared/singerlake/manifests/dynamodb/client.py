@@ -46,7 +46,7 @@ class Condition:
 
     text: str
     of: str
-    value: int | None = None
+    value: int | str | None = None
 
 
 FREE = Condition("attribute_not_exists(#it)", RANGE)
@@ -61,6 +61,11 @@ def below(of: str, value: int) -> Condition:
 def reached(of: str, value: int) -> Condition:
     """There is an item, and its attribute is at least ``value``."""
     return Condition("#it >= :it", of, value)
+
+
+def equal(of: str, value: str) -> Condition:
+    """There is an item, and its attribute is ``value``."""
+    return Condition("#it = :it", of, value)
 
 
 Action = tuple[str, dict[str, Any]]
@@ -287,7 +292,8 @@ def _arguments(condition: Condition) -> dict[str, Any]:
         "ExpressionAttributeNames": {"#it": condition.of},
     }
     if condition.value is not None:
-        arguments["ExpressionAttributeValues"] = {":it": {"N": str(condition.value)}}
+        kind = "S" if isinstance(condition.value, str) else "N"
+        arguments["ExpressionAttributeValues"] = {":it": {kind: str(condition.value)}}
     return arguments
 
 

@@ -107,7 +107,8 @@ class MergeStore:
         if not self._said and not self._storage.capabilities().conditional_put:
             self._said = True
             logger.warning(
-                "%s ignores conditional writes: a commit may be lost if a request takes more than %g s",
+                "%s ignores conditional writes: a commit may be lost if a request takes more than %g s; "
+                "tables need the manifest store postgres or dynamodb",
                 self._storage.url,
                 self._settings.longest,
             )

@@ -87,6 +87,14 @@ CREATE TABLE commits (
 );
 """
 
+_MARKS = """
+CREATE TABLE IF NOT EXISTS table_marks (
+    table_id text COLLATE "C" PRIMARY KEY,
+    mark text NOT NULL
+)
+"""
+# Part of no version: earlier releases do without, and need not be kept from writing.
+
 MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 """What leads from each version to the next; the first makes version 1. Never changed, only added to."""
 
@@ -171,6 +179,7 @@ def _created(connection: Connection, schema: str) -> SchemaState:
             connection.execute(migration.encode())
         connection.execute("DELETE FROM schema_version")
         connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
+    connection.execute(_MARKS)
     return SchemaState(before, len(MIGRATIONS))
 
 

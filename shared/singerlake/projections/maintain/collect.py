@@ -17,7 +17,7 @@ from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
 from singerlake.projections.delta.keep import kept
 from singerlake.projections.delta.publish import catch_up, has_log, leave_old_behind
 from singerlake.projections.state.commit import Found, commit, load
-from singerlake.projections.state.keys import state_key, table_prefix
+from singerlake.projections.state.keys import kept_state_key, state_key, table_prefix
 from singerlake.projections.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
 from singerlake.storage.port import Entry, Storage
 
@@ -64,7 +64,7 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
             return TableCollection(table, None, now, now - grace, tuple(entry for entry in listing if entry.key != own))
     state = base.state
     known = {prefix + path for path in state.paths()} | {prefix + file.path for file in state.retired}
-    known.add(state_key(table))
+    known |= {state_key(table), kept_state_key(table, state.id)}
     held = kept(storage, state, listing, now=now, grace=grace)
     unknown = [entry for entry in listing if entry.key not in known | held]
     before = now - grace

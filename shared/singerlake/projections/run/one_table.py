@@ -88,7 +88,7 @@ class TableRunner:
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not begun:
-                require_conditions(self.storage)
+                require_conditions(self.storage, declaration.format)
             if plan.base is None:
                 self.announce(declaration, again=begun)
                 begun = True

@@ -169,7 +169,7 @@ class SqlTables:
     def _published(self, plan: SqlPlan) -> Outcome:
         runner, declaration = self.runner, plan.declaration
         engine = runner.sql()
-        require_conditions(runner.storage)
+        require_conditions(runner.storage, declaration.format)
         self.began(plan)
         for attempt in range(ATTEMPTS + 1):
             if plan.base is None:

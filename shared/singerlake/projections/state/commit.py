@@ -18,6 +18,8 @@ from singerlake.errors import (
     LakeError,
     UnknownOutcomeError,
 )
+from singerlake.projections.declaration.model import Format
+from singerlake.projections.state.arbitrated import ArbitratedStorage
 from singerlake.projections.state.check import checked
 from singerlake.projections.state.keys import PUBLISHED, state_key, table_of
 from singerlake.projections.state.model import TableState, from_json, nothing_of, to_json
@@ -123,13 +125,22 @@ def _read(stored: Stored, table: str, key: str) -> TableState:
     return checked(state, key)
 
 
-def require_conditions(storage: Storage) -> None:
-    """Raise ``ConditionNotSupportedError`` where storage was seen to ignore conditions: two runs at once would lose
-    rows there. Raises ``ConditionsUnprovenError``."""
-    if not storage.capabilities().conditional_put:
+def require_conditions(storage: Storage, format: str) -> None:
+    """Raise ``ConditionNotSupportedError`` where storage was seen to ignore conditions, and no database arbitrates, or
+    cannot for a table of that format: two runs at once would lose rows there. Raises ``ConditionsUnprovenError``."""
+    if storage.capabilities().conditional_put:
+        return
+    if not isinstance(storage, ArbitratedStorage):
         raise ConditionNotSupportedError(
             "this storage does not honour conditional writes, and tables need them",
-            hint="use a storage that does; raw streams can stay where they are",
+            hint="move the lake to the manifest store postgres or dynamodb with 'singerlake store migrate', or use "
+            "another storage; raw streams can stay where they are",
+            lake_root=storage.url,
+        )
+    if format == Format.DELTA:
+        raise ConditionNotSupportedError(
+            "this storage does not honour conditional writes, and a Delta log needs them",
+            hint="declare another format",
             lake_root=storage.url,
         )
 

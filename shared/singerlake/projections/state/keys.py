@@ -9,6 +9,7 @@ from singerlake.errors import NameTooLongError, SettingError
 from singerlake.format.layout import from_segment, to_segment
 
 PUBLISHED, STATE, SCRATCH, SIDE, DELTA_LOG = "published", "_table.json", "_scratch", "_side", "_delta_log"
+STATES = "_states"
 FOLDER_LIMIT = 240
 """Bytes of a partition's folder; file systems take 255."""
 TABLE_LIMIT = 180
@@ -36,6 +37,18 @@ def table_prefix(table: str) -> str:
 
 def state_key(table: str) -> str:
     return table_prefix(table) + STATE
+
+
+def table_of_state(key: str) -> str | None:
+    """The table whose state ``state_key`` puts there; None where it puts none there."""
+    first, _, rest = key.partition("/")
+    folder, _, name = rest.partition("/")
+    return table_of(folder) if (first, name) == (PUBLISHED, STATE) else None
+
+
+def kept_state_key(table: str, id: str) -> str:
+    """Where the state of that id is kept while a database says which state is the newest."""
+    return f"{table_prefix(table)}{STATES}/{id}.json"
 
 
 def table_of(folder: str) -> str | None:

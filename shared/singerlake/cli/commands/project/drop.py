@@ -30,12 +30,13 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
         raise click.UsageError("no table is named; name each table that is to go")
     done: list[DropPlan] = []
     failed: dict[str, SingerlakeError] = {}
+    storage = project.lake.tables_storage() if delete else project.lake.storage
     for name in project.made():
         try:
             with expected_errors(table=name):
-                plan = plan_drop(project.lake.storage, name)
+                plan = plan_drop(storage, name)
                 if delete:
-                    drop_table(project.lake.storage, plan)
+                    drop_table(storage, plan)
                 done.append(plan)
         except SingerlakeError as error:
             failed[name] = error

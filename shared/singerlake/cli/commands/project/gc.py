@@ -44,15 +44,16 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
     lake = project.lake
     done: list[TableCollection] = []
     failed: dict[str, SingerlakeError] = {}
-    now = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
+    storage = lake.tables_storage() if delete else lake.storage
+    now = storage_time(storage, ids=lake.ids) if delete else lake.clock.now()
     for name in project.made():
         try:
             with expected_errors(table=name):
                 if delete:
                     ids, clock = lake.ids, lake.clock
-                    found = collect_table(lake.storage, name, now=lambda: now, grace=grace, clock=clock, ids=ids)
+                    found = collect_table(storage, name, now=lambda: now, grace=grace, clock=clock, ids=ids)
                 else:
-                    found = plan_collection(lake.storage, name, now=now, grace=grace)
+                    found = plan_collection(storage, name, now=now, grace=grace)
                 done.append(found)
         except SingerlakeError as error:
             failed[name] = error

@@ -50,7 +50,7 @@ def run(
         ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
-        runner = project.lake.table_runner(opened, opened.sql)
+        runner = project.lake.table_runner(opened, opened.sql, storage=project.lake.tables_storage())
 
         def run_all(tables: list[Resolved]) -> Iterator[TableResult]:
             with progress() as start:
