@@ -84,9 +84,9 @@ class Lake:
         return self
 
     def root_metadata(self) -> root.RootMetadata | None:
-        """What ``singerlake.json`` says; None where there is none. Raises ``CorruptObjectError``,
-        ``UnsupportedFormatError``."""
-        return self._root.read()
+        """What ``singerlake.json`` says, or, where it is missing, its copy; None where there is neither. Raises
+        ``CorruptObjectError``, ``UnsupportedFormatError``."""
+        return self._root.read_or_copy()
 
     def lake_id(self, manifest_store: str | None = None) -> str:
         """The lake's identity, by which databases know it. Where there is no root metadata it is written, with the id

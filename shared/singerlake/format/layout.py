@@ -101,6 +101,11 @@ def root_metadata_key() -> str:
     return f"{RAW}/{ROOT_METADATA}"
 
 
+def root_copy_key() -> str:
+    """The copy of root metadata. No tap has a folder of that name: no segment begins so."""
+    return f"{RAW}/_{ROOT_METADATA}"
+
+
 def tap_prefix(tap_id: str) -> str:
     """Everything of one tap; ends in ``/``."""
     return f"{RAW}/{tap_segment(tap_id)}/"

@@ -12,7 +12,7 @@ from singerlake.errors import LostStateError, SettingError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
-from singerlake.storage.conditional import replace_if_unchanged
+from singerlake.maintenance.root_copy import replace_root
 from singerlake.storage.port import Storage, Stored
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000
@@ -66,7 +66,7 @@ def annotate(storage: Storage, tap: str, edit: Edit) -> bool:
             return None
         return root.to_json(msgspec.structs.replace(before, taps={**before.taps, tap: notes}), stored.body)
 
-    return replace_if_unchanged(storage, key, made)
+    return replace_root(storage, made)
 
 
 def edited(notes: TapNotes, edit: Edit) -> TapNotes:

@@ -18,8 +18,8 @@ from singerlake.format.extra_fields import member_extra, own_words
 from singerlake.format.metadata import root
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.rebuild.survey import stream_objects
+from singerlake.maintenance.root_copy import replace_root
 from singerlake.manifests.publish import published
-from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 _HEAD = 1 << 16
@@ -97,7 +97,7 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
         before = root.from_json(stored.body, key=key)
         return root.to_json(root.with_lake_id(before, lake_id), stored.body)
 
-    return replace_if_unchanged(storage, key, made)
+    return replace_root(storage, made)
 
 
 def _names(storage: Storage, prefix: str) -> list[str]:

@@ -11,7 +11,8 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.interpreter.turns import holding
 from singerlake.maintenance.identity import evidence
-from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
+from singerlake.maintenance.root_copy import copied_root, replace_root
+from singerlake.storage.conditional import replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
 
 
@@ -35,14 +36,23 @@ class RootFile:
         stored = self._storage.get(self._key)
         return None if stored is None else self._note(stored)
 
+    def read_or_copy(self) -> root.RootMetadata | None:
+        """What it says now, or, where it is missing, what its copy says. Raises as ``read``."""
+        return self.read() or copied_root(self._storage)
+
     def seen_id(self) -> str | None:
         """The lake's id, where this object has seen it."""
         return self._seen.lake_id if self._seen else None
 
     def known_id(self) -> str | None:
-        """The lake's id for readers: what root metadata or else the streams say; nothing is written."""
+        """The lake's id for readers: what root metadata or else the streams say, or else its copy; nothing is
+        written."""
         metadata = self._seen or self.read()
-        return metadata.lake_id if metadata is not None else evidence(self._storage).lake_id
+        if metadata is not None:
+            return metadata.lake_id
+        named = evidence(self._storage).lake_id
+        copy = copied_root(self._storage) if named is None else None
+        return copy.lake_id if copy is not None else named
 
     def fresh_id(self) -> str:
         """The id that this object gives the lake where it has none: one, however often it is asked for."""
@@ -50,20 +60,23 @@ class RootFile:
         return self._fresh
 
     def lake_id(self, manifest_store: str | None, *, default_kind: str) -> str:
-        """The lake's id. Where there is no root metadata it is written, with the id that the streams name, or a new one
-        where none does. ``manifest_store`` is what streams not yet born will get, None for that of the others, or
-        ``default_kind`` where there are none. Raises ``LostStateError`` where the streams name several ids."""
+        """The lake's id. Where there is no root metadata it is written, with what its copy says, and with the id that
+        the streams name, or that of the copy where none does, or a new one.
+        ``manifest_store`` is what streams not yet born will get, None for that of the others, or ``default_kind`` where
+        there are none. Raises ``LostStateError`` where the streams name several ids."""
 
         def born(stored: Stored | None) -> bytes | None:
             if stored is not None:
                 self._note(stored)
                 return None
             named = evidence(self._storage)
-            kind = manifest_store or named.kind or default_kind
-            return root.to_json(root.new(lake_id=named.lake_id or self.fresh_id(), manifest_store=kind))
+            copy = copied_root(self._storage)
+            kind = manifest_store or named.kind or (copy.manifest_store if copy else default_kind)
+            own = named.lake_id or (copy.lake_id if copy else self.fresh_id())
+            return root.to_json(root.new(lake_id=own, manifest_store=kind))
 
         with holding(self._making):
-            if self._seen is None and replace_if_unchanged(self._storage, self._key, born):
+            if self._seen is None and replace_root(self._storage, born, look=False):
                 # What is there now counts: without conditions another's may have come on top.
                 self.read()
             metadata = self._seen

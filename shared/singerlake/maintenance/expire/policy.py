@@ -10,8 +10,8 @@ from singerlake.errors import LostStateError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, with_rule
+from singerlake.maintenance.root_copy import replace_root
 from singerlake.maintenance.verify.findings import Finding
-from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
 
@@ -64,4 +64,4 @@ def set_retention(storage: Storage, tap: str, stream: str, retention: Retention 
         taps = {**before.taps, tap: after}
         return root.to_json(msgspec.structs.replace(before, taps=taps), stored.body)
 
-    return replace_if_unchanged(storage, key, made)
+    return replace_root(storage, made)

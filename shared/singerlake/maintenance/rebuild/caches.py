@@ -11,6 +11,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
+from singerlake.maintenance.root_copy import replace_root
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
 
@@ -58,7 +59,7 @@ def rebuild_root(
             return root.to_json(after)
         return stored.body if after == before else root.to_json(after, stored.body)
 
-    return bring(storage, key, made, dry_run)
+    return replace_root(storage, made, dry_run=dry_run)
 
 
 def use_manifest_store(storage: Storage, kind: str, *, lake_id: str, dry_run: bool = False) -> bool:
@@ -74,7 +75,7 @@ def use_manifest_store(storage: Storage, kind: str, *, lake_id: str, dry_run: bo
             return None
         return root.to_json(msgspec.structs.replace(before, manifest_store=kind), stored.body)
 
-    return bring(storage, key, made, dry_run)
+    return replace_root(storage, made, dry_run=dry_run)
 
 
 def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:

@@ -22,6 +22,7 @@ from singerlake.maintenance.engines.journal_file import said_of
 from singerlake.maintenance.file_count import NONE, Tally, tally
 from singerlake.maintenance.progress import UNSEEN, Progress
 from singerlake.maintenance.rebuild.survey import data_files, read_kept, stream_objects
+from singerlake.maintenance.root_copy import root_findings
 from singerlake.maintenance.scan.path_marks import PathMarks
 from singerlake.maintenance.scan.stamps import PathStamps
 from singerlake.maintenance.verify.check_attached import AttachedTask, attached_objects
@@ -257,6 +258,7 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
     stored = storage.get(key)
     if stored is not None:
         findings += _parses(partial(root.from_json, stored.body, key=key), "root", key)
+    findings += root_findings(storage)
     top = storage.list_folder(f"{layout.RAW}/").folders
     findings += _names(f"{layout.RAW}/", top)
     for folder in top:

@@ -145,6 +145,51 @@ def test_of_a_lake_without_root_metadata_nothing_is_said(run: Run, root: Path) -
     assert run("policy", "set", root, "--tap", "t", "--older-than", "400d").exit_code == 0
 
 
+def test_a_policy_outlives_the_file_that_it_is_in(run: Run, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = aged(root, 500, 10)
+    lake.lake_id()
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    (root / ROOT).unlink()
+    told = run("verify", root)
+    assert (told.exit_code, "root: raw/singerlake.json: is missing" in told.stdout) == (1, True)
+    assert run("policy", "ls", root).stdout == "t, all other streams: what is older than 400d expires\n"
+    told = run("gc", root, "--delete")
+    assert (told.exit_code, "root: raw/singerlake.json: is missing" in told.stdout) == (1, True)
+    assert lake.stream("t", "s").snapshot().floor == 2
+    told = run("rebuild", root)
+    assert (told.exit_code, "brought back from its copy" in caplog.text) == (0, True)
+    assert rules(lake) == {"": {"older_than": "400d"}}
+    assert run("verify", root).exit_code == 0
+
+
+def test_a_lake_of_before_that_lost_its_policies_is_found(
+    run: Run, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but the streams says that there was one."""
+    lake = aged(root, 500)
+    key = layout.manifest_key("t", "s")
+    stored = lake.storage.get(key)
+    assert stored is not None
+    lake.storage.put(key, json.dumps(json.loads(stored.body) | {"lake_id": "own"}).encode())
+    (root / ROOT).unlink()
+    told = run("verify", root)
+    assert (told.exit_code, "what it said of tap 't' is gone" in told.stdout) == (1, True)
+    told = run("rebuild", root)
+    assert (told.exit_code, "the policies and notes that it had are gone" in caplog.text) == (0, True)
+    assert run("verify", root).exit_code == 0
+
+
+def test_gc_brings_the_copy_up_to_what_was_written_by_hand(run: Run, lake: Lake, root: Path) -> None:
+    run("policy", "set", root, "--tap", "t", "--older-than", "400d")
+    stored = json.loads((root / ROOT).read_bytes())
+    del stored["taps"]["t"]["retention"]
+    (root / ROOT).write_text(json.dumps(stored))
+    assert "raw/_singerlake.json: does not say" in run("verify", root).stdout
+    assert run("gc", root, "--delete").exit_code == 0
+    (root / ROOT).unlink()
+    assert run("policy", "ls", root).stdout == "everything is kept for ever\n"
+
+
 def test_notes_and_policies_keep_each_other_and_what_is_not_known(run: Run, lake: Lake, root: Path) -> None:
     stored = json.loads((root / ROOT).read_bytes())
     stored["later"] = [1.5]

@@ -11,6 +11,7 @@ from singerlake.cli.options import with_lake
 from singerlake.cli.output import say, shown
 from singerlake.lake import Lake
 from singerlake.maintenance import identity
+from singerlake.maintenance.root_file import RootFile
 
 
 @click.command("identify", short_help="Show or write the id by which databases know the lake.")
@@ -27,7 +28,7 @@ def identify(lake: Lake, lake_id: str | None) -> None:
         done = identity.identify(lake.storage, lake_id, default_kind=DEFAULT_STORE)
         say(f"lake id {shown(lake_id)}: {'written' if done else 'is there already'}")
         return
-    metadata = lake.root_metadata()
+    metadata = RootFile(lake.storage, lake.ids).read()
     say(f"singerlake.json: {shown(metadata.lake_id) if metadata else 'is missing'}")
     told = identity.evidence(lake.storage).told()
     say(f"streams: {shown(told) if told else 'name none'}")

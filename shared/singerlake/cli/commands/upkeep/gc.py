@@ -51,6 +51,7 @@ from singerlake.maintenance.gc.queued import collect_queued
 from singerlake.maintenance.gc.segments import CollectedSegments, collect_segments
 from singerlake.maintenance.lock_files import remove_locks, stale_locks
 from singerlake.maintenance.record_run import record_run
+from singerlake.maintenance.root_copy import keep_copy, root_findings
 from singerlake.maintenance.verify.findings import Finding
 from singerlake.manifests.port import Trimmed
 from singerlake.manifests.segments.copies import copies_of
@@ -144,6 +145,10 @@ def gc(
 
     now = time()
     metadata = lake.root_metadata()
+    if delete:
+        # An earlier version, or somebody by hand, may have changed the one and not the other.
+        keep_copy(lake.storage)
+    findings += root_findings(lake.storage)
     chosen = chosen_streams(lake, tap, stream)
     findings += odd_rules(metadata, dict.fromkeys(name for name, _ in chosen), stream)
     with progress() as start:

@@ -24,6 +24,7 @@ from singerlake.maintenance.engines.journal import open_journal
 from singerlake.maintenance.erase.traces import find_traces
 from singerlake.maintenance.expire.policy import odd_rules
 from singerlake.maintenance.file_count import NONE, Tally
+from singerlake.maintenance.root_copy import lost_root
 from singerlake.maintenance.verify.findings import KINDS, Finding
 from singerlake.maintenance.verify.sample import Sample, parse_sample
 from singerlake.maintenance.verify.verify import (
@@ -112,11 +113,13 @@ def verify(
                     findings += find_traces(lake.storage, name, each, condition, reads, state)
                 by_tap[name][each] = replace(checked, findings=())
                 done.append(by_tap[name][each])
-        metadata = _root(lake)
+        metadata, missing = _root(lake)
         findings += odd_rules(metadata, by_tap, stream)
         for name, streams in by_tap.items():
             findings += verify_catalogue(lake.storage, name, streams)
             findings += verify_identity(metadata, name, streams)
+            named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
+            findings += [lost_root(name, each) for each in named[:1]]
     kept = [finding for finding in findings if finding.kind not in ignore]
     problems = sum(finding.problem for finding in kept)
     if as_json:
@@ -129,12 +132,14 @@ def verify(
     ctx.exit(1 if problems else 0)
 
 
-def _root(lake: Lake) -> RootMetadata | None:
+def _root(lake: Lake) -> tuple[RootMetadata | None, bool]:
+    """What root metadata or its copy says, and whether both are missing."""
     try:
-        return lake.root_metadata()
+        metadata = lake.root_metadata()
     except LakeError:
         # A finding of its own.
-        return None
+        return None, False
+    return metadata, metadata is None
 
 
 def _sample(text: str | None, seed: str | None, ids: IdSource) -> Sample | None:
