@@ -199,6 +199,20 @@ def test_known_times_of_records_without_any_stay(settled: Shelf, anew: bool) -> 
     assert {(file.first, file.last) for file in stored(settled).files} == {times}
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_file_whose_header_was_damaged_is_taken_as_it_is_and_named(settled: Shelf, anew: bool) -> None:
+    """No checksum covers a header: every message is sound, and only the manifest knows that the bytes are others."""
+    path = PREFIX + settled.path(2)
+    body = bytearray(settled.storage.read_range(path, 0, 1 << 20))
+    body[body.index(b'"run":"r"') + 7] ^= 1
+    settled.storage.put(path, bytes(body))
+    plan = repair(settled, discard=anew)
+    assert [(finding.kind, finding.key, finding.problem) for finding in plan.findings] == [("differs", path, True)]
+    assert "listed as it is now" in plan.findings[0].message
+    assert plan.difference.mended == (file_id(2),)
+    assert repair(settled).findings == ()
+
+
 def test_a_moved_file_is_found_by_its_id(settled: Shelf) -> None:
     old, new = PREFIX + settled.path(2), "elsewhere/x.singer.gz"
     settled.put(2, settled.storage.read_range(old, 0, 1 << 20), path=new)

@@ -18,8 +18,8 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a stream's files change, in file ids. ``moved`` have another offset, ``mended`` other facts (path, size,
-    checksum, members) at the same offset."""
+    """How a stream's files change, in file ids. ``moved`` have another offset; of ``mended`` the state has
+    other facts (path, size, checksum, members) at the same offset, the files are as they were found."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]

@@ -71,6 +71,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
     versions = _Versions()
     listed = Listing()
     unlisted: list[tuple[str, str]] = []
+    changed: list[Finding] = []
     offset = 0
     kept = deque(surveyed.kept)
     for file in files.in_order(choice.files):
@@ -84,6 +85,8 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
                 unlisted.append((file.id, file.path))
             else:
                 placed = timed(placed, facts, known)
+                other = other_bytes(file, facts, known, prefix)
+                changed += (other,) if other is not None else ()
             for source, _ in file.replaces:
                 former.meet(source)
             placed = known if known is not None and known == placed else placed
@@ -106,7 +109,8 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         files=all_files,
         retired=(*retired, *erased),
     )
-    return Rebuilt(manifest, surveyed.findings + tuple(files.findings) + choice.findings, tuple(unlisted), choice.torn)
+    findings = (*surveyed.findings, *files.findings, *choice.findings, *changed)
+    return Rebuilt(manifest, findings, tuple(unlisted), choice.torn)
 
 
 class _Versions:
@@ -150,6 +154,19 @@ class Hashes:
             self._known.setdefault(version, schema.schema)
             seen = self._seen[id(schema)] = (schema, version)
         return seen[1]
+
+
+def other_bytes(file: ScannedFile, said: FileFacts, known: DataFile, prefix: str) -> Finding | None:
+    """What is to be said of a file that a state listed (``known``) with another checksum; None where it had this one.
+    A gzip header has no checksum of its own, so a damaged one looks like one that somebody wrote."""
+    if said.sha256 == known.sha256:
+        return None
+    return Finding(
+        "differs",
+        prefix + file.path,
+        "its bytes are not those that the manifest listed, though its messages can be read; it is listed as it is now: "
+        "restore it from a backup unless somebody changed it on purpose",
+    )
 
 
 def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:

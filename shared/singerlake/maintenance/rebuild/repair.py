@@ -24,7 +24,7 @@ from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, 
 from singerlake.maintenance.file_count import NONE, Tally
 from singerlake.maintenance.rebuild.choose import TornFile, choose
 from singerlake.maintenance.rebuild.difference import Difference, DifferenceTotals, difference, difference_totals
-from singerlake.maintenance.rebuild.rebuild import Hashes, describe, place, rebuilt, timed
+from singerlake.maintenance.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
 from singerlake.maintenance.rebuild.scanned_file import ScannedFile
 from singerlake.maintenance.rebuild.spooled.former import FormerFiles
 from singerlake.maintenance.rebuild.spooled.listing import Listing
@@ -267,6 +267,8 @@ def _mended(
     version = hashes.of(file.schema)
     if (file.messages, version) == (listed.messages, listed.version):
         facts = file.facts
+        other = other_bytes(file, facts, listed, prefix)
+        findings += (other,) if other is not None else ()
         mended = timed(place(file, facts, version, listed.offset), facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended

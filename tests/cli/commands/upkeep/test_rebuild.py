@@ -205,14 +205,18 @@ def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake)
     manifest |= {"files": [one, *rest, *gone], "next_offset": 95}
     lake.storage.put(FLIGHTS, json.dumps(manifest).encode())
     kept = run("rebuild", lake.storage.url, "--dry-run", "--tap", "t", "--stream", "flights")
-    assert difference(kept.stdout) == ["t/flights: difference", "  mended: 1 file", f"    {one['path']}"]
+    assert difference(kept.stdout) == [
+        "t/flights: difference",
+        "  corrected in the manifest: 1 file",
+        f"    {one['path']}",
+    ]
     anew = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert difference(anew.stdout) == [
         "t/flights: difference",
         "  dropped: 7 files",
         *(f"    x/gone{number}.singer.gz" for number in range(5)),
         "    and 2 more",
-        "  mended: 1 file",
+        "  corrected in the manifest: 1 file",
         f"    {one['path']}",
         "  under a new lineage",
     ]

@@ -52,6 +52,8 @@ class RepairSummary:
     ids: dict[str, tuple[str, ...]]
 
 
+_SAID = {"mended": "corrected in the manifest"}
+"""How a kind of difference is called, if not by its name: a file is taken as it is."""
 Streams = dict[tuple[str, str], RepairSummary]
 
 
@@ -202,7 +204,7 @@ def _show(repair: Repair) -> None:
     say(f"{shown(repair.after.tap)}/{shown(repair.after.stream)}: difference")
     for kind, totals in repair.totals.by_kind.items():
         if totals.files.files:
-            say(f"  {kind}: {counted(totals.files.files, 'file')}")
+            say(f"  {_SAID.get(kind, kind)}: {counted(totals.files.files, 'file')}")
             for path in totals.paths:
                 say(f"    {shown(path)}")
             if totals.files.files > len(totals.paths):
@@ -218,7 +220,9 @@ def _outcome(repair: Repair, dry_run: bool) -> str:
     if repair.before is None:
         return f"{verb} made anew, {_holds(repair.after)}"
     totals = repair.totals.by_kind.items()
-    changes = [f"{kind_totals.files.files} {kind}" for kind, kind_totals in totals if kind_totals.files.files]
+    changes = [
+        f"{kind_totals.files.files} {_SAID.get(kind, kind)}" for kind, kind_totals in totals if kind_totals.files.files
+    ]
     lineage = ", under a new lineage" if _new_lineage(repair) else ""
     return f"{verb} changed ({', '.join(changes) or 'same files'}{lineage}), {_holds(repair.after)}"
 
