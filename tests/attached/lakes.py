@@ -23,7 +23,7 @@ from tests.lakes import record_line
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"id": {"type": "integer"}, "photo": {"type": ["null", "string"]}},
+    "properties": {"id": {"type": "integer"}, "n": {"type": "integer"}, "photo": {"type": ["null", "string"]}},
 }
 
 Files = Sequence[bytes | None]

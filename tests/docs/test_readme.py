@@ -68,7 +68,7 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path) -> No
 
 
 def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/erase.md", tmp_path) == 11
+    assert follow(DOCS / "how-to/erase.md", tmp_path) == 12
 
 
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:

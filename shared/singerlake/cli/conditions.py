@@ -5,8 +5,16 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import click
+
 from singerlake.errors import SettingError
 from singerlake.maintenance.erase.condition import Condition, parse_condition
+
+undeclared_option = click.option(
+    "--undeclared",
+    is_flag=True,
+    help="Take a condition on a property that no version declares, or on values of another type than declared.",
+)
 
 
 def parse_where(text: str, option: str) -> Condition:

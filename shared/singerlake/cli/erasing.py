@@ -55,6 +55,7 @@ def erase_from(
     *,
     delete: bool,
     now: bool,
+    undeclared: bool = False,
     engine: Engine,
     progress: Progress,
     committed: Callable[[], object] = lambda: None,
@@ -66,7 +67,14 @@ def erase_from(
     with expected_errors(tap=tap, stream=stream):
         context = context_of(there, there.store())
         done = erase_messages(
-            context, meant, who=_who(), dry_run=not delete, engine=engine, progress=progress, committed=committed
+            context,
+            meant,
+            who=_who(),
+            dry_run=not delete,
+            undeclared=undeclared,
+            engine=engine,
+            progress=progress,
+            committed=committed,
         )
         if delete and done.messages:
             record_run(context, "erase", done.replaced, records=done.records, started=started)

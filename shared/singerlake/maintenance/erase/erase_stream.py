@@ -31,7 +31,8 @@ from singerlake.maintenance.erase.attached import (
     tally_of,
     unfinished_objects,
 )
-from singerlake.maintenance.erase.condition import Meant
+from singerlake.maintenance.erase.condition import Condition, Meant
+from singerlake.maintenance.erase.declared import doubt
 from singerlake.maintenance.erase.find import FindMessages, Found, Sought
 from singerlake.maintenance.erase.ready import Ready
 from singerlake.maintenance.erase.rewrite import Rewrite, RewriteFiles, Rewritten
@@ -94,15 +95,18 @@ def erase_messages(
     *,
     who: str,
     dry_run: bool,
+    undeclared: bool = False,
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
     committed: Callable[[], object] = lambda: None,
 ) -> Erased:
     """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted
-    in the new files. ``engine`` reads and writes the files, threads of this process by default. The total of
+    in the new files. ``undeclared``: look also for what no record has that is as the stream's versions declare it.
+    ``engine`` reads and writes the files, threads of this process by default. The total of
     ``progress`` is the stored bytes of all data files. ``committed`` is called when messages of a file were erased.
 
     A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises
+    ``UnknownNameError`` and ``SettingError`` as ``doubt`` gives them,
     ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
     another manifest store, ``TooManyConflictsError`` where files kept being replaced by others, ``UnknownOutcomeError``
     and what storage and store raise; what was committed by then stays.
@@ -112,6 +116,8 @@ def erase_messages(
         return Erased()
     if loaded.manifest.closed is not None:
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
+    if isinstance(meant, Condition) and not undeclared and (error := doubt(meant, loaded.manifest)) is not None:
+        raise error
     erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded, committed)
     there = _Objects.of(context)
     progress.sized(sum(entry.size for entry in there.data))

@@ -199,6 +199,37 @@ def test_what_cannot_be_done_is_said(run: Run, root: Path, arguments: list[str],
     assert everything(root) == before
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("emial = 'kim@example.com'", "declares 'emial'; did you mean 'email', declared by v1? give --undeclared if"),
+        ("email = 5", "'email' is compared with a number, and is declared as string by v1"),
+        ("email = 'kim@example.com' and id = '0'", "'id' is compared with text, and is declared as integer by v1"),
+    ],
+)
+def test_a_condition_that_can_hold_for_no_record_is_refused_unless_asked_for(
+    run: Run, root: Path, where: str, says: str
+) -> None:
+    for command in (
+        ("erase", root, "--tap", "crm", "--stream", "people", "--delete", "--where", where),
+        ("verify", root, "--erased", where),
+    ):
+        refused = run(*command)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert says in refused.stderr
+        assert "give --undeclared if records have it all the same" in refused.stderr
+        assert run(*command, "--undeclared").exit_code == 0
+    alone = run("verify", root, "--undeclared")
+    assert (alone.exit_code, "--undeclared is given without --erased" in alone.stderr) == (2, True)
+
+
+def test_verify_looks_into_all_streams_if_one_declares_the_property(run: Run, lake: Lake, root: Path) -> None:
+    build_stream(lake, "crm", "orders", {"properties": {"no": {"type": "integer"}}}, [{"no": 1}])
+    found = run("verify", root, "--erased", KIM)
+    assert (found.exit_code, found.stdout.count("erased: ")) == (1, 2)
+    assert run("verify", root, "--stream", "orders", "--tap", "crm", "--erased", KIM).exit_code == 2
+
+
 def test_a_file_of_another_encoding_is_refused(run: Run, root: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_bytes("größe".encode("latin-1"))

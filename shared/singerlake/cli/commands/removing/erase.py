@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from singerlake.cli.conditions import parse_where
+from singerlake.cli.conditions import parse_where, undeclared_option
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import as_json as erasure_json
 from singerlake.cli.erasing import erase_from, failure, told
@@ -29,6 +29,7 @@ WHERE = 'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "id in @FILE" 
     is_flag=True,
     help="With --delete: delete the files that held the records at once. Readers that still read them fail.",
 )
+@undeclared_option
 @engine_options
 @json_option
 @quiet_option
@@ -41,6 +42,7 @@ def erase(
     where: str,
     delete: bool,
     now: bool,
+    undeclared: bool,
     engine: str,
     threads: int,
     as_json: bool,
@@ -57,7 +59,17 @@ def erase(
     condition = parse_where(where, "--where")
     with reader(engine, lake, threads) as reads, progress() as start:
         bar = start(f"{tap}/{stream}")
-        one = erase_from(lake, tap, stream, condition, delete=delete, now=now, engine=reads, progress=bar)
+        one = erase_from(
+            lake,
+            tap,
+            stream,
+            condition,
+            delete=delete,
+            now=now,
+            undeclared=undeclared,
+            engine=reads,
+            progress=bar,
+        )
     if as_json:
         say_json({"lake": lake.storage.url, "dry_run": not delete, **erasure_json(one)})
     else:

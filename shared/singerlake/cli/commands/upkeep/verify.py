@@ -11,16 +11,18 @@ from typing import Any
 
 import click
 
-from singerlake.cli.conditions import parse_where
+from singerlake.cli.conditions import parse_where, undeclared_option
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, files, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
-from singerlake.errors import LakeError, SettingError
+from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.journal import open_journal
+from singerlake.maintenance.erase.condition import Condition
+from singerlake.maintenance.erase.declared import doubt
 from singerlake.maintenance.erase.traces import find_traces
 from singerlake.maintenance.expire.policy import odd_rules
 from singerlake.maintenance.file_count import NONE, Tally
@@ -65,6 +67,7 @@ from singerlake.maintenance.verify.verify import (
     metavar="CONDITION",
     help="Also look for records that 'singerlake erase --where CONDITION' means, in every object of the streams.",
 )
+@undeclared_option
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -79,6 +82,7 @@ def verify(
     seed: str | None,
     journal: Path | None,
     erased: str | None,
+    undeclared: bool,
 ) -> None:
     """Check every listed file's bytes, checksum, counts and schema, reading each file whole.
 
@@ -87,11 +91,15 @@ def verify(
     """
     drawn = _sample(sample, seed, lake.ids)
     condition = None if erased is None else parse_where(erased, "--erased")
+    if undeclared and condition is None:
+        raise SettingError("--undeclared is given without --erased", hint="give both")
     with ExitStack() as held:
         noted = held.enter_context(open_journal(journal, lake.storage.url)) if journal else None
         options = VerifyOptions(sample=drawn, journal=noted)
         reads = held.enter_context(reader(engine, lake, threads))
         pairs = chosen_streams(lake, tap, stream)
+        if condition is not None and not undeclared:
+            _check(condition, lake, pairs)
         findings = list(verify_metadata(lake.storage, tap))
         done: list[Verified] = []
         by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
@@ -130,6 +138,23 @@ def verify(
         for line in _left(done, drawn, journal):
             say(line)
     ctx.exit(1 if problems else 0)
+
+
+def _check(condition: Condition, lake: Lake, pairs: list[tuple[str, str]]) -> None:
+    """Raise what ``doubt`` gives, if the condition can hold in none of the streams. A stream whose state cannot be read
+    is a finding of its own, and may hold anything."""
+    first: SingerlakeError | None = None
+    for tap, stream in pairs:
+        try:
+            state = lake.stream(tap, stream).state()
+        except LakeError:
+            return
+        error = doubt(condition, state) if state is not None else None
+        if error is None:
+            return
+        first = first or error
+    if first is not None:
+        raise first
 
 
 def _root(lake: Lake) -> tuple[RootMetadata | None, bool]:
