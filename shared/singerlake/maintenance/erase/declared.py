@@ -179,7 +179,7 @@ def _text(path: Path) -> str:
 
 
 def _name(name: str) -> str:
-    return name if _WORD.match(name) else json.dumps(name)
+    return name if _WORD.match(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _listed(names: Iterable[str]) -> str:
