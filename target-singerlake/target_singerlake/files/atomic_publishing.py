@@ -111,7 +111,7 @@ class AtomicPublisher(Publisher):
         assert writer is not None
         files = self._uploaded[name]
         schemas = {file.version: schema for _, file, schema in files}
-        return Part(writer, tuple(file for _, file, _ in files), schemas, self._run())
+        return Part(writer, tuple(file for _, file, _ in files), schemas, self._run(self._channels[name]))
 
 
 def _require_store(lake: Lake, settings: Settings) -> None:

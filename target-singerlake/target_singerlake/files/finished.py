@@ -30,7 +30,7 @@ def uploads(writer: StreamWriter, channel: Channel, taken: list[GrowingFile]) ->
             return
         with waiting():
             rows = following.finish()
-        taken.append(channel.ready.popleft())
+        taken.append(channel.take())
         yield _upload(writer, channel.name, following, rows)
 
 

@@ -52,7 +52,8 @@ class GrowingFile:
     """A file of one stream and schema. The reading thread adds to the counts, compressing threads to the spool;
     ``ready`` is done when all that was handed over is compressed, and in the spool or in ``waiting`` for the lake's id.
     ``attached`` are the files of its records, of those that have some. ``epochs`` are those of ``HeldStates`` that it
-    holds back."""
+    holds back. ``table_version`` is the ``version`` of the last record of its members that has one, ``activated`` that
+    of its last ACTIVATE_VERSION; None where there is none."""
 
     schema: Schema
     header: FileHeader
@@ -73,6 +74,8 @@ class GrowingFile:
     ready: Future[None] = field(default_factory=_done)
     attached: list[RecordFiles] = field(default_factory=list)
     attached_until: int = 0
+    table_version: int | None = None
+    activated: int | None = None
 
     @property
     def is_whole(self) -> bool:

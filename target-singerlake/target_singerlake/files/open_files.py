@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.file_id import timed_id
-from singerlake.format.lines.messages import envelope
+from singerlake.format.lines.messages import envelope, table_version
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
 from target_singerlake.files.growing import Compressor, GrowingFile, Member
@@ -43,7 +43,8 @@ part of the time that compressing it does."""
 
 @dataclass(slots=True)
 class Stream:
-    """One stream: its current schema, the lines that wait, and the file they go into."""
+    """One stream: its current schema, the lines that wait, and the file they go into. ``last`` is the last of ``parts``
+    that holds records."""
 
     name: str
     schema: Schema
@@ -52,6 +53,7 @@ class Stream:
     size: int = 0
     messages: int = 0
     records: int = 0
+    last: bytes = b""
     file: GrowingFile | None = None
 
 
@@ -182,6 +184,10 @@ class OpenFiles:
         if files is not None:
             files.message = file.messages
             file.attached.append(files)
+        if records:
+            stream.last = data
+        elif (activated := table_version(data)) is not None:
+            file.activated = activated
         file.messages += messages
         file.records += records
         file.last_received = now
@@ -315,6 +321,11 @@ def _member(stream: Stream) -> _Member:
     assert file is not None
     member = _Member(file, stream.parts, stream.messages, stream.records, file.ready)
     file.raw_bytes += stream.size
+    if stream.last:
+        # All records of one replication of a table have one version, so that a line of each member is enough.
+        version = table_version(stream.last[stream.last.rfind(b"\n", 0, -1) + 1 :])
+        file.table_version = file.table_version if version is None else version
+        stream.last = b""
     stream.parts, stream.messages, stream.records, stream.size = [], 0, 0, 0
     return member
 

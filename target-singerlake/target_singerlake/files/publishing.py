@@ -10,6 +10,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from msgspec import UNSET
 from singer_sdk.metrics import Metric, Tag, Timer
 
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
@@ -17,6 +18,7 @@ from singerlake.clock import Clock, timestamp
 from singerlake.errors import SingerlakeError
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.selection import newest_version
+from singerlake.format.state.table_versions import unactivated
 from singerlake.format.state.transactions import AddFiles
 from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
@@ -169,7 +171,7 @@ class Publisher:
         for channel in self._channels.values():
             if channel.writer is not None and channel.recorded not in ("", self.status):
                 try:
-                    channel.writer.record(self._run())
+                    channel.writer.record(self._run(channel))
                 except SingerlakeError as error:
                     logger.debug("could not record how the run ended: %s", error)
                     return
@@ -245,7 +247,7 @@ class Publisher:
         channel.taken = group
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
             # Asked for late, so that the last files of a run need no transaction behind them that says how it ended.
-            receipt = writer.submit(uploads(writer, channel, group), self._run)
+            receipt = writer.submit(uploads(writer, channel, group), partial(self._run, channel))
             assert isinstance(receipt.change, AddFiles)
             assert receipt.change.run is not None
             channel.recorded = receipt.change.run.status
@@ -312,23 +314,33 @@ class Publisher:
         """A run's end in one stream: how it ended is in the log, and every commit is settled and published."""
         writer = self._open(channel)
         if channel.recorded != self.status:
-            run = self._run()
+            run = self._run(channel)
             writer.record(run)
             channel.recorded = run.status
         writer.finish()
         self._hand_out(channel)
         manifest = writer.open()
+        left = unactivated(manifest)
+        if left is not None and left.run.id == self._run_id:
+            logger.warning(
+                "Stream %r: records have version %d, and no ACTIVATE_VERSION followed, so tables keep rows that are "
+                "gone at the source; a mapper may have dropped it",
+                channel.name,
+                left.version,
+            )
         if _is_behind(channel, manifest):
             with self._noting:
                 self._to_announce[channel.name] = manifest
 
-    def _run(self) -> Run:
+    def _run(self, channel: Channel) -> Run:
         return Run(
             id=self._run_id,
             writer=self._writer_id,
             started=self._started,
             updated=timestamp(self._clock.now()),
             status=self.status,
+            table_version=UNSET if channel.table_version is None else channel.table_version,
+            activated=UNSET if channel.activated is None else channel.activated,
         )
 
     def _note(self, channel: Channel, manifest: Manifest) -> None:

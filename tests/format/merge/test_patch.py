@@ -334,6 +334,8 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
         EraseFiles(old=("ab",), new=(with_holes(new_file("ab1", 6), 2),)),
         RetireFiles(files=(("o", "v/o"),)),
         RecordRun(run=Run(id="r", writer="w", started="2026")),
+        RecordRun(run=Run(id="r", writer="w", started="2026", table_version=7, activated=6)),
+        RecordRun(run=Run(id="r", writer="w", started="2026", activated=7)),
         Close(successor="log"),
     ]
     straight = translated = born()
@@ -345,3 +347,4 @@ def test_the_fold_of_a_translated_log_is_the_fold_of_the_log() -> None:
         assert not isinstance(other, additions.Conflict)
         straight, translated = after, other
     assert straight == translated
+    assert (straight.runs[0].table_version, straight.runs[0].activated) == (7, 7)

@@ -28,7 +28,12 @@ class Envelope(msgspec.Struct, gc=False):
     time_extracted: Any = None
 
 
+class _Version(msgspec.Struct, gc=False):
+    version: Any = None
+
+
 _DECODER = msgspec.json.Decoder(Envelope)
+_VERSION = msgspec.json.Decoder(_Version)
 _BORDERS = re.compile(rb"\}\n\{")
 
 
@@ -62,6 +67,21 @@ def _integer(text: str) -> int | float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def table_version(line: bytes) -> int | None:
+    """The ``version`` of a RECORD or ACTIVATE_VERSION message, as tables take it: an integer of 64 bits, also one that
+    is written as ``7.0``. None where it has none."""
+    try:
+        version = _VERSION.decode(line).version
+    except (*REFUSALS, ValueError):
+        try:
+            version = loads(line, parse_int=_integer).get("version")
+        except (ValueError, RecursionError, AttributeError):
+            return None
+    if isinstance(version, bool) or not isinstance(version, int | float) or not -(2**63) <= version < 2**63:
+        return None
+    return int(version) if version == int(version) else None
 
 
 def envelopes(block: bytes) -> list[Envelope] | None:
@@ -135,4 +155,4 @@ def is_record_line(line: bytes) -> bool:
     return head is not None and head.type == "RECORD"
 
 
-prepare_decoders(Envelope)
+prepare_decoders(Envelope, _Version)

@@ -225,7 +225,11 @@ def _file_in(id: str, fields: Any) -> NewFile:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in Run.__struct_fields__ if name != "id"}
+    return {
+        name: value
+        for name in Run.__struct_fields__
+        if name != "id" and (value := getattr(run, name)) is not msgspec.UNSET
+    }
 
 
 def _run_in(patch: dict[str, Any]) -> Run:

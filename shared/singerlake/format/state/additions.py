@@ -158,6 +158,8 @@ def with_run(runs: tuple[Run, ...], run: Run, added: list[DataFile] | None = Non
         messages=base.messages + sum(file.messages for file in counted),
         records=base.records + sum(file.records for file in counted),
         bytes=base.bytes + sum(file.bytes for file in counted),
+        table_version=base.table_version if run.table_version is msgspec.UNSET else run.table_version,
+        activated=base.activated if run.activated is msgspec.UNSET else run.activated,
     )
     if before is not None:
         return tuple(merged if known.id == run.id else known for known in runs)

@@ -37,7 +37,9 @@ CAPTURE = "capture"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added."""
+    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added.
+    ``table_version`` is the ``version`` of the last record that has one, ``activated`` that of the last
+    ACTIVATE_VERSION."""
 
     id: str
     writer: str
@@ -49,6 +51,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     bytes: int = 0
     kind: str = CAPTURE
+    table_version: int | msgspec.UnsetType = msgspec.UNSET
+    activated: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def captures(self) -> bool:

@@ -15,6 +15,7 @@ from singerlake.cli.output import Column, checks_in_short, counted, say, say_jso
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, SingerlakeError, expected_errors
 from singerlake.format.state.model import CAPTURE, Manifest
+from singerlake.format.state.table_versions import unactivated
 from singerlake.lake import Lake
 from singerlake.maintenance.engines.parallel import THREADS, in_parallel
 from singerlake.maintenance.lock_files import LockFile, locks_of
@@ -88,8 +89,9 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
     A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
     outcome, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of the stream
     now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks.
-    BEHIND counts messages of the stream that a table does not hold yet. Exits with 1 if a stream's manifest or a
-    table's state is missing or cannot be read.
+    BEHIND counts messages of the stream that a table does not hold yet. A warning names each stream whose records came
+    with a new version that no ACTIVATE_VERSION followed. Exits with 1 if a stream's manifest or a table's state is
+    missing or cannot be read.
     """
     statuses = list(
         in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS)
@@ -165,6 +167,14 @@ def _table(lake: Lake, statuses: list[_StreamStatus], tracked: Mapping[tuple[str
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
     totals = counted(len(statuses), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     table(_COLUMNS, rows, caption=f"{shown(lake.storage.url)}: {totals}")
+    for each in statuses:
+        if each.manifest and (left := unactivated(each.manifest)):
+            say(
+                f"{shown(each.tap)}/{shown(each.stream)}: records of run {shown(left.run.id)} have version "
+                f"{left.version}, and no ACTIVATE_VERSION followed, so tables keep rows that are gone at the "
+                "source; a mapper may have dropped it",
+                problem=True,
+            )
 
 
 def _row(status: _StreamStatus, run: Tracked) -> tuple[str, ...]:
@@ -229,6 +239,7 @@ def _table_json(status: _TableStatus, last: int) -> dict[str, Any]:
 
 def _json(status: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:
     manifest = status.manifest
+    left = unactivated(manifest) if manifest else None
     return {
         "tap": status.tap,
         "stream": status.stream,
@@ -240,5 +251,6 @@ def _json(status: _StreamStatus, runs: tuple[Tracked, ...]) -> dict[str, Any]:
             for held in status.locks
             if not held.free
         ],
+        "unactivated": {"version": left.version, "run": left.run.id} if left else None,
         "trouble": status.trouble,
     }
